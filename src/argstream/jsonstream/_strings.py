@@ -1,0 +1,98 @@
+r"""Inside a string: from the character after the opening quote to the closing one.
+
+``scan_string`` takes what has arrived and decodes as much of it as is certain. What is not certain
+yet (half an escape, a surrogate whose partner may still come) is left: the caller holds it and puts
+it in front of the next chunk. It is never longer than eleven characters (``\ud83d\ude0``), so every
+character is looked at a constant number of times.
+
+A surrogate can be written as an escape or, in ``str`` chunks whose producer split a pair, stand
+there itself; both are read alike. With its partner it becomes one character; without, U+FFFD
+(invariant 4).
+"""
+
+import re
+from typing import Final, Literal, TypeAlias
+
+from argstream.jsonstream.fragments import Reason
+
+__all__ = ["Outcome", "scan_string"]
+
+Outcome: TypeAlias = Literal["closed", "open"] | Reason
+
+_ESCAPES: Final = {
+    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
+_REPLACEMENT: Final = "\ufffd"
+
+# These two match the empty string too, so they always match.
+_plain_run: Final = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*').match
+_hex_digits: Final = re.compile(r"[0-9A-Fa-f]{0,4}").match
+_low_surrogate: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})|([\udc00-\udfff])").match
+_start_of_low_surrogate: Final = re.compile(
+    r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?\Z"
+).match
+
+
+def scan_string(text: str, position: int) -> tuple[str, int, Outcome]:
+    """Decode a string's inside from ``position`` on: what it says, where the scan stopped, and why.
+
+    ``closed``: there is the closing quote. ``open``: what begins there is not certain yet (often it
+    is the end of the text). Any other outcome is the reason why the character there cannot be.
+    """
+    # Most strings are short and plain. This test for plain is narrower than JSON's, but quick.
+    stop = text.find('"', position)
+    if stop >= 0 and "\\" not in (decoded := text[position:stop]) and decoded.isprintable():
+        return decoded, stop, "closed"
+    end = len(text)
+    stop = _plain_run(text, position).end()  # type: ignore[union-attr]
+    decoded = text[position:stop]
+    while stop < end:
+        char = text[stop]
+        if char == '"':
+            return decoded, stop, "closed"
+        if char == "\\":
+            following = text[stop + 1 : stop + 2]
+            if escaped := _ESCAPES.get(following):
+                position = stop + 2
+                stop = _plain_run(text, position).end()  # type: ignore[union-attr]
+                decoded += escaped + text[position:stop]
+                continue
+            if not following:
+                break
+            if following != "u":
+                return decoded, stop + 1, "bad_escape"
+            position = _hex_digits(text, stop + 2).end()  # type: ignore[union-attr]
+            if position < stop + 6:
+                if position == end:
+                    break
+                return decoded, position, "bad_escape"
+            unit = int(text[stop + 2 : position], 16)
+        elif char < " ":
+            return decoded, stop, "control_character"
+        else:
+            position = stop + 1
+            unit = ord(char)
+        character = _character(unit, text, position)
+        if character is None:
+            break
+        piece, position = character
+        stop = _plain_run(text, position).end()  # type: ignore[union-attr]
+        decoded += piece + text[position:stop]
+    return decoded, stop, "open"
+
+
+def _character(unit: int, text: str, position: int) -> tuple[str, int] | None:
+    """Make a character of a UTF-16 unit, and of its partner if that follows at ``position``.
+
+    Returns the character and where it ends; None while it is open whether the partner follows.
+    """
+    if not 0xD800 <= unit <= 0xDFFF:
+        return chr(unit), position
+    if unit >= 0xDC00:
+        return _REPLACEMENT, position
+    if low := _low_surrogate(text, position):
+        partner = int(low[1], 16) if low[1] else ord(low[2])
+        return chr(0x10000 + ((unit - 0xD800) << 10) + (partner - 0xDC00)), low.end()
+    if _start_of_low_surrogate(text, position):
+        return None
+    return _REPLACEMENT, position

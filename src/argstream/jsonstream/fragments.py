@@ -1,0 +1,115 @@
+"""What a piece of JSON text says: the five fragments.
+
+A fragment is flat and carries its path, so that each one can be understood alone. The path tuple is
+made once per value and shared by all fragments of that value.
+
+For every value, in this order: ``Start``, any number of ``Text`` (strings only), ``Done``. In an
+object a ``Key`` comes before the ``Start``. Children are done before their parents. ``Invalid`` is
+always the last fragment of all.
+
+Named tuples compare as tuples do, so compare the type too where it matters: ``match`` does.
+"""
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+__all__ = [
+    "MESSAGES",
+    "Done",
+    "Fragment",
+    "Invalid",
+    "JsonValue",
+    "Key",
+    "Kind",
+    "Path",
+    "Reason",
+    "Start",
+    "Text",
+]
+
+JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
+Path: TypeAlias = tuple[str | int, ...]
+Kind: TypeAlias = Literal["object", "array", "string", "number", "boolean", "null"]
+Reason: TypeAlias = Literal[
+    "unexpected_character",
+    "extra_text",
+    "bad_literal",
+    "bad_number",
+    "bad_escape",
+    "control_character",
+    "invalid_utf8",
+    "duplicate_key",
+    "not_an_object",
+    "truncated",
+    "too_deep",
+    "too_long",
+    "key_too_long",
+    "number_too_long",
+]
+
+MESSAGES: Final[dict[Reason, str]] = {
+    "unexpected_character": "this character cannot stand here",
+    "extra_text": "the value is complete, only white space may follow",
+    "bad_literal": "only true, false and null are words of JSON",
+    "bad_number": "this cannot be part of a number, nor follow one",
+    "bad_escape": r"after a backslash comes one of \"\\/bfnrt, or u and four hexadecimal digits",
+    "control_character": r"a control character in a string must be escaped, as \n or \u0000",
+    "invalid_utf8": "the bytes are not UTF-8",
+    "duplicate_key": "this key was already given in the same object",
+    "not_an_object": "the arguments of a tool must be an object",
+    "truncated": "the text ended before the value was complete",
+    "too_deep": "nested deeper than Limits.max_depth allows",
+    "too_long": "longer than Limits.max_chars allows",
+    "key_too_long": "a key longer than Limits.max_key_chars allows",
+    "number_too_long": "a number with more digits than Limits.max_digits allows",
+}
+"""What each reason means, in words that a person or a model can act on."""
+
+
+class Key(NamedTuple):
+    """An object key is closed and its value has not begun; the path ends with the key."""
+
+    path: Path
+    offset: int
+    """Of the key's closing quote."""
+
+
+class Start(NamedTuple):
+    """The first character of a value: from here on its kind is known."""
+
+    path: Path
+    kind: Kind
+    offset: int
+    """Of the value's first character."""
+
+
+class Text(NamedTuple):
+    """A piece of a string: decoded, never empty, never repeated; at most one per value and feed."""
+
+    path: Path
+    text: str
+
+
+class Done(NamedTuple):
+    """The value at this path is complete. The root's path is ``()``."""
+
+    path: Path
+    value: JsonValue
+    offset: int
+    """Just past the value's last character."""
+
+
+class Invalid(NamedTuple):
+    """The text cannot become valid JSON, ended too early, or passed a limit. Nothing follows."""
+
+    path: Path
+    offset: int
+    """Of the first character that cannot be right; the length of the text if it ended too early."""
+    reason: Reason
+
+    @property
+    def message(self) -> str:
+        """The reason as a sentence, with the offset."""
+        return f"{MESSAGES[self.reason]} (at character {self.offset})"
+
+
+Fragment: TypeAlias = Key | Start | Text | Done | Invalid

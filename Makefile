@@ -1,0 +1,78 @@
+# Two commands do everything on a machine that has Python, make and git: `make demo` and `make test`.
+
+# The first Python that is new enough; name another with `make PYTHON=…`.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+HYPOTHESIS_SOAK := ARGSTREAM_HYPOTHESIS=soak
+SOAK_SECONDS ?= 600
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types imports tests coverage timing bench soak format clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: .venv/ready ## set up, and show what argstream does
+	@$(BIN)/argstream demo
+
+test: check tests timing ## set up, then everything that must pass before a change lands
+
+check: lint types imports ## the quick part of the tests: lint, types, import rules
+
+lint: .venv/ready
+	@$(BIN)/ruff check --quiet || { echo "lint failed: 'make format' mends most of it"; exit 1; }
+	@$(BIN)/ruff format --quiet --check || { echo "format failed: run 'make format'"; exit 1; }
+
+types: .venv/ready
+	@$(BIN)/mypy --no-error-summary
+
+imports: .venv/ready
+	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
+		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
+
+tests: .venv/ready
+	@rm -f .venv/coverage*
+	@$(BIN)/coverage run -m pytest -m "not timing"
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
+		echo "coverage of argstream is below 90 %"; exit 1; }
+	@$(BIN)/coverage report --include='src/argstream/jsonstream/*' --fail-under=100 > .venv/report.log \
+		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
+
+timing: .venv/ready
+	@$(BIN)/pytest --quiet -m timing
+
+bench: .venv/ready .venv/ready-bench ## measure against other parsers; writes docs/benchmarks.md
+	@$(BIN)/python benchmarks/run.py
+
+soak: .venv/ready .venv/ready-fuzz ## long runs: properties and fuzzing, SOAK_SECONDS=600
+	@$(HYPOTHESIS_SOAK) $(BIN)/pytest --quiet --timeout=0 tests/jsonstream
+	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)
+
+format: .venv/ready ## mend format and lint where that can be done by itself
+	@$(BIN)/ruff check --quiet --fix; $(BIN)/ruff format --quiet
+
+clean: ## remove the environments and all that was made
+	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache fuzz/corpus fuzz/crashes
+
+.venv/python:
+	@test -n "$(PYTHON)" || { echo "argstream needs Python 3.11 or newer: install it, or name it with"; \
+		echo "  make PYTHON=/path/to/python …"; exit 1; }
+	@echo "setting up .venv with $$($(PYTHON) --version) …"
+	@$(PYTHON) -m venv --clear .venv || { echo "Python cannot make environments here. On Debian or Ubuntu:"; \
+		echo "  apt-get install python3-venv"; exit 1; }
+	@$(PIP) install --upgrade 'pip>=25.1' || $(pip_failed)
+	@touch $@
+
+.venv/ready: .venv/python pyproject.toml
+	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
+	@touch $@
+
+.venv/ready-%: .venv/ready
+	@$(PIP) install --group $* || $(pip_failed)
+	@touch $@
+
+pip_failed = { echo "installing failed: is the package index reachable? Then run the same command again."; exit 1; }

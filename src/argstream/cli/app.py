@@ -1,0 +1,58 @@
+"""What the command line offers. The words of ``--help`` are here, the work is in the modules."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from argstream import __version__
+from argstream.cli.demo import show_demo
+from argstream.cli.parse import parse_to_ndjson
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Read a model's tool call while it is still being written.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"argstream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    speed: Annotated[
+        float, typer.Option(min=0.1, help="How many times faster than a real model.")
+    ] = 1.0,
+) -> None:
+    """Show what can be known about a tool call, and how early."""
+    show_demo(speed)
+
+
+@app.command()
+def parse(
+    file: Annotated[Path, typer.Argument(help="A file, or - for standard input.")] = Path("-"),
+) -> None:
+    """Turn JSON into fragments, one a line, while it arrives.
+
+    Exits with 0 if the JSON is complete, with 1 if it is malformed or cut off.
+    """
+    raise typer.Exit(parse_to_ndjson(file))

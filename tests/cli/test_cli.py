@@ -1,0 +1,147 @@
+"""The command line, run as a user runs it: a real process, real pipes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).parent / "argstream"
+
+
+def argstream(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([COMMAND, *arguments], input=stdin, capture_output=True, check=False)
+
+
+class TestParse:
+    def test_complete_json_is_fragments_a_line_each(self) -> None:
+        done = argstream("parse", stdin='{"a": ["é", 1]}'.encode())
+        assert done.returncode == 0
+        assert done.stderr == b""
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [
+            {"fragment": "start", "path": [], "kind": "object", "offset": 0},
+            {"fragment": "key", "path": ["a"], "offset": 3},
+            {"fragment": "start", "path": ["a"], "kind": "array", "offset": 6},
+            {"fragment": "start", "path": ["a", 0], "kind": "string", "offset": 7},
+            {"fragment": "text", "path": ["a", 0], "text": "é"},
+            {"fragment": "done", "path": ["a", 0], "value": "é", "offset": 10},
+            {"fragment": "start", "path": ["a", 1], "kind": "number", "offset": 12},
+            {"fragment": "done", "path": ["a", 1], "value": 1, "offset": 13},
+            {"fragment": "done", "path": ["a"], "value": ["é", 1], "offset": 14},
+            {"fragment": "done", "path": [], "value": {"a": ["é", 1]}, "offset": 15},
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (b'{"a": tru}', 'malformed, in ["a"]: only true, false and null are words of JSON'),
+            (b'{"a": "x', 'truncated, in ["a"]: the text ended before the value was complete'),
+            (b"", "truncated, in []: the text ended before the value was complete"),
+            (b'"\xff"', "malformed, in []: the bytes are not UTF-8"),
+        ],
+    )
+    def test_anything_else_exits_with_1_and_one_line(self, text: bytes, message: str) -> None:
+        done = argstream("parse", stdin=text)
+        assert done.returncode == 1
+        (line,) = done.stderr.decode().splitlines()
+        assert line.startswith(f"argstream: {message} (at character ")
+        assert json.loads(done.stdout.splitlines()[-1])["fragment"] == "invalid"
+
+    def test_fragments_come_while_the_input_is_still_arriving(self) -> None:
+        with subprocess.Popen(
+            [COMMAND, "parse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b'{"path": "/tm')
+            process.stdin.flush()
+            lines = [json.loads(process.stdout.readline()) for _ in range(4)]
+            assert lines[-1] == {"fragment": "text", "path": ["path"], "text": "/tm"}
+            process.stdin.write(b'p"}')
+            process.stdin.close()
+            assert json.loads(process.stdout.readline())["text"] == "p"
+            process.stdout.read()
+        assert process.returncode == 0
+
+    def test_a_file_and_a_dash(self, tmp_path: Path) -> None:
+        file = tmp_path / "call.json"
+        file.write_text("[1]")
+        assert argstream("parse", str(file)).stdout == argstream("parse", "-", stdin=b"[1]").stdout
+
+    @pytest.mark.parametrize(
+        ("name", "why"), [("no-such.json", "No such file or directory"), (".", "Is a directory")]
+    )
+    def test_an_unreadable_file_is_said_plainly(self, name: str, why: str) -> None:
+        done = argstream("parse", name)
+        assert done.returncode == 2
+        assert done.stderr.decode() == f"argstream: cannot read {name}: {why}\n"
+
+    def test_nothing_on_the_screen_can_act_on_a_terminal(self) -> None:
+        evil = {"\x1b]0;x\x07": "\u202e\x9b31m\x7f\ufeff"}
+        done = argstream("parse", stdin=json.dumps(evil, ensure_ascii=False).encode())
+        assert done.returncode == 0
+        assert set(done.stdout) <= {*range(0x20, 0x7F), 0x0A}
+        assert json.loads(done.stdout.splitlines()[-1])["value"] == evil
+
+    def test_an_infinite_number_stays_a_number(self) -> None:
+        done = argstream("parse", stdin=b'["Infinity \\" Infinity", 1e999, -1e999]')
+        (value,) = [
+            line["value"]
+            for line in map(json.loads, done.stdout.splitlines())
+            if line["fragment"] == "done" and not line["path"]
+        ]
+        assert value == ['Infinity " Infinity', float("inf"), float("-inf")]
+        assert b"1e999" in done.stdout
+        assert b", Infinity" not in done.stdout
+
+    def test_a_reader_that_goes_away_is_no_crash(self, tmp_path: Path) -> None:
+        file = tmp_path / "long.json"
+        file.write_text("[" + "1," * 100_000)
+        with subprocess.Popen(
+            [COMMAND, "parse", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == b""
+
+
+class TestDemo:
+    def test_it_makes_its_three_points_and_ends_by_itself(self) -> None:
+        done = argstream("demo", "--speed", "1000")
+        assert done.returncode == 0
+        screen = done.stdout.decode()
+        assert "src/primes.py" in screen
+        assert "complete after" in screen
+        assert "malformed after" in screen
+        assert "truncated" in screen
+        assert "\x1b" not in screen
+
+    def test_no_colour_is_respected(self) -> None:
+        environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": ""}
+        done = subprocess.run(
+            [COMMAND, "demo", "--speed", "1000"], env=environment, capture_output=True, check=True
+        )
+        assert b"\x1b" not in done.stdout
+
+
+class TestCommand:
+    def test_help_and_version(self) -> None:
+        assert b"parse" in argstream("--help").stdout
+        assert argstream("--version").stdout.startswith(b"argstream 0.")
+
+    def test_without_its_extra_it_says_what_to_install(self, tmp_path: Path) -> None:
+        (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('typer', name='typer')")
+        done = subprocess.run(
+            [COMMAND, "--help"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert done.stderr.decode().strip() == (
+            "the argstream command needs an extra: pip install 'argstream[cli]'"
+        )

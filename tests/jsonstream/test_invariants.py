@@ -1,0 +1,200 @@
+"""The numbered promises of the engine, as properties over random texts and random chunkings."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from argstream.jsonstream import (
+    PENDING,
+    Done,
+    Invalid,
+    Key,
+    Parser,
+    Start,
+    Text,
+)
+from argstream.testing import at_every_place, cut
+from tests.oracle import value_so_far
+from tests.reference import judge
+from tests.strategies import any_texts, cuts, json_texts
+from tests.support import every_way, exact, replace_surrogates, run
+
+
+@given(any_texts, cuts)
+def test_1_chunking_never_matters(text: str, sizes: list[int]) -> None:
+    whole, expected = run([text])
+    parser, fragments = run(cut(text, sizes))
+    assert exact(fragments) == exact(expected)
+    assert (parser.verdict, parser.error) == (whole.verdict, whole.error)
+    assert (parser.offset, parser.path) == (whole.offset, whole.path)
+    assert repr(parser.value) == repr(whole.value)
+
+
+@given(any_texts, cuts)
+def test_1_bytes_say_the_same_as_text(text: str, sizes: list[int]) -> None:
+    _, expected = run([text])
+    _, fragments = run(cut(text.encode(), sizes))
+    assert exact(fragments) == exact(expected)
+
+
+@given(any_texts, st.lists(st.binary(min_size=1, max_size=3)), cuts)
+def test_1_chunking_never_matters_for_bytes_that_are_not_utf_8(
+    text: str, noise: list[bytes], sizes: list[int]
+) -> None:
+    data = text.encode()
+    for number, piece in enumerate(noise):
+        place = (number * 7919) % (len(data) + 1)
+        data = data[:place] + piece + data[place:]
+    whole, expected = run([data])
+    parser, fragments = run(cut(data, sizes))
+    assert exact(fragments) == exact(expected)
+    assert parser.verdict == whole.verdict
+
+
+@given(json_texts)
+@settings(max_examples=50)
+def test_1_a_cut_at_every_place(text: str) -> None:
+    _, expected = run([text])
+    for chunks in at_every_place(text.encode()):
+        assert exact(run(chunks)[1]) == exact(expected), chunks
+
+
+@given(json_texts, cuts)
+def test_2_text_is_incremental_and_one_per_value_and_feed(text: str, sizes: list[int]) -> None:
+    parser = Parser()
+    pieces: dict[tuple[str | int, ...], str] = {}
+    for chunk in cut(text, sizes):
+        seen = set()
+        for fragment in parser.feed(chunk):
+            match fragment:
+                case Start(path, kind) if kind == "string":
+                    pieces[path] = ""
+                    seen.discard(path)  # a duplicate key: another value at the same path
+                case Text(path, piece):
+                    assert piece
+                    assert path not in seen
+                    seen.add(path)
+                    pieces[path] += piece
+                case Done(path, str(value)):
+                    assert pieces.pop(path) == value
+                case _:
+                    pass
+    assert not pieces or parser.verdict == "open"
+
+
+@given(any_texts, cuts)
+def test_3_values_open_once_and_close_once_in_order(text: str, sizes: list[int]) -> None:
+    parser, fragments = run(cut(text, sizes))
+    open_paths: list[tuple[str | int, ...]] = []
+    key: tuple[str | int, ...] | None = None
+    offset = last_offset = -1
+    for fragment in fragments:
+        match fragment:
+            case Key(path, offset):
+                assert path[:-1] == open_paths[-1]
+                key = path
+            case Start(path, _, offset):
+                if path and isinstance(path[-1], str):
+                    assert path == key
+                assert path[:-1] == (open_paths[-1] if open_paths else ())
+                open_paths.append(path)
+            case Text(path):
+                assert path == open_paths[-1]
+                continue
+            case Done(path, _, offset):
+                assert path == open_paths.pop()
+            case Invalid(_, offset):
+                assert fragment is fragments[-1]
+        assert offset >= last_offset
+        last_offset = offset
+    if parser.verdict == "complete":
+        assert not open_paths
+
+
+@given(any_texts, cuts)
+def test_4_every_string_can_be_encoded(text: str, sizes: list[int]) -> None:
+    parser, fragments = run(cut(text, sizes))
+    repr(fragments).encode()
+    json.dumps(parser.value if parser.value is not PENDING else None, ensure_ascii=False).encode()
+    for fragment in fragments:
+        for step in fragment.path:
+            str(step).encode()
+
+
+@given(json_texts)
+@settings(max_examples=50)
+def test_5_no_prefix_of_a_valid_text_is_an_error(text: str) -> None:
+    for length in range(len(text)):
+        parser = Parser()
+        parser.feed(text[:length])
+        assert parser.verdict == "open"
+        parser.close()
+        assert parser.verdict in ("complete", "truncated")
+
+
+@given(any_texts, cuts)
+@example('{"a":1 "b"}', [3])
+@example("[01]", [1])
+@example('"\\ud83d\\u12G"', [2])
+def test_5_errors_are_where_the_reference_finds_them(text: str, sizes: list[int]) -> None:
+    parser, fragments = run(cut(text, sizes))
+    judgement = judge(text)
+    assert tuple(judgement) == (parser.verdict, parser.offset)
+    if judgement.verdict != "complete":
+        assert isinstance(fragments[-1], Invalid)
+        assert fragments[-1].offset == judgement.offset
+
+
+@given(json_texts, cuts)
+@settings(max_examples=60)
+def test_6_the_value_so_far_is_what_the_oracle_says(text: str, sizes: list[int]) -> None:
+    parser = Parser()
+    for length, char in enumerate(text, start=1):
+        parser.feed(char)
+        assert repr(parser.value) == repr(replace_surrogates(value_so_far(text[:length])))
+    # And however the text was cut.
+    parser = Parser()
+    length = 0
+    for chunk in cut(text, sizes):
+        length += len(chunk)
+        parser.feed(chunk)
+        assert repr(parser.value) == repr(replace_surrogates(value_so_far(text[:length])))
+
+
+@given(json_texts, cuts)
+def test_7_the_complete_value_equals_json_loads(text: str, sizes: list[int]) -> None:
+    parser, fragments = run(cut(text, sizes))
+    expected: Any = replace_surrogates(json.loads(text))
+    assert parser.verdict == "complete"
+    assert repr(parser.value) == repr(expected)
+    last = fragments[-1]
+    assert isinstance(last, Done)
+    assert last.path == ()
+    assert repr(last.value) == repr(expected)
+
+
+@given(st.one_of(st.text(), any_texts), st.binary(), cuts)
+def test_9_nothing_raises(text: str, data: bytes, sizes: list[int]) -> None:
+    parser, fragments = run([*cut(text, sizes), *cut(data, sizes)])
+    assert parser.verdict in ("complete", "truncated", "malformed")
+    # And once it is over, it is over.
+    before = (parser.verdict, parser.offset, parser.error, repr(parser.value))
+    assert parser.feed("[1]") == []
+    assert parser.feed(b"\xff") == []
+    assert parser.close() == []
+    assert (parser.verdict, parser.offset, parser.error, repr(parser.value)) == before
+    assert sum(isinstance(fragment, Invalid) for fragment in fragments) == (
+        parser.verdict != "complete"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, {"b": "x\\ny😀"}], "c": null}', '"\\ud83d\\ude00"', "-1.5e3"]
+)
+def test_the_chunkings_of_the_kit_agree(text: str) -> None:
+    _, expected = run([text])
+    for name, chunks in every_way(text):
+        assert exact(run(chunks)[1]) == exact(expected), name

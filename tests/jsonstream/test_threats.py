@@ -1,0 +1,226 @@
+"""What must not happen: the rows of the threat list that concern a parser."""
+
+import gc
+import json
+import sys
+import time
+import tracemalloc
+import weakref
+from collections.abc import Callable, Iterable
+from itertools import islice, repeat
+
+import pytest
+
+from argstream.jsonstream import Limits, Parser
+from argstream.testing import cut
+from tests.support import every_way, run
+
+BOUND = 2.3  # for twice the size: linear, and something for the noise
+
+
+def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> float:
+    """Return how much more CPU the job takes at twice the size, each in its best round.
+
+    A disturbance makes a round slower, never faster, so a few more rounds are tried before the
+    bound counts as broken.
+    """
+    jobs = [job_of_size(size), job_of_size(2 * size)]
+    best = [float("inf")] * 2
+    for _ in range(8):
+        for index, job in enumerate(jobs):
+            start = time.process_time()
+            job()
+            best[index] = min(best[index], time.process_time() - start)
+        if best[1] / best[0] <= BOUND:
+            break
+    return best[1] / best[0]
+
+
+def feed_all(chunks: Iterable[str | bytes], limits: Limits | None = None) -> Parser:
+    parser = Parser(limits)
+    for chunk in chunks:
+        parser.feed(chunk)
+    return parser
+
+
+class TestDeepNesting:
+    @pytest.mark.parametrize("size", [1, 7, 256, 1_000_000])
+    @pytest.mark.parametrize("opening", ["[", '{"a":'])
+    def test_a_million_openings_hit_the_limit_at_depth_256(self, opening: str, size: int) -> None:
+        parser = feed_all(cut(opening * 1_000_000, [size]))
+        assert parser.error is not None
+        assert parser.error.reason == "too_deep"
+        assert parser.error.offset == 256 * len(opening)
+
+    def test_nothing_recurses(self) -> None:
+        depth = 3 * sys.getrecursionlimit()
+        parser = feed_all(["[" * depth + "]" * depth], Limits(max_depth=depth))
+        assert parser.close() == []
+        assert parser.verdict == "complete"
+
+
+class TestGiantNumbers:
+    def test_4300_digits_are_a_number(self) -> None:
+        for name, chunks in every_way("1" * 4300 + " "):
+            assert run(chunks)[0].value == int("1" * 4300), name
+
+    @pytest.mark.parametrize("digits", [4301, 1_000_000])
+    @pytest.mark.parametrize("template", ["{}", "[-{}]", "[0.{}]", "[1e{}]"])
+    def test_more_are_a_typed_limit_in_less_than_a_second(self, digits: int, template: str) -> None:
+        text = template.format("1" * digits)
+        start = time.perf_counter()
+        parser = feed_all(cut(text, [16]))
+        assert time.perf_counter() - start < 1
+        assert parser.error is not None
+        assert parser.error.reason == "number_too_long"
+        # At the first digit too many: of all digits, those before the point and exponent included.
+        assert sum(char.isdigit() for char in text[: parser.error.offset]) == 4300
+        assert text[parser.error.offset].isdigit()
+
+
+@pytest.mark.timing
+class TestManyTinyChunks:
+    """Invariant 6: linear, whatever the value looks like, with the value read after every chunk."""
+
+    @staticmethod
+    def feed_and_read(text: str) -> Callable[[], None]:
+        chunks = cut(text, [4])
+        limits = Limits(max_chars=2**30, max_digits=2**30, max_key_chars=2**30)
+
+        def action() -> None:
+            parser = Parser(limits)
+            for chunk in chunks:
+                parser.feed(chunk)
+                assert parser.value is not None
+
+        return action
+
+    @pytest.mark.timeout(240)
+    @pytest.mark.parametrize("size", [2**20, 2**22, 2**23])
+    def test_one_long_string_up_to_16_mib(self, size: int) -> None:
+        def job(length: int) -> Callable[[], None]:
+            return self.feed_and_read('{"content": "' + "lorem ip" * (length // 8))
+
+        assert growth(job, size) <= BOUND
+
+    @pytest.mark.parametrize(
+        ("before", "unit"),
+        [
+            ('["', r"\t\\"),
+            ('["', r"\u00e9"),
+            ('["', r"\ud83d\ude00"),
+            ('["', "\xa0\x7f"),
+            ("[", '{"id": 12, "ok": true}, '),
+            ("[", "[[]], "),
+            ("[", "     \n"),
+            ("[", "12, "),
+            ('{"', "key "),
+            ("[1.", "1234"),
+        ],
+    )
+    @pytest.mark.parametrize("size", [2**16, 2**18])
+    def test_everything_else_up_to_half_a_mib(self, before: str, unit: str, size: int) -> None:
+        def job(length: int) -> Callable[[], None]:
+            return self.feed_and_read(before + unit * (length // len(unit)))
+
+        assert growth(job, size) <= BOUND
+
+    def test_many_strings_that_grow_side_by_side(self) -> None:
+        def job(length: int) -> Callable[[], None]:
+            def feed_in_turn() -> None:
+                parsers = [Parser() for _ in range(50)]
+                for parser in parsers:
+                    parser.feed('"')
+                for _ in range(length // 8):
+                    for parser in parsers:
+                        parser.feed("lorem ip")
+
+            return feed_in_turn
+
+        assert growth(job, 20_000) <= BOUND
+
+
+@pytest.mark.timing
+class TestMemory:
+    def test_an_open_string_costs_at_most_4_bytes_per_character(self) -> None:
+        chunk = "lorem ip"
+        tracemalloc.start()
+        try:
+            parser = Parser()
+            parser.feed('{"content": "')
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            for _ in range(1_000_000 // len(chunk)):
+                parser.feed(chunk)
+            now, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert now - before <= 4 * 1_000_000
+        assert peak - before <= 4 * 1_000_000
+
+    @pytest.mark.parametrize("text", ['{"a": ["x', "[1, 2]", "[x]", '{"k'])
+    def test_an_abandoned_parser_is_freed_at_once(self, text: str) -> None:
+        class Watched(Parser):
+            __slots__ = ("__weakref__",)
+
+        gc.disable()  # at once: without the help of the collector
+        try:
+            parser = Watched()
+            parser.feed(text)
+            reference = weakref.ref(parser)
+            reader = weakref.ref(parser._send.__self__)  # type: ignore[attr-defined]
+            del parser
+            assert reference() is None
+            assert reader() is None
+        finally:
+            gc.enable()
+
+
+class TestEmptyChunks:
+    def test_they_change_nothing_anywhere(self) -> None:
+        text = r'{"a": [1.5e3, true, "x\ud83d\ude00y"], "b": null}'
+        expected = run(text)[1]
+        for empty in ("", b"", bytearray(), memoryview(b"")):
+            chunks: list[str | bytes] = []
+            for char in text:
+                chunks += [empty, char, empty]  # type: ignore[list-item]
+            assert run(chunks)[1] == expected
+
+    def test_they_are_not_the_end(self) -> None:
+        parser = Parser()
+        parser.feed("1")
+        for empty in islice(repeat(""), 3):
+            assert parser.feed(empty) == []
+        parser.feed("2")
+        parser.close()
+        assert parser.value == 12
+
+
+class TestDuplicateKeys:
+    def test_the_bare_parser_accepts_them_last_wins(self) -> None:
+        parser, _ = run(['{"path": "safe.txt", "path": "/etc/passwd"}'])
+        assert parser.verdict == "complete"
+        assert parser.value == json.loads('{"path": "safe.txt", "path": "/etc/passwd"}')
+        assert parser.duplicates == (("path",),)
+
+
+class TestLoneSurrogates:
+    @pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", chr(0xD83D), chr(0xDE00)])
+    @pytest.mark.parametrize("template", ['{"{}": 1}', '["{}"]', '["{}x"]', '["{}'])
+    def test_every_emitted_str_can_be_encoded(self, template: str, half: str) -> None:
+        text = template.replace("{}", half)
+        for chunks in ([text], list(text)):
+            parser, fragments = run(chunks)
+            repr(fragments).encode()
+            repr(parser.value).encode()
+
+
+class TestUncertainScalars:
+    @pytest.mark.parametrize("text", ["[420,", "[-1.25e3 ", "[true,", "[false]", "[null,"])
+    def test_no_scalar_shows_before_it_is_certain(self, text: str) -> None:
+        expected = json.loads(text.rstrip(" ,]") + "]")
+        parser = Parser()
+        for char in text:
+            parser.feed(char)
+            assert parser.value in ([], expected)
+        assert parser.value == expected

@@ -1,0 +1,57 @@
+"""What the tests of the engine share: exact comparison, and running a text through the parser."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from argstream.jsonstream import Fragment, Limits, Parser, Text
+from argstream.testing import chunkings
+
+# A fragment as a plain tuple whose first item is its type and whose values compare exactly: a named
+# tuple would equal one of another type, and in Python 1 == 1.0 == True.
+Exact = tuple[str, ...]
+
+
+def exact(fragments: Iterable[Fragment]) -> list[Exact]:
+    """Fragments in comparable form, with neighbouring Text of one path joined (invariant 1)."""
+    joined: list[Fragment] = []
+    for fragment in fragments:
+        last = joined[-1] if joined else None
+        if isinstance(fragment, Text) and isinstance(last, Text) and fragment.path == last.path:
+            joined[-1] = Text(last.path, last.text + fragment.text)
+        else:
+            joined.append(fragment)
+    return [(type(fragment).__name__, *map(repr, fragment)) for fragment in joined]
+
+
+def every_way(text: str) -> Iterator[tuple[str, Sequence[str | bytes]]]:
+    """Cut a text in every way that the kit knows, as text and as bytes."""
+    yield from chunkings(text)
+    for name, chunks in chunkings(text.encode()):
+        yield f"bytes: {name}", chunks
+
+
+def run(
+    chunks: Iterable[str | bytes], limits: Limits | None = None
+) -> tuple[Parser, list[Fragment]]:
+    """Feed all chunks, close, and return the parser with everything it said."""
+    parser = Parser(limits)
+    fragments: list[Fragment] = []
+    for chunk in chunks:
+        fragments += parser.feed(chunk)
+    fragments += parser.close()
+    return parser, fragments
+
+
+def replace_surrogates(value: Any) -> Any:
+    """What invariant 4 makes of the surrogates that json.loads leaves alone."""
+    match value:
+        case str():
+            return re.sub("[\ud800-\udfff]", "\ufffd", value)
+        case list():
+            return [replace_surrogates(item) for item in value]
+        case dict():
+            members = value.items()
+            return {replace_surrogates(key): replace_surrogates(item) for key, item in members}
+        case _:
+            return value

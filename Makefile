@@ -56,7 +56,7 @@ format: .venv/ready ## mend format and lint where that can be done by itself
 
 clean: ## remove the environments and all that was made
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache fuzz/corpus fuzz/crashes
+		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes
 
 .venv/python:
 	@test -n "$(PYTHON)" || { echo "argstream needs Python 3.11 or newer: install it, or name it with"; \

@@ -1,0 +1,25 @@
+"""The examples do what they say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_live_arguments() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "live_arguments.py"],
+        input=b'{"path": "a.py", "lines": [1, 2], "content": "x\\n", "mode": 0755}',
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout.decode().splitlines() == [
+        "path: a.py",
+        "lines: … [1, 2]",
+        "content: x\\n",
+        "mode: ",
+        "refused: this cannot be part of a number, nor follow one (at character 61)",
+        "(malformed)",
+    ]

@@ -333,6 +333,31 @@ class TestErrors:
             r"a control character in a string must be escaped, as \n or \u0000 (at character 7)"
         )
 
+    @pytest.mark.parametrize(
+        ("chunks", "limits"),
+        [
+            (['["ab'], Limits()),
+            (['["ab\\'], Limits()),
+            (['["ab', b"\xff"], Limits()),
+            (['["ab', b"\xc3"], Limits()),
+            (['["ab', b"\xc3", "x"], Limits()),
+            (['["ab', "\x01"], Limits()),
+            (['["ab', "cd"], Limits(max_chars=4)),
+            (['["ab', "cd"], Limits(max_chars=5)),
+            (["[1", "x"], Limits()),
+            (['{"a'], Limits()),
+            (["[]"], Limits()),
+        ],
+    )
+    def test_later_input_changes_nothing(self, chunks: list[str | bytes], limits: Limits) -> None:
+        parser, _ = run(chunks, limits)
+        before = (parser.verdict, parser.error, parser.offset, parser.path, repr(parser.value))
+        for later in ("x", '"]', "\\n", b"x", b"\xa9", "", b""):
+            assert parser.feed(later) == []
+        assert parser.close() == []
+        after = (parser.verdict, parser.error, parser.offset, parser.path, repr(parser.value))
+        assert after == before
+
     def test_only_misuse_raises(self) -> None:
         with pytest.raises(UsageError, match="takes str or bytes, not dict"):
             Parser().feed({})  # type: ignore[arg-type]

@@ -207,6 +207,8 @@ class TestBytes:
         ("text", "reason"),
         [
             (b"[1,", "unexpected_character"),
+            (b'{"key":', "unexpected_character"),
+            (b'["text"', "unexpected_character"),
             (b"[1", "bad_number"),
             (b"[tr", "bad_literal"),
             (rb'["\u0', "bad_escape"),

@@ -90,7 +90,7 @@ class Cursor:
         self.root: list[JsonValue | Pending] = [PENDING]
         """The root value, in a list so that it has a container like every other."""
         self.may_end = False
-        """Whether the text may be over here."""
+        """Whether the text may be over here: after the root, or in a number that is the root."""
         self.held: str | None = None
         """Inside a string or key, the part of the text that is not certain yet; elsewhere None."""
         self.open_string: Any = None
@@ -162,7 +162,6 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                     if outcome != "open":
                         break
                     cursor.path = path
-                    cursor.may_end = False
                     cursor.held = held = text[position:]
                     text = held + (yield out)
                     cursor.held = None
@@ -235,7 +234,6 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                         raise _Impossible(outcome, position)
                     value = None  # the container alone refers to it: see below
                     cursor.path = path
-                    cursor.may_end = False
                     cursor.held = held = text[position:]
                     if not held:
                         cursor.key = key
@@ -282,7 +280,6 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                             raise _Impossible("bad_literal", position + index)
                     word = word[len(arrived) :]
                     cursor.path = path
-                    cursor.may_end = False
                     text = yield out
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end

@@ -16,11 +16,11 @@ __all__ = ["show_demo"]
 _SOURCE = '''\
 def primes(limit):
     """Yield the primes below a limit."""
-    sieve = bytearray([1]) * limit
+    composite = set()
     for n in range(2, limit):
-        if sieve[n]:
+        if n not in composite:
             yield n
-            sieve[n * n :: n] = bytes(len(sieve[n * n :: n]))'''
+            composite.update(range(n * n, limit, n))'''
 _GOOD_CALL = json.dumps(
     {"path": "src/primes.py", "executable": False, "tags": ["math", "new"], "content": _SOURCE}
 )
@@ -87,9 +87,7 @@ def _show_argument(fragment: Fragment, seconds: float) -> None:
 
 
 def _show_broken_call(model: _Model) -> None:
-    _heading(
-        "2. The next call is broken. It is refused at the first character that cannot be right:"
-    )
+    _heading("2. A broken call is refused at the first character that cannot be right:")
     _say("   ", end="")
     parser = Parser()
     for chunk in model.write(_BROKEN_CALL):
@@ -99,7 +97,7 @@ def _show_broken_call(model: _Model) -> None:
             break
     assert parser.error is not None, "the call is broken"  # noqa: S101 - it is our own text
     spared = len(_BROKEN_CALL) - parser.offset
-    _say(f"\n   {'':{parser.offset}}{_red('^')} {parser.error.message}")
+    _say(f"\n   {'':{parser.offset}}{_red('^')}\n   {parser.error.message}")
     _say(
         f"\n   {parser.verdict} after {model.seconds:.1f} s."
         f" {spared} characters need not be written, waited for or paid."
@@ -107,7 +105,7 @@ def _show_broken_call(model: _Model) -> None:
 
 
 def _show_cut_call(model: _Model) -> None:
-    _heading("3. The last call is cut off by a token limit:")
+    _heading("3. A call is cut off by a token limit:")
     _say("   ", end="")
     parser = Parser()
     for chunk in model.write(_CUT_CALL):

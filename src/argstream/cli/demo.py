@@ -113,8 +113,8 @@ def _show_cut_call(model: _Model) -> None:
         _say(chunk, end="")
     repaired = json.dumps(parser.value)
     parser.close()
-    _say(f"\n\n   Whoever repairs such a prefix runs   {_red(repaired)}")
-    _say(f"   The model was about to write         {_MEANT_CALL}")
+    _say(f"\n\n   Repaired, it would run  {_red(repaired)}")
+    _say(f"   What the model meant    {_MEANT_CALL}")
     _say(f"\n   {parser.verdict}. Nothing runs because a prefix happens to parse.\n")
 
 

@@ -373,6 +373,11 @@ class TestState:
         assert repr(parser.value) == "PENDING"
         assert (parser.verdict, parser.error, parser.path, parser.offset) == ("open", None, (), 0)
 
+    def test_repr_says_where_it_stands(self) -> None:
+        parser = Parser()
+        parser.feed('{"a": [')
+        assert repr(parser) == "<Parser open at 7, path ('a',)>"
+
     @pytest.mark.parametrize(
         ("text", "path"),
         [
@@ -529,6 +534,7 @@ class TestParse:
         text = '{"a": [1, "é"]}'
         assert exact(parse(text)) == expected
         assert exact(parse(text.encode())) == expected
+        assert exact(parse(bytearray(text.encode()))) == expected
         assert exact(parse(iter(text))) == expected
 
     def test_reads_chunks_only_as_they_are_wanted(self) -> None:

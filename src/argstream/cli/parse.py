@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from argstream.jsonstream import Fragment, Parser
+from argstream.jsonstream import Fragment, Limits, Parser
 
 __all__ = ["parse_to_ndjson"]
 
@@ -18,7 +18,8 @@ def parse_to_ndjson(file: Path) -> int:
 
     Returns the exit status: 0 for complete, 1 for malformed or truncated, 2 for unreadable.
     """
-    parser = Parser()
+    # A person's own file may be as long as they like; what it costs is their own memory.
+    parser = Parser(Limits(max_chars=sys.maxsize))
     try:
         with _open(file) as source:
             while parser.error is None and (chunk := source.read(_CHUNK)):

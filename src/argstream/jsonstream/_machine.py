@@ -97,7 +97,8 @@ class Cursor:
         """The container of an open string of which nothing is held: who sends may append to it."""
         self.key: Any = None
         """The place of that string in its container."""
-        self.duplicates: list[Path] = []
+        self.duplicates: list[tuple[Path, str]] = []
+        """Keys given again, as the object's path and the key: together they could cost O(depth)."""
         self.error: Invalid | None = None
 
     def fail(self, reason: Reason, offset: int) -> Invalid:
@@ -171,7 +172,7 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                     raise _Impossible(outcome, position)
                 path = (*base, key)
                 if key in container:
-                    cursor.duplicates.append(path)
+                    cursor.duplicates.append((base, key))
                     if unique_keys:
                         raise _Impossible("duplicate_key", position)
                 out.append(new(Key, (path, origin + position)))

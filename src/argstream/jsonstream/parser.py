@@ -32,6 +32,7 @@ from argstream.jsonstream.pending import Pending
 
 __all__ = ["Parser", "Verdict", "parse"]
 
+Chunk: TypeAlias = str | bytes | bytearray | memoryview
 Verdict: TypeAlias = Literal["open", "complete", "truncated", "malformed"]
 
 
@@ -76,7 +77,10 @@ class Parser:
 
     @property
     def value(self) -> JsonValue | Pending:
-        """The value so far; PENDING before it has begun. Live: it grows in place."""
+        """The value so far; PENDING before it has begun.
+
+        Live: it grows in place. Read it as often as you like, but leave changing it to the parser.
+        """
         return self._cursor.root[0]
 
     @property
@@ -105,9 +109,12 @@ class Parser:
     @property
     def duplicates(self) -> tuple[Path, ...]:
         """The paths of keys that were given again in one object, in order."""
-        return tuple(self._cursor.duplicates)
+        return tuple((*base, key) for base, key in self._cursor.duplicates)
 
-    def feed(self, chunk: str | bytes | bytearray | memoryview) -> list[Fragment]:
+    def __repr__(self) -> str:
+        return f"<Parser {self.verdict} at {self.offset}, path {self.path}>"
+
+    def feed(self, chunk: Chunk) -> list[Fragment]:
         r"""Take the next piece, cut anywhere, and say what it means. Never raises for bad text.
 
         Once there was an error or ``close()``, further pieces change nothing.
@@ -156,10 +163,10 @@ class Parser:
             self._text_until = -1
         return fragments
 
-    def _feed_unusual(self, chunk: str | bytes | bytearray | memoryview) -> list[Fragment]:
+    def _feed_unusual(self, chunk: Chunk) -> list[Fragment]:
         """Take what is no plain str, or passes the limit, or comes at the wrong time."""
         cursor = self._cursor
-        if not isinstance(chunk, str | bytes | bytearray | memoryview):
+        if not isinstance(chunk, Chunk):
             raise UsageError(f"Parser.feed takes str or bytes, not {type(chunk).__name__}")
         if not chunk or self._closed or cursor.error is not None:
             return []
@@ -203,16 +210,14 @@ class Parser:
         )
 
 
-def parse(
-    source: str | bytes | Iterable[str | bytes], limits: Limits | None = None
-) -> Iterator[Fragment]:
+def parse(source: Chunk | Iterable[Chunk], limits: Limits | None = None) -> Iterator[Fragment]:
     """Yield the fragments of a whole text, or of the pieces of one as they come, up to its end.
 
     >>> list(parse("-1"))
     [Start(path=(), kind='number', offset=0), Done(path=(), value=-1, offset=2)]
     """
     parser = Parser(limits)
-    pieces = (source,) if isinstance(source, str | bytes) else source
+    pieces = (source,) if isinstance(source, Chunk) else source
     for piece in pieces:
         yield from parser.feed(piece)
     yield from parser.close()

@@ -131,6 +131,9 @@ class TestStrings:
             (r"\ud83d\ud83d\ude00", "\ufffd😀"),
             (r"\ude00\ud83d", "\ufffd\ufffd"),
             (r"\uD83D\uDE00", "😀"),
+            (r"\ud800\udc00\udbff\udfff", "\U00010000\U0010ffff"),
+            (r"\ud7ff\ue000", "\ud7ff\ue000"),
+            (r"\udbff\ue000", "\ufffd\ue000"),
         ],
     )
     def test_surrogates_pair_up_or_become_the_replacement_character(
@@ -482,6 +485,14 @@ class TestLimits:
                 parser, _ = run(chunks, limits)
                 assert parser.error is not None, name
                 assert (parser.error.offset, parser.error.reason) == (5, "too_long"), name
+
+    def test_a_str_of_another_class_counts_the_same(self) -> None:
+        class Other(str):
+            __slots__ = ()
+
+        assert run([Other('["a'), Other('b"]')], Limits(max_chars=6))[0].value == ["ab"]
+        assert type(run([Other('"ab"')])[0].value) is str
+        assert run([Other('["abc"]')], Limits(max_chars=6))[0].verdict == "malformed"
 
     def test_an_error_before_the_limit_comes_first(self) -> None:
         parser, _ = run(["[x    "], Limits(max_chars=5))

@@ -120,7 +120,6 @@ class Parser:
         Once there was an error or ``close()``, further pieces change nothing.
         """
         cursor = self._cursor
-        container = cursor.open_string
         if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
             return self._feed_unusual(chunk)
         container = cursor.open_string

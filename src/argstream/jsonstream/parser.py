@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.jsonstream._machine import Cursor, machine, new_fragment
-from argstream.jsonstream._strings import scan_string
+from argstream.jsonstream._strings import decode_simple, scan_string
 from argstream.jsonstream.fragments import Fragment, Invalid, JsonValue, Path, Text
 from argstream.jsonstream.limits import Limits
 from argstream.jsonstream.pending import Pending
@@ -123,14 +123,14 @@ class Parser:
         if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
             return self._feed_unusual(chunk)
         container = cursor.open_string
-        # The short path: plain text inside a string, the stuff of long arguments. Its test for
-        # plain is narrower than JSON's (a no-break space fails it); of escapes it knows only \n, by
-        # far the most frequent one.
-        if container is not None and '"' not in chunk and chunk.isprintable():
+        # The short path: text inside a string, the stuff of long arguments. Its test for plain is
+        # narrower than JSON's: a no-break space fails it.
+        if container is not None and chunk.isprintable():
             piece = chunk
             if "\\" in chunk:
-                only_newlines = chunk.count("\\") == chunk.count("\\n")
-                piece = chunk.replace("\\n", "\n") if only_newlines else ""
+                piece = decode_simple(chunk)
+            elif '"' in chunk:
+                piece = ""
             if piece:
                 cursor.offset = offset
                 # Appending is in place, and so O(1), only while nothing else refers to the string

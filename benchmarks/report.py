@@ -1,0 +1,161 @@
+"""The results as people read them: tables for the terminal, a page for the docs."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from budgets import Budget
+from prose import PAGE
+from readers import ARGSTREAM
+from results import GROWTH_SIZES, Results
+from stopwatch import Measurement
+from tables import fraction, growth, markdown_table, microseconds, plain_table, size_name
+
+_AXIO_IS_APART = """\
+axio needs Python 3.12 or newer, so it is measured in an environment of its own, with argstream
+beside it under the same Python. The rows of that run carry the version of that Python."""
+
+
+class _Table(NamedTuple):
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def as_text(runs: list[Results], promises: list[Budget], without_axio: str) -> str:
+    """Make the page for the terminal."""
+    parts = [
+        "µs per chunk (~ sampled)",
+        plain_table(*_times(runs)),
+        "argstream's cost as a fraction of the peer's, under the same Python",
+        plain_table(*_ratios(runs)),
+        "µs per chunk of one string, by its size (~ sampled)",
+        plain_table(*_growth(runs)),
+        "What is shown after each chunk, in how many of them",
+        plain_table(*_truths(runs)),
+        "Budgets",
+        plain_table(*_budgets(promises)),
+        _without(without_axio),
+        f"Versions: {_versions(runs)}",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def as_markdown(runs: list[Results], promises: list[Budget], without_axio: str) -> str:
+    """Make the page for the docs."""
+    missed = [promise for promise in promises if promise.verdict == "MISSED"]
+    return PAGE.format(
+        ratios=markdown_table(*_ratios(runs)),
+        growth=markdown_table(*_growth(runs)),
+        truths=markdown_table(*_truths(runs)),
+        budgets=markdown_table(*_budgets(promises)),
+        budget_summary=f"MISSED: {len(missed)}." if missed else "None is missed.",
+        remarks="\n".join(_remarks(runs)),
+        times=markdown_table(*_times(runs)),
+        without_axio=_without(without_axio) or _AXIO_IS_APART,
+        versions=_versions(runs),
+    )
+
+
+def _times(runs: list[Results]) -> _Table:
+    workloads = _workloads(runs)
+    return _Table(
+        ["parser", *workloads],
+        [
+            [_label(runs, run, parser), *(_time(run.find(parser, name)) for name in workloads)]
+            for run in runs
+            for parser in run.remarks
+        ],
+    )
+
+
+def _ratios(runs: list[Results]) -> _Table:
+    workloads = _workloads(runs)
+    return _Table(
+        ["peer", *workloads],
+        [
+            [_label(runs, run, parser), *(_ratio(run.ratio(parser, name)) for name in workloads)]
+            for run in runs
+            for parser in run.remarks
+            if parser != ARGSTREAM.name
+        ],
+    )
+
+
+def _growth(runs: list[Results]) -> _Table:
+    rows = []
+    for run in runs:
+        for parser in dict.fromkeys(found.parser for found in run.growth):
+            times = [_time(run.find(parser, str(size))) for size in GROWTH_SIZES]
+            ratio = run.growth_of(parser)
+            rows.append([_label(runs, run, parser), *times, growth(ratio) if ratio else "–"])
+    return _Table(["parser", *map(size_name, GROWTH_SIZES), "1 MB / 10 kB"], rows)
+
+
+def _truths(runs: list[Results]) -> _Table:
+    return _Table(
+        ["parser", "taken back later", "behind argstream", "final values"],
+        [
+            [
+                truth.parser,
+                f"{truth.wrong / truth.chunks:.1%}",
+                f"{truth.behind / truth.chunks:.1%}",
+                truth.raised or ("right" if all(truth.finals) else "WRONG"),
+            ]
+            for truth in runs[0].truths
+        ],
+    )
+
+
+def _budgets(promises: list[Budget]) -> _Table:
+    return _Table(
+        ["what", "at most", "measured", "verdict"],
+        [
+            [
+                promise.what,
+                _promised(promise, promise.limit),
+                _promised(promise, promise.measured),
+                promise.verdict,
+            ]
+            for promise in promises
+        ],
+    )
+
+
+def _workloads(runs: list[Results]) -> list[str]:
+    return list(dict.fromkeys(found.workload for found in runs[0].measurements))
+
+
+def _label(runs: list[Results], run: Results, parser: str) -> str:
+    """Name a parser, with its Python where that is not the one of most others."""
+    if run is runs[0]:
+        return parser
+    return f"{parser} ({run.python.rpartition('.')[0]})"
+
+
+def _time(found: Measurement | None) -> str:
+    return microseconds(found.microseconds, sampled=bool(found.sampled)) if found else "–"
+
+
+def _ratio(ratio: float | None) -> str:
+    return fraction(ratio) if ratio else "–"
+
+
+def _promised(promise: Budget, ratio: float | None) -> str:
+    """Write growth, which is close to 1, in another way than a fraction of a peer's cost."""
+    return growth(ratio) if ratio and promise.limit >= 1 else _ratio(ratio)
+
+
+def _remarks(runs: list[Results]) -> list[str]:
+    remarks = {parser: remark for run in runs for parser, remark in run.remarks.items()}
+    return [f"- **{parser}**: {remark}" for parser, remark in remarks.items()]
+
+
+def _without(reason: str) -> str:
+    return f"axio was not measured: {reason}." if reason else ""
+
+
+def _versions(runs: list[Results]) -> str:
+    return "; ".join(
+        f"Python {run.python} with "
+        + ", ".join(f"{package} {version}" for package, version in run.versions.items())
+        for run in runs
+    )

@@ -1,0 +1,52 @@
+"""Measures argstream beside its peers; prints the table, writes docs/benchmarks.md and its plot.
+
+Exit status 1 if a budget is missed.
+"""
+
+import argparse
+import sys
+
+from budgets import budgets
+from newer_python import ROOT, Unavailable, measure_axio
+from peers import PEERS
+from plot import growth_plot
+from report import as_markdown, as_text
+from results import Results, gather
+
+
+def main() -> int:
+    """Run everything."""
+    options = _options()
+    peers = [peer for peer in PEERS if options.only in peer.name]
+    runs = [gather(peers, quick=options.quick)] if peers else []
+    without_axio = ""
+    if options.only in "axio":
+        try:
+            runs.append(measure_axio(quick=options.quick))
+        except Unavailable as reason:
+            without_axio = str(reason)
+    if not runs:
+        sys.exit(without_axio or f"no peer has {options.only!r} in its name")
+    promises = budgets(runs)
+    print(as_text(runs, promises, without_axio))
+    if not options.quick and not options.only:
+        _write(runs, as_markdown(runs, promises, without_axio))
+    return 1 if any(promise.verdict == "MISSED" for promise in promises) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few rounds, no files written")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="peers with this in their name, no files written"
+    )
+    return parser.parse_args()
+
+
+def _write(runs: list[Results], page: str) -> None:
+    (ROOT / "docs" / "benchmarks.md").write_text(page)
+    (ROOT / "docs" / "benchmarks.svg").write_text(growth_plot(runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

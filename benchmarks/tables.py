@@ -1,0 +1,60 @@
+"""Figures and tables as text, for a terminal and for Markdown."""
+
+from collections.abc import Sequence
+
+
+def size_name(size: int) -> str:
+    """Write a number of characters as people say it."""
+    return f"{size // 1_000_000} MB" if size >= 1_000_000 else f"{size // 1000} kB"
+
+
+def fraction(ratio: float) -> str:
+    """Write a ratio so that its size is seen at once.
+
+    >>> fraction(0.25), fraction(0.0005), fraction(2)
+    ('1/4.0', '1/2,000', '2.0 ×')
+    """
+    if ratio >= 1:
+        return f"{_figure(ratio)} ×"
+    return f"1/{_figure(1 / ratio)}"
+
+
+def microseconds(value: float, *, sampled: bool) -> str:
+    """Write a time with no more digits than it deserves."""
+    figure = f"{_rounded(value, 3):,.0f}" if value >= 100 else f"{value:.2f}"
+    return f"~ {figure}" if sampled else figure
+
+
+def growth(ratio: float) -> str:
+    """Write by how much something grew.
+
+    >>> growth(0.987), growth(164.2)
+    ('0.99 ×', '160 ×')
+    """
+    return f"{ratio:.2f} ×" if ratio < 10 else f"{_figure(ratio)} ×"
+
+
+def _figure(value: float) -> str:
+    return f"{_rounded(value, 2):,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in (header, ["-" * width for width in widths], *rows)
+    )
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write the same for Markdown."""
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))

@@ -2,13 +2,14 @@
 
 # The first Python that is new enough; name another with `make PYTHON=…`.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 HYPOTHESIS_SOAK := ARGSTREAM_HYPOTHESIS=soak
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo test check lint types imports tests coverage timing bench soak format clean
 
 help: ## show this list
@@ -58,16 +59,16 @@ clean: ## remove the environments and all that was made
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes
 
-.venv/python:
+.venv/created:
 	@test -n "$(PYTHON)" || { echo "argstream needs Python 3.11 or newer: install it, or name it with"; \
 		echo "  make PYTHON=/path/to/python …"; exit 1; }
-	@echo "setting up .venv with $$($(PYTHON) --version) …"
-	@$(PYTHON) -m venv --clear .venv || { echo "Python cannot make environments here. On Debian or Ubuntu:"; \
+	@echo "setting up .venv with $$("$(PYTHON)" --version) …"
+	@"$(PYTHON)" -m venv --clear .venv || { echo "Python cannot make environments here. On Debian or Ubuntu:"; \
 		echo "  apt-get install python3-venv"; exit 1; }
 	@$(PIP) install --upgrade 'pip>=25.1' || $(pip_failed)
 	@touch $@
 
-.venv/ready: .venv/python pyproject.toml
+.venv/ready: .venv/created pyproject.toml
 	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
 	@touch $@
 

@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["argstream"]):
     from argstream.testing import cut
 
 from tests.reference import judge
-from tests.support import exact, replace_surrogates, run
+from tests.support import encode, exact, replace_surrogates, run
 
 SEEDS = [
     b'{"path": "src/app.py", "edits": [{"old": "a\\n", "new": "\\u00e9\\ud83d\\ude00"}]}',
@@ -52,7 +52,7 @@ def check(data: bytes) -> None:
     cut_up, fragments = run(cut(data, sizes))
     assert exact(fragments) == exact(expected)
     assert cut_up.verdict == whole.verdict
-    repr(fragments).encode()
+    encode([fragments, whole.value])
 
     try:
         text = data.decode()

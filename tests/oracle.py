@@ -12,7 +12,7 @@ from argstream.jsonstream import PENDING
 
 
 def value_so_far(prefix: str) -> Any:
-    closing, string_start = _what_is_open(prefix)
+    _, string_start = _what_is_open(prefix)
     if string_start is None:
         prefix = re.sub(r"(-?[0-9][-+.eE0-9]*|-)\Z", "", prefix)  # a number may go on
     else:

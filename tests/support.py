@@ -1,5 +1,6 @@
 """What the tests of the engine share: exact comparison, and running a text through the parser."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -41,6 +42,21 @@ def run(
         fragments += parser.feed(chunk)
     fragments += parser.close()
     return parser, fragments
+
+
+def feed_all(chunks: Iterable[str | bytes], limits: Limits | None = None) -> Parser:
+    """Feed chunks up to the first error, and do not close."""
+    parser = Parser(limits)
+    for chunk in chunks:
+        parser.feed(chunk)
+        if parser.error is not None:
+            break
+    return parser
+
+
+def encode(said: object) -> bytes:
+    """Encode all strings in it, which fails if one cannot be (repr would not: it escapes)."""
+    return json.dumps(said, ensure_ascii=False, default=repr).encode()
 
 
 def replace_surrogates(value: Any) -> Any:

@@ -43,13 +43,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            value: object = getattr(import_module(home), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                value = getattr(import_module(home), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from argstream.jsonstream import (
     Done,
     Fragment,
     Invalid,
+    JsonPath,
     Key,
     Limits,
     Parser,
@@ -20,14 +21,14 @@ from argstream.jsonstream import (
     Verdict,
     parse,
 )
-from argstream.testing import chunkings
-from tests.support import every_way, exact, run
+from argstream.testing import chunkings, cut
+from tests.support import every_way, exact, feed_all, run
 
 
 class TestFragments:
     def test_each_is_said_with_the_character_that_settles_it(self) -> None:
         parser = Parser()
-        said = [(char, exact(parser.feed(char))) for char in '{"k":["a",-1,true]}']
+        said = [(char, exact(parser.feed(char))) for char in cut('{"k":["a",-1,true]}', [1])]
         expected: list[tuple[str, list[Fragment]]] = [
             ("{", [Start((), "object", 0)]),
             ('"', []),
@@ -223,9 +224,7 @@ class TestBytes:
         self, text: bytes, reason: Reason, tail: bytes
     ) -> None:
         for name, chunks in chunkings(text + tail):
-            parser = Parser()
-            for chunk in chunks:
-                parser.feed(chunk)
+            parser = feed_all(chunks)
             assert parser.error is not None, name
             assert (parser.error.offset, parser.error.reason) == (len(text), reason), name
 
@@ -308,7 +307,7 @@ class TestErrors:
             ('{"a": 1, x', ()),
         ],
     )
-    def test_say_the_path_where_they_stand(self, text: str, path: tuple[str | int, ...]) -> None:
+    def test_say_the_path_where_they_stand(self, text: str, path: JsonPath) -> None:
         parser, _ = run([text])
         assert parser.error is not None
         assert parser.error.path == path
@@ -397,11 +396,9 @@ class TestState:
             ('{"a": []}', ()),
         ],
     )
-    def test_path_says_where_it_stands(self, text: str, path: tuple[str | int, ...]) -> None:
-        for chunks in ([text], list(text)):
-            parser = Parser()
-            for chunk in chunks:
-                parser.feed(chunk)
+    def test_path_says_where_it_stands(self, text: str, path: JsonPath) -> None:
+        for chunks in ([text], cut(text, [1])):
+            parser = feed_all(chunks)
             assert parser.path == path
             assert parser.offset == len(text)
 
@@ -451,7 +448,7 @@ class TestDuplicateKeys:
         assert parser.value == {"a": "x"}
 
     def test_they_can_be_refused_at_the_closing_quote(self) -> None:
-        for chunks in (['{"a": 1, "a": 2}'], list('{"a": 1, "a": 2}')):
+        for _, chunks in chunkings('{"a": 1, "a": 2}'):
             parser = Parser(unique_keys=True)
             fragments = [fragment for chunk in chunks for fragment in parser.feed(chunk)]
             assert fragments[-1] == Invalid(("a",), 11, "duplicate_key")
@@ -559,6 +556,12 @@ class TestParse:
         fragments = parse(chunks())
         assert next(fragments) == Start((), "array", 0)
         assert taken == ["["]
+
+    def test_asks_for_nothing_more_after_an_error(self) -> None:
+        chunks = iter(['{"a": 1, ', '"a"', ": 2", "}"])
+        *_, last = parse(chunks, unique_keys=True)
+        assert last == Invalid(("a",), 11, "duplicate_key")
+        assert list(chunks) == [": 2", "}"]
 
     def test_has_limits_and_ends_with_the_verdict(self) -> None:
         assert list(parse("[[[", Limits(max_depth=2)))[-1] == Invalid((0, 0), 2, "too_deep")

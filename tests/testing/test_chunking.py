@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argstream.errors import UsageError
 from argstream.testing import at_every_place, chunkings, cut
 from tests.strategies import cuts
 
@@ -15,9 +16,10 @@ def test_cut_loses_nothing_and_respects_the_sizes(text: str, sizes: list[int]) -
     assert all(len(chunk) == sizes[n % len(sizes)] for n, chunk in enumerate(chunks[:-1]))
 
 
-def test_cut_refuses_sizes_that_never_end() -> None:
-    with pytest.raises(ValueError, match="no size above 0"):
-        cut("abc", [0, 0])
+def test_cut_refuses_sizes_that_lead_nowhere() -> None:
+    for sizes in ([0, 0], [], [2, -1]):
+        with pytest.raises(UsageError, match="not be negative, and not all be 0"):
+            cut("abc", sizes)
     assert cut("", [0]) == []
 
 

@@ -88,29 +88,19 @@ def _show_argument(fragment: Fragment, seconds: float) -> None:
 
 def _show_broken_call(model: _Model) -> None:
     _heading("2. A broken call is refused at the first character that cannot be right:")
-    _say("   ", end="")
-    parser = Parser()
-    for chunk in model.write(_BROKEN_CALL):
-        parser.feed(chunk)
-        _say(chunk, end="")
-        if parser.error is not None:
-            break
+    parser = _show_text(model, _BROKEN_CALL)
     assert parser.error is not None, "the call is broken"  # noqa: S101 - it is our own text
     spared = len(_BROKEN_CALL) - parser.offset
     _say(f"\n   {'':{parser.offset}}{_red('^')}\n   {parser.error.message}")
     _say(
         f"\n   {parser.verdict} after {model.seconds:.1f} s."
-        f" {spared} characters need not be written, waited for or paid."
+        f" The other {spared} characters need not be paid for."
     )
 
 
 def _show_cut_call(model: _Model) -> None:
     _heading("3. A call is cut off by a token limit:")
-    _say("   ", end="")
-    parser = Parser()
-    for chunk in model.write(_CUT_CALL):
-        parser.feed(chunk)
-        _say(chunk, end="")
+    parser = _show_text(model, _CUT_CALL)
     repaired = json.dumps(parser.value)
     parser.close()
     _say(f"\n\n   Repaired, it would run  {_red(repaired)}")
@@ -118,10 +108,20 @@ def _show_cut_call(model: _Model) -> None:
     _say(f"\n   {parser.verdict}. Nothing runs because a prefix happens to parse.\n")
 
 
+def _show_text(model: _Model, text: str) -> Parser:
+    """Show the text itself as it is written, up to its first error."""
+    _say("\n   ", end="")
+    parser = Parser()
+    for chunk in model.write(text):
+        parser.feed(chunk)
+        _say(chunk, end="")
+        if parser.error is not None:
+            break
+    return parser
+
+
 def _heading(text: str) -> None:
     _say("\n" + typer.style(text, bold=True))
-    if not text.startswith("1"):
-        _say()
 
 
 def _dim(text: str) -> str:

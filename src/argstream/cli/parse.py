@@ -1,10 +1,11 @@
 """``argstream parse``: JSON as it arrives → fragments as NDJSON, flushed per chunk."""
 
 import json
+import os
 import re
 import sys
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from argstream.jsonstream import Fragment, Limits, Parser
 
@@ -18,17 +19,16 @@ def parse_to_ndjson(file: Path) -> int:
 
     Returns the exit status: 0 for complete, 1 for malformed or truncated, 2 for unreadable.
     """
-    # A person's own file may be as long as they like; what it costs is their own memory.
-    parser = Parser(Limits(max_chars=sys.maxsize))
     try:
-        with _open(file) as source:
-            while parser.error is None and (chunk := source.read(_CHUNK)):
-                _write(parser.feed(chunk))
+        source = _open(file)
     except OSError as error:
-        if error.filename is None:
-            raise  # the output's reader went away, which is not the file's fault
         _complain(f"cannot read {file}: {error.strerror}")
         return 2
+    # A person's own file may be as long as they like; what it costs is their own memory.
+    parser = Parser(Limits(max_chars=sys.maxsize))
+    with source:
+        while parser.error is None and (chunk := source.read(_CHUNK)):
+            _write(parser.feed(chunk))
     _write(parser.close())
     if parser.error is None:
         return 0
@@ -36,13 +36,14 @@ def parse_to_ndjson(file: Path) -> int:
     return 1
 
 
-def _open(file: Path) -> BinaryIO:
+def _open(file: Path) -> FileIO:
     """Open without a buffer, so that a read gives what has arrived and does not wait for more."""
     if str(file) != "-":
-        return cast("BinaryIO", file.open("rb", buffering=0))
-    if sys.stdin.isatty():
+        return FileIO(file)
+    standard_input = 0
+    if os.isatty(standard_input):
         _complain("type JSON, then Ctrl-D on a line of its own")
-    return cast("BinaryIO", open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
+    return FileIO(standard_input, closefd=False)
 
 
 def _complain(message: str) -> None:
@@ -61,7 +62,7 @@ def _to_json(line: dict[str, object]) -> str:
     try:
         written = json.dumps(line, allow_nan=False)
     except ValueError:
-        # JSON has no infinity, but a number too large to hold, such as the one that was read.
+        # JSON cannot write infinity, but a number too large for a float: that is what was read.
         written = re.sub(
             r'("(?:[^"\\]|\\.)*")|Infinity', lambda token: token[1] or "1e999", json.dumps(line)
         )

@@ -6,26 +6,26 @@ is still read by straight code, and what is known between chunks lives in local 
 cheapest place that Python has. Nothing recurses: the open containers are a list.
 
 Between tokens, ``expected`` is the table of what may come next. The tables below are the whole
-grammar. Strings and numbers know their own insides (``_strings``, ``_numbers``).
+grammar. Strings and scalars know their own insides (``_strings``, ``_scalars``).
 
-What others may look at between two sends stands in the ``Cursor``. The machine refers to the
-cursor, never to the parser, so that an abandoned parser is freed at once and not when the garbage
-collector comes by.
+What others may look at between two sends stands in the ``Cursor``. The machine refers to that and
+never to the parser, so that an abandoned parser is freed at once and not when the garbage collector
+comes by.
 """
 
 from collections.abc import Callable, Generator
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from argstream.jsonstream._numbers import NUMBER, excess_digit
+from argstream.jsonstream._scalars import SCALAR, excess_digit
 from argstream.jsonstream._strings import Outcome, scan_string
 from argstream.jsonstream.fragments import (
     Done,
     Fragment,
     Invalid,
+    JsonPath,
     JsonValue,
     Key,
     Kind,
-    Path,
     Reason,
     Start,
     Text,
@@ -36,7 +36,7 @@ from argstream.jsonstream.pending import PENDING, Pending
 __all__ = ["Cursor", "machine", "new_fragment"]
 
 # What a character begins: a key, the end of a container, a value of some kind. Mere punctuation
-# leads to the next table.
+# leads to the next table, white space back to the same.
 _Token: TypeAlias = Kind | Literal["key", "close"]
 _Expectation: TypeAlias = dict[str, "_Token | _Expectation"]
 
@@ -59,11 +59,6 @@ _END: Final[_Expectation] = {}
 
 _WHITE_SPACE: Final = " \t\n\r"
 _MAY_FOLLOW_A_NUMBER: Final = frozenset(_WHITE_SPACE + ",]}")
-_WORDS: Final[dict[str, tuple[str, bool | None]]] = {
-    "t": ("true", True),
-    "f": ("false", False),
-    "n": ("null", None),
-}
 
 for _table in (
     _VALUE, _FIRST_ITEM, _AFTER_ITEM, _FIRST_KEY, _NEXT_KEY, _COLON, _AFTER_MEMBER, _END,
@@ -80,37 +75,38 @@ class Cursor:
     """Where the machine stands, in the text and in the value."""
 
     __slots__ = (
-        "duplicates", "error", "held", "key", "may_end", "offset", "open_string", "path", "root",
+        "duplicates", "error", "held", "may_end", "offset", "path", "root",
+        "string_container", "string_key",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.offset = 0
-        """Characters taken so far. Counted by who sends, before sending."""
-        self.path: Path = ()
+        """Characters taken so far. The sender adds a text's length before sending it."""
+        self.path: JsonPath = ()
         self.root: list[JsonValue | Pending] = [PENDING]
         """The root value, in a list so that it has a container like every other."""
         self.may_end = False
         """Whether the text may be over here: after the root, or in a number that is the root."""
         self.held: str | None = None
         """Inside a string or key, the part of the text that is not certain yet; elsewhere None."""
-        self.open_string: Any = None
-        """The container of an open string of which nothing is held: who sends may append to it."""
-        self.key: Any = None
+        self.string_container: Any = None
+        """The container of the open string while nothing of it is held: the sender may append."""
+        self.string_key: Any = None
         """The place of that string in its container."""
-        self.duplicates: list[tuple[Path, str]] = []
-        """Keys given again, as the object's path and the key: together they could cost O(depth)."""
+        self.duplicates: list[tuple[JsonPath, str]] = []
+        """Keys given again, as the object's path and the key: joined, each could cost O(depth)."""
         self.error: Invalid | None = None
 
     def fail(self, reason: Reason, offset: int) -> Invalid:
         """Stop here for good."""
         self.error = Invalid(self.path, offset, reason)
         self.offset = offset
-        self.open_string = None
+        self.string_container = None
         return self.error
 
 
 class _Impossible(Exception):  # noqa: N818 - it never leaves this module
-    """The character at this position cannot be."""
+    """No JSON text has this character here."""
 
     def __init__(self, reason: Reason, position: int) -> None:
         self.reason = reason
@@ -127,17 +123,20 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
     position = end = 0
     origin = 0  # the offset of the text's first character
 
-    stack: list[tuple[Any, Path, _Expectation]] = []
+    stack: list[tuple[Any, JsonPath, _Expectation]] = []
     container: Any = cursor.root
-    base: Path = ()  # the container's path
+    base: JsonPath = ()  # the container's path
     after = _END  # what is expected after a value in this container
     key: Any = 0  # the current value's place in the container
-    path: Path = ()  # the current value's path; the container's between values
+    path: JsonPath = ()  # the current value's path; the container's between values
     expected = _VALUE
     outcome: Outcome
+    reason: Reason
 
     try:
         while True:
+            # Whoever runs out of text does this. It is written out each time, since a function
+            # cannot yield for us and "yield from" would cost a generator for every chunk.
             if position == end:
                 cursor.path = path
                 cursor.may_end = expected is _END
@@ -145,19 +144,22 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                 out, position, end = [], 0, len(text)
                 origin = cursor.offset - end
 
+            # Punctuation or white space.
             token = expected.get(text[position])
             if type(token) is dict:
                 expected = token
                 position += 1
                 continue
 
+            # A key, up to its closing quote.
             if token == "key":
                 position += 1
                 key = ""
                 bound = origin + position + limits.max_key_chars
                 while True:
                     piece, position, outcome = scan_string(text, position)
-                    if origin + (end if outcome == "open" else position) > bound:
+                    reached = end if outcome == "open" else position
+                    if origin + reached > bound:
                         raise _Impossible("key_too_long", bound - origin)
                     key += piece
                     if outcome != "open":
@@ -180,6 +182,7 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                 expected = _COLON
                 continue
 
+            # The end of a container.
             if token == "close":
                 position += 1
                 value = container
@@ -189,14 +192,17 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                 expected = after
                 continue
 
+            # Nothing that may stand here.
             if token is None:
-                reason: Reason = "extra_text" if expected is _END else "unexpected_character"
+                reason = "extra_text" if expected is _END else "unexpected_character"
                 raise _Impossible(reason, position)
 
             # A value begins.
             if after is _AFTER_ITEM:
                 key = len(container)
                 path = (*base, key)
+
+            # A container.
             if token == "object" or token == "array":
                 if len(stack) == limits.max_depth:
                     raise _Impossible("too_deep", position)
@@ -207,6 +213,7 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                     value, after, expected = {}, _AFTER_MEMBER, _FIRST_KEY
                 else:
                     value, after, expected = [], _AFTER_ITEM, _FIRST_ITEM
+                # The key of a new item is the next index. (An object's key is a str, so never.)
                 if key == len(container):
                     container.append(value)
                 else:
@@ -216,6 +223,8 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                 continue
 
             out.append(new(Start, (path, token, origin + position)))
+
+            # A string, up to its closing quote.
             if token == "string":
                 position += 1
                 value = ""
@@ -237,54 +246,44 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                     cursor.path = path
                     cursor.held = held = text[position:]
                     if not held:
-                        cursor.key = key
-                        cursor.open_string = container
+                        cursor.string_key = key
+                        cursor.string_container = container
                     text = held + (yield out)
-                    cursor.open_string = cursor.held = None
+                    cursor.string_container = cursor.held = None
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end
                     # Appending is in place, and so O(1), only while nothing else refers to the
                     # string (invariant 6).
                     value = container[key]
                     container[key] = None
-            elif token == "number":
-                number, state = "", NUMBER
+
+            # A number, up to the character after it, or a word, up to its last letter.
+            else:
+                scalar, state = "", SCALAR
                 while True:
                     start = position
                     while position < end and (following := state.get(text[position])) is not None:
                         state = following
                         position += 1
-                    number += text[start:position]
-                    if len(number) > limits.max_digits:
-                        excess = excess_digit(number, limits.max_digits)
+                    scalar += text[start:position]
+                    if len(scalar) > limits.max_digits:
+                        excess = excess_digit(scalar, limits.max_digits)
                         if excess is not None:
-                            raise _Impossible("number_too_long", position - len(number) + excess)
-                    if position < end:
+                            raise _Impossible("number_too_long", position - len(scalar) + excess)
+                    if position < end or not state:
                         break
                     cursor.path = path
                     cursor.may_end = after is _END and state.convert is not None
                     text = yield out
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end
-                if state.convert is None or text[position] not in _MAY_FOLLOW_A_NUMBER:
-                    raise _Impossible("bad_number", position)
+                if state.convert is None or (state and text[position] not in _MAY_FOLLOW_A_NUMBER):
+                    reason = "bad_number" if token == "number" else "bad_literal"
+                    raise _Impossible(reason, position)
                 try:
-                    value = state.convert(number)
+                    value = state.convert(scalar)
                 except ValueError:  # the interpreter's own limit is lower than ours
                     raise _Impossible("number_too_long", position) from None
-            else:
-                word, value = _WORDS[text[position]]
-                while not text.startswith(word, position):
-                    arrived = text[position : position + len(word)]
-                    for index, letter in enumerate(arrived):
-                        if letter != word[index]:
-                            raise _Impossible("bad_literal", position + index)
-                    word = word[len(arrived) :]
-                    cursor.path = path
-                    text = yield out
-                    out, position, end = [], 0, len(text)
-                    origin = cursor.offset - end
-                position += len(word)
 
             # A value that is no container is done.
             if key == len(container):

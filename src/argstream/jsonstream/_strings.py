@@ -11,7 +11,8 @@ there itself; both are read alike. With its partner it becomes one character; wi
 """
 
 import re
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias, cast
 
 from argstream.jsonstream.fragments import Reason
 
@@ -24,9 +25,10 @@ _ESCAPES: Final = {
 }  # fmt: skip
 _REPLACEMENT: Final = "\ufffd"
 
-# These two match the empty string too, so they always match.
-_plain_run: Final = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*').match
-_hex_digits: Final = re.compile(r"[0-9A-Fa-f]{0,4}").match
+_Run: TypeAlias = Callable[[str, int], re.Match[str]]  # of any length, even 0: it always matches
+
+_plain_run: Final = cast("_Run", re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*').match)
+_hex_digits: Final = cast("_Run", re.compile(r"[0-9A-Fa-f]{0,4}").match)
 _low_surrogate: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})|([\udc00-\udfff])").match
 _start_of_low_surrogate: Final = re.compile(
     r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?\Z"
@@ -51,7 +53,9 @@ def decode_simple(text: str) -> str:
     return decoded
 
 
-def scan_string(text: str, position: int) -> tuple[str, int, Outcome]:
+def scan_string(  # noqa: PLR0912 - one for each thing that can stand in a string
+    text: str, position: int
+) -> tuple[str, int, Outcome]:
     """Decode a string's inside from ``position`` on: what it says, where the scan stopped, and why.
 
     ``closed``: there is the closing quote. ``open``: what begins there is not certain yet (often it
@@ -63,24 +67,25 @@ def scan_string(text: str, position: int) -> tuple[str, int, Outcome]:
     decoded = text[position:] if quote < 0 else text[position:quote]
     if "\\" not in decoded and decoded.isprintable():
         return (decoded, end, "open") if quote < 0 else (decoded, quote, "closed")
-    stop = _plain_run(text, position).end()  # type: ignore[union-attr]
-    decoded = text[position:stop]
-    while stop < end:
+    decoded = piece = ""
+    while True:
+        stop = _plain_run(text, position).end()
+        decoded += piece + text[position:stop]
+        if stop == end:
+            break
         char = text[stop]
         if char == '"':
             return decoded, stop, "closed"
         if char == "\\":
             following = text[stop + 1 : stop + 2]
-            if escaped := _ESCAPES.get(following):
+            if piece := _ESCAPES.get(following, ""):
                 position = stop + 2
-                stop = _plain_run(text, position).end()  # type: ignore[union-attr]
-                decoded += escaped + text[position:stop]
                 continue
             if not following:
                 break
             if following != "u":
                 return decoded, stop + 1, "bad_escape"
-            position = _hex_digits(text, stop + 2).end()  # type: ignore[union-attr]
+            position = _hex_digits(text, stop + 2).end()
             if position < stop + 6:
                 if position == end:
                     break
@@ -95,15 +100,13 @@ def scan_string(text: str, position: int) -> tuple[str, int, Outcome]:
         if character is None:
             break
         piece, position = character
-        stop = _plain_run(text, position).end()  # type: ignore[union-attr]
-        decoded += piece + text[position:stop]
     return decoded, stop, "open"
 
 
 def _character(unit: int, text: str, position: int) -> tuple[str, int] | None:
     """Make a character of a UTF-16 unit, and of its partner if that follows at ``position``.
 
-    Returns the character and where it ends; None while it is open whether the partner follows.
+    Returns the character and where it ends; None if the partner may still come.
     """
     if not 0xD800 <= unit <= 0xDFFF:
         return chr(unit), position

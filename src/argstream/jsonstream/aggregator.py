@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from argstream.jsonstream.fragments import Done, Fragment, JsonValue, Start, Text
+from argstream.jsonstream.fragments import Done, Fragment, JsonValue, Start
 from argstream.jsonstream.pending import PENDING, Pending
 
 __all__ = ["FragmentAggregator"]
 
 
 class FragmentAggregator:
-    """Puts values together again from fragments alone.
+    """Puts values together again from their fragments.
 
     The values are its own: unlike ``Parser.value`` and ``Done.value`` of a container, they are
     shared with nobody.
@@ -21,30 +21,25 @@ class FragmentAggregator:
     """
 
     def __init__(self) -> None:
-        # A dict or list for each open container, a list of pieces for a string, [] for a scalar.
-        self._open: list[Any] = []
+        self._open: list[Any] = []  # the containers around the next value, outermost first
 
     def push(self, fragment: Fragment) -> JsonValue | Pending:
         """Return the value that this fragment completes, at any path; PENDING for all others."""
         match fragment:
             case Start(kind="object"):
                 self._open.append({})
-            case Start():
+            case Start(kind="array"):
                 self._open.append([])
-            case Text(text=text):
-                self._open[-1].append(text)
-            case Done(path=path, value=value):
-                made = self._open.pop()
-                if isinstance(value, str):
-                    value = "".join(made)
-                elif isinstance(value, dict | list):
-                    value = made
-                if self._open:
-                    parent = self._open[-1]
-                    if isinstance(parent, dict):
+            case Done(path, value):
+                if isinstance(value, dict | list):
+                    value = self._open.pop()  # ours, not the parser's
+                match self._open:
+                    case [*_, dict() as parent]:
                         parent[path[-1]] = value
-                    else:
+                    case [*_, list() as parent]:
                         parent.append(value)
+                    case _:
+                        pass  # the root
                 return value
             case _:
                 pass

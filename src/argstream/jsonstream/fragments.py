@@ -13,21 +13,20 @@ Named tuples compare as tuples do, so compare the type too where it matters: ``m
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 __all__ = [
-    "MESSAGES",
     "Done",
     "Fragment",
     "Invalid",
+    "JsonPath",
     "JsonValue",
     "Key",
     "Kind",
-    "Path",
     "Reason",
     "Start",
     "Text",
 ]
 
 JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
-Path: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 Kind: TypeAlias = Literal["object", "array", "string", "number", "boolean", "null"]
 Reason: TypeAlias = Literal[
     "unexpected_character",
@@ -46,7 +45,8 @@ Reason: TypeAlias = Literal[
     "number_too_long",
 ]
 
-MESSAGES: Final[dict[Reason, str]] = {
+# What each reason means, in words that a person or a model can act on.
+_MESSAGES: Final[dict[Reason, str]] = {
     "unexpected_character": "this character cannot stand here",
     "extra_text": "the value is complete, only white space may follow",
     "bad_literal": "only true, false and null are words of JSON",
@@ -62,54 +62,53 @@ MESSAGES: Final[dict[Reason, str]] = {
     "key_too_long": "a key longer than Limits.max_key_chars allows",
     "number_too_long": "a number with more digits than Limits.max_digits allows",
 }
-"""What each reason means, in words that a person or a model can act on."""
 
 
 class Key(NamedTuple):
     """An object key is closed and its value has not begun; the path ends with the key."""
 
-    path: Path
+    path: JsonPath
     offset: int
-    """Of the key's closing quote."""
+    """The offset of the key's closing quote."""
 
 
 class Start(NamedTuple):
     """The first character of a value: from here on its kind is known."""
 
-    path: Path
+    path: JsonPath
     kind: Kind
     offset: int
-    """Of the value's first character."""
+    """The offset of the value's first character."""
 
 
 class Text(NamedTuple):
     """A piece of a string: decoded, never empty, never repeated; at most one per value and feed."""
 
-    path: Path
+    path: JsonPath
     text: str
 
 
 class Done(NamedTuple):
     """The value at this path is complete. The root's path is ``()``."""
 
-    path: Path
+    path: JsonPath
     value: JsonValue
     offset: int
-    """Just past the value's last character."""
+    """The offset just past the value's last character."""
 
 
 class Invalid(NamedTuple):
     """The text cannot become valid JSON, ended too early, or passed a limit. Nothing follows."""
 
-    path: Path
+    path: JsonPath
     offset: int
-    """Of the first character that cannot be right; the length of the text if it ended too early."""
+    """The offset of the first character that cannot be right, or of the end that came too early."""
     reason: Reason
 
     @property
     def message(self) -> str:
         """The reason as a sentence, with the offset."""
-        return f"{MESSAGES[self.reason]} (at character {self.offset})"
+        return f"{_MESSAGES[self.reason]} (at character {self.offset})"
 
 
 Fragment: TypeAlias = Key | Start | Text | Done | Invalid

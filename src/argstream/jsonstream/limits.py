@@ -1,10 +1,11 @@
 """How much the parser accepts before it calls a text hostile."""
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from argstream.errors import UsageError
 
-__all__ = ["Limits"]
+__all__ = ["DEFAULT_LIMITS", "Limits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +28,6 @@ class Limits:
                 raise UsageError(
                     f"Limits({field.name}={value!r}): give a whole number of at least 1"
                 )
+
+
+DEFAULT_LIMITS: Final = Limits()

@@ -26,8 +26,8 @@ from typing import Literal, TypeAlias
 from argstream.errors import UsageError
 from argstream.jsonstream._machine import Cursor, machine, new_fragment
 from argstream.jsonstream._strings import decode_simple, scan_string
-from argstream.jsonstream.fragments import Fragment, Invalid, JsonValue, Path, Text
-from argstream.jsonstream.limits import Limits
+from argstream.jsonstream.fragments import Fragment, Invalid, JsonPath, JsonValue, Text
+from argstream.jsonstream.limits import DEFAULT_LIMITS, Limits
 from argstream.jsonstream.pending import Pending
 
 __all__ = ["Parser", "Verdict", "parse"]
@@ -63,7 +63,7 @@ class Parser:
     __slots__ = ("_bytes", "_closed", "_cursor", "_max_chars", "_send", "_text_until")
 
     def __init__(self, limits: Limits | None = None, *, unique_keys: bool = False) -> None:
-        limits = limits or Limits()
+        limits = limits or DEFAULT_LIMITS
         self._max_chars = limits.max_chars
         self._cursor = Cursor()
         reader = machine(self._cursor, limits, unique_keys=unique_keys)
@@ -97,17 +97,17 @@ class Parser:
         return self._cursor.error
 
     @property
-    def path(self) -> Path:
+    def path(self) -> JsonPath:
         """The path of the innermost value that is not done: it has begun, or its key is known."""
         return self._cursor.path
 
     @property
     def offset(self) -> int:
-        """How many characters it has taken; after an error, the offset of that."""
+        """How many characters it has taken; after an error, where that is."""
         return self._cursor.offset
 
     @property
-    def duplicates(self) -> tuple[Path, ...]:
+    def duplicates(self) -> tuple[JsonPath, ...]:
         """The paths of keys that were given again in one object, in order."""
         return tuple((*base, key) for base, key in self._cursor.duplicates)
 
@@ -122,7 +122,7 @@ class Parser:
         cursor = self._cursor
         if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
             return self._feed_unusual(chunk)
-        container = cursor.open_string
+        container = cursor.string_container
         # The short path: text inside a string, the stuff of long arguments. Its test for plain is
         # narrower than JSON's: a no-break space fails it.
         if container is not None and chunk.isprintable():
@@ -135,7 +135,7 @@ class Parser:
                 cursor.offset = offset
                 # Appending is in place, and so O(1), only while nothing else refers to the string
                 # (invariant 6).
-                key = cursor.key
+                key = cursor.string_key
                 value = container[key]
                 container[key] = None
                 value += piece
@@ -163,7 +163,7 @@ class Parser:
         return fragments
 
     def _feed_unusual(self, chunk: Chunk) -> list[Fragment]:
-        """Take what is no plain str, or passes the limit, or comes at the wrong time."""
+        """Take bytes, text beyond the limit, text while bytes wait, or anything after the end."""
         cursor = self._cursor
         if not isinstance(chunk, Chunk):
             raise UsageError(f"Parser.feed takes str or bytes, not {type(chunk).__name__}")
@@ -209,14 +209,19 @@ class Parser:
         )
 
 
-def parse(source: Chunk | Iterable[Chunk], limits: Limits | None = None) -> Iterator[Fragment]:
-    """Yield the fragments of a whole text, or of the pieces of one as they come, up to its end.
+def parse(
+    source: Chunk | Iterable[Chunk], limits: Limits | None = None, *, unique_keys: bool = False
+) -> Iterator[Fragment]:
+    """Yield the fragments of a whole text, or of the chunks of one as they come, up to its end.
+
+    After an error no further chunk is asked for.
 
     >>> list(parse("-1"))
     [Start(path=(), kind='number', offset=0), Done(path=(), value=-1, offset=2)]
     """
-    parser = Parser(limits)
-    pieces = (source,) if isinstance(source, Chunk) else source
-    for piece in pieces:
-        yield from parser.feed(piece)
+    parser = Parser(limits, unique_keys=unique_keys)
+    for chunk in (source,) if isinstance(source, Chunk) else source:
+        yield from parser.feed(chunk)
+        if parser.error is not None:
+            return
     yield from parser.close()

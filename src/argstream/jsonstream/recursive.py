@@ -67,11 +67,11 @@ def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]
             return (_wrap(path, Done()),)
         case flat.Invalid():
             return (fragment,)
-        case _:
+        case flat.Key() | flat.Start():
             return ()
 
 
-def _wrap(path: flat.Path, leaf: NestedFragment) -> NestedFragment:
+def _wrap(path: flat.JsonPath, leaf: NestedFragment) -> NestedFragment:
     for step in reversed(path):
         leaf = ArrayItem(step, leaf) if isinstance(step, int) else ObjectEntry(step, leaf)
     return leaf

@@ -9,7 +9,6 @@ as an error is what makes a *tool call* unusable, so an argument given twice and
 no object are errors too.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -72,7 +71,7 @@ class ToolArgStream:
         self._before_colon = False
         self._in_raw = False  # inside a value that is passed on as it is written
         self._done = False
-        self._no_object: Invalid | None = None
+        self._not_an_object: Invalid | None = None
 
     @property
     def current_key(self) -> str:
@@ -87,7 +86,7 @@ class ToolArgStream:
     @property
     def error(self) -> Invalid | None:
         """Why the text cannot be the arguments of a call, if it cannot."""
-        return self._no_object or self._parser.error
+        return self._not_an_object or self._parser.error
 
     def feed(self, chunk: str) -> list[ToolFieldEvent]:
         """Take the next piece of the arguments and return the events it makes, often none."""
@@ -98,7 +97,7 @@ class ToolArgStream:
         origin = self._parser.offset
         fragments = self._parser.feed(chunk)
         text = chunk[: self._parser.offset - origin]  # without what is wrong, if anything is
-        events = list(self._field_start(text)) if self._before_colon else []
+        events = self._field_start(text) if self._before_colon else []
         raw_from = 0
         for fragment in fragments:
             match fragment:
@@ -118,7 +117,7 @@ class ToolArgStream:
                 case Done((), _, _):
                     self._done = True
                 case Start((), kind, offset) if kind != "object":
-                    self._no_object = Invalid((), offset, "not_an_object")
+                    self._not_an_object = Invalid((), offset, "not_an_object")
                     return []
                 case _:
                     pass  # inside a raw value, or the error that ``error`` tells
@@ -131,12 +130,12 @@ class ToolArgStream:
         self._parser.close()
         return self.error
 
-    def _field_start(self, text: str) -> Iterator[ToolFieldEvent]:
+    def _field_start(self, text: str) -> list[ToolFieldEvent]:
         """Begin the field if its colon is here: only white space can stand before that."""
         self._before_colon = ":" not in text
-        if not self._before_colon:
-            yield ToolFieldStart(self.index, self.tool_use_id, self._key)
+        if self._before_colon:
+            return []
+        return [ToolFieldStart(self.index, self.tool_use_id, self._key)]
 
-    def _field_delta(self, text: str) -> Iterator[ToolFieldEvent]:
-        if text:
-            yield ToolFieldDelta(self.index, self.tool_use_id, self._key, text)
+    def _field_delta(self, text: str) -> list[ToolFieldEvent]:
+        return [ToolFieldDelta(self.index, self.tool_use_id, self._key, text)] if text else []

@@ -23,8 +23,8 @@ def cut(data: Data, sizes: Iterable[int]) -> list[Data]:
     ['ab', '', 'c', 'de', '', 'f', 'g']
     """
     sizes = list(sizes)
-    if data and not any(size > 0 for size in sizes):
-        raise UsageError(f"cut: there is no size above 0 in {sizes}")
+    if data and (not any(sizes) or min(sizes) < 0):
+        raise UsageError(f"cut: sizes must not be negative, and not all be 0: {sizes}")
     chunks = []
     position = 0
     for size in cycle(sizes):

@@ -67,7 +67,7 @@ def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]
             return (_wrap(path, Done()),)
         case flat.Invalid():
             return (fragment,)
-        case flat.Key() | flat.Start():
+        case _:
             return ()
 
 

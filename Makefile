@@ -35,7 +35,7 @@ imports: .venv/ready
 
 tests: .venv/ready
 	@rm -f .venv/coverage*
-	@$(BIN)/coverage run -m pytest -m "not timing"
+	@$(BIN)/coverage run -m pytest --quiet -m "not timing"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }

@@ -134,7 +134,7 @@ class Parser:
             if piece:
                 cursor.offset = offset
                 # Appending is in place, and so O(1), only while nothing else refers to the string
-                # (invariant 6).
+                # (invariant 6); and, from Python 3.13 on, only if it has a line to itself.
                 key = cursor.string_key
                 value = container[key]
                 container[key] = None

@@ -5,7 +5,6 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
-HYPOTHESIS_SOAK := ARGSTREAM_HYPOTHESIS=soak
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
@@ -49,7 +48,7 @@ bench: .venv/ready .venv/ready-bench ## measure against other parsers; writes do
 	@$(BIN)/python benchmarks/run.py
 
 soak: .venv/ready .venv/ready-fuzz ## long runs: properties and fuzzing, SOAK_SECONDS=600
-	@$(HYPOTHESIS_SOAK) $(BIN)/pytest --quiet --timeout=0 tests/jsonstream
+	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)
 
 format: .venv/ready ## mend format and lint where that can be done by itself

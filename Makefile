@@ -59,8 +59,9 @@ clean: ## remove the environments and all that was made
 		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes
 
 .venv/created:
-	@test -n "$(PYTHON)" || { echo "argstream needs Python 3.11 or newer: install it, or name it with"; \
-		echo "  make PYTHON=/path/to/python …"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "argstream needs Python 3.11 or newer$(if $(PYTHON),, and $(PYTHON) is none)."; \
+		echo "Install it, or name it with: make PYTHON=/path/to/python …"; exit 1; }
 	@echo "setting up .venv with $$("$(PYTHON)" --version) …"
 	@"$(PYTHON)" -m venv --clear .venv || { echo "Python cannot make environments here. On Debian or Ubuntu:"; \
 		echo "  apt-get install python3-venv"; exit 1; }

@@ -4,11 +4,11 @@ Cut off what is uncertain at the end, close what is open, and let json.loads rea
 longest beginning of the text for which that works gives the value.
 """
 
-import json
 import re
 from typing import Any
 
 from argstream.jsonstream import PENDING
+from tests.support import loads
 
 
 def value_so_far(prefix: str) -> Any:
@@ -20,7 +20,7 @@ def value_so_far(prefix: str) -> Any:
     for length in range(len(prefix), 0, -1):
         closing, _ = _what_is_open(prefix[:length])
         try:
-            return json.loads(prefix[:length] + closing)
+            return loads(prefix[:length] + closing)
         except ValueError:
             continue
     return PENDING

@@ -59,15 +59,22 @@ def encode(said: object) -> bytes:
     return json.dumps(said, ensure_ascii=False, default=repr).encode()
 
 
+def loads(text: str | bytes) -> Any:
+    """Read with json.loads, and do to surrogates what invariant 4 says, before keys are merged."""
+
+    def merge(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {replace_surrogates(key): value for key, value in pairs}
+
+    return replace_surrogates(json.loads(text, object_pairs_hook=merge))
+
+
 def replace_surrogates(value: Any) -> Any:
-    """What invariant 4 makes of the surrogates that json.loads leaves alone."""
     match value:
         case str():
             return re.sub("[\ud800-\udfff]", "\ufffd", value)
         case list():
             return [replace_surrogates(item) for item in value]
         case dict():
-            members = value.items()
-            return {replace_surrogates(key): replace_surrogates(item) for key, item in members}
+            return {key: replace_surrogates(item) for key, item in value.items()}
         case _:
             return value

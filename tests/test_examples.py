@@ -1,5 +1,6 @@
 """The examples do what they say."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ def test_live_arguments() -> None:
         [sys.executable, EXAMPLES / "live_arguments.py"],
         input=b'{"path": "a.py", "lines": [1, 2], "content": "x\\n", "mode": 0755}',
         capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         check=False,
     )
     assert done.returncode == 1

@@ -1,14 +1,24 @@
 """The command line, run as a user runs it: a real process, real pipes."""
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 COMMAND = Path(sys.executable).parent / "argstream"
+
+# As for most users: Python buffers its output, and nothing is said about colours.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
+}
 
 
 def argstream(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -51,7 +61,7 @@ class TestParse:
 
     def test_fragments_come_while_the_input_is_still_arriving(self) -> None:
         with subprocess.Popen(
-            [COMMAND, "parse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [COMMAND, "parse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -71,12 +81,38 @@ class TestParse:
         assert argstream("parse", str(file)).stdout == argstream("parse", "-", stdin=b"[1]").stdout
 
     @pytest.mark.parametrize(
-        ("name", "why"), [("no-such.json", "No such file or directory"), (".", "Is a directory")]
+        ("name", "why"),
+        [
+            ("no-such.json", "No such file or directory"),
+            (".", "Is a directory"),
+            ("", "No such file or directory"),
+            ("./-", "No such file or directory"),
+            ("/proc/self/mem", "Input/output error"),
+        ],
     )
     def test_an_unreadable_file_is_said_plainly(self, name: str, why: str) -> None:
         done = argstream("parse", name)
         assert done.returncode == 2
         assert done.stderr.decode() == f"argstream: cannot read {name}: {why}\n"
+
+    def test_a_file_name_cannot_act_on_a_terminal(self) -> None:
+        assert b"\x1b" not in argstream("parse", "\x1b]0;x\x07").stderr
+
+    def test_a_non_blocking_input_is_waited_for(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        with subprocess.Popen(
+            [COMMAND, "parse"], stdin=reader, stdout=subprocess.PIPE, env=ENVIRONMENT
+        ) as process:
+            os.close(reader)
+            assert process.stdout is not None
+            os.write(writer, b"[")
+            assert b"array" in process.stdout.readline()
+            time.sleep(0.1)  # nothing has arrived, but more will
+            os.write(writer, b"]")
+            os.close(writer)
+            process.stdout.read()
+        assert process.returncode == 0
 
     def test_nothing_on_the_screen_can_act_on_a_terminal(self) -> None:
         evil = {"\x1b]0;x\x07": "\u202e\x9b31m\x7f\ufeff"}
@@ -120,12 +156,24 @@ class TestDemo:
         assert "truncated" in screen
         assert "\x1b" not in screen
 
-    def test_no_colour_is_respected(self) -> None:
-        environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": ""}
-        done = subprocess.run(
-            [COMMAND, "demo", "--speed", "1000"], env=environment, capture_output=True, check=True
-        )
-        assert b"\x1b" not in done.stdout
+    @pytest.mark.parametrize(("no_color", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+    def test_it_is_coloured_on_a_terminal_unless_one_says_no(
+        self, no_color: dict[str, str], coloured: bool
+    ) -> None:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [COMMAND, "demo", "--speed", "1000"],
+            stdout=theirs,
+            env={**ENVIRONMENT, "TERM": "xterm", **no_color},
+        ):
+            os.close(theirs)
+            screen = b""
+            with contextlib.suppress(OSError):  # how a terminal says that it is over
+                while piece := os.read(ours, 4096):
+                    screen += piece
+            os.close(ours)
+        assert b"truncated" in screen
+        assert (b"\x1b[" in screen) == coloured
 
 
 class TestCommand:

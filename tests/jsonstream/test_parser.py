@@ -1,7 +1,10 @@
 """The engine by example: what each piece of text says, and when."""
 
+import copy
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import SupportsIndex
 
 import pytest
 
@@ -185,6 +188,35 @@ class TestStrings:
         )
 
 
+class TestTheShortPath:
+    """Pieces of an open string that feed() takes itself, and those that only look like it."""
+
+    @pytest.mark.parametrize(
+        "piece",
+        [
+            *("lorem", "é日本😀", r"a\nb", r"\n\n", r"\t", r"a\"b", r"\\", r"\\n", r"\/\b\f\r"),
+            *(
+                'a"',
+                r'a"\t',
+                r'\t"',
+                r'\n"',
+                r"\\" + '"',
+                r"\"" + '"',
+                r"\u00e9",
+                r"\x",
+                "\\",
+                "\\n\\",
+            ),
+            *("\xa0", "\x01", "a\nb"),
+        ],
+    )
+    def test_says_the_same_as_the_long_one(self, piece: str) -> None:
+        _, expected = run(['["' + piece + '"]'])
+        parser = Parser()
+        fragments = [*parser.feed('["'), *parser.feed(piece), *parser.feed('"]'), *parser.close()]
+        assert exact(fragments) == exact(expected)
+
+
 class TestBytes:
     def test_utf_8_may_be_cut_anywhere(self) -> None:
         parser = Parser()
@@ -228,6 +260,24 @@ class TestBytes:
             assert parser.error is not None, name
             assert (parser.error.offset, parser.error.reason) == (len(text), reason), name
 
+    def test_what_cannot_become_utf_8_is_refused_with_its_second_byte(self) -> None:
+        for second in range(256):
+            for first in (0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF4):
+                parser = Parser()
+                parser.feed(b'"')
+                parser.feed(bytes([first, second]))
+                endings = (b"", b"\x80", b"\x80\x80")
+                assert (parser.error is None) == any(
+                    is_utf_8(bytes([first, second]) + ending) for ending in endings
+                ), (first, second)
+
+    def test_there_is_one_text_per_value_and_feed_even_before_an_error(self) -> None:
+        parser = Parser()
+        parser.feed('"x')
+        assert exact(parser.feed(b"abc\\ud83d\\\xc3")) == exact(
+            [Text((), "abc\ufffd"), Invalid((), 12, "bad_escape")]
+        )
+
     def test_text_cannot_end_a_character_begun_in_bytes(self) -> None:
         parser = Parser()
         parser.feed(b'"\xc3')
@@ -244,6 +294,14 @@ class TestBytes:
     def test_a_byte_order_mark_is_not_json(self) -> None:
         for data in ("\ufeff{}", "\ufeff{}".encode()):
             assert run([data])[0].error == Invalid((), 0, "unexpected_character")
+
+
+def is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 REFUSED: list[tuple[str, int, Reason]] = [
@@ -367,6 +425,23 @@ class TestErrors:
             Parser().feed({})  # type: ignore[arg-type]
         assert issubclass(UsageError, ArgstreamError)
 
+    @pytest.mark.parametrize("copy", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_copying_would_share_the_machine_so_it_is_misuse(
+        self, copy: Callable[[Parser], object]
+    ) -> None:
+        with pytest.raises(UsageError, match="cannot be copied or pickled"):
+            copy(Parser())
+
+    def test_a_parser_whose_value_was_taken_away_says_so(self) -> None:
+        parser = Parser()
+        parser.feed('{"a": "x')
+        assert isinstance(parser.value, dict)
+        parser.value.clear()
+        with pytest.raises(KeyError):
+            parser.feed('y"')
+        with pytest.raises(UsageError, match="broke off in an earlier feed"):
+            parser.feed("}")
+
 
 class TestState:
     def test_before_the_first_character(self) -> None:
@@ -461,6 +536,11 @@ class TestDuplicateKeys:
 
 
 class TestLimits:
+    def test_have_sane_defaults(self) -> None:
+        assert Limits() == Limits(
+            max_depth=256, max_chars=67_108_864, max_key_chars=65_536, max_digits=4_300
+        )
+
     @pytest.mark.parametrize("opening", ["[", '{"a":'])
     def test_depth(self, opening: str) -> None:
         limits = Limits(max_depth=3)
@@ -486,6 +566,9 @@ class TestLimits:
     def test_a_str_of_another_class_counts_the_same(self) -> None:
         class Other(str):
             __slots__ = ()
+
+            def __getitem__(self, index: SupportsIndex | slice) -> "Other":
+                return Other(super().__getitem__(index))
 
         assert run([Other('["a'), Other('b"]')], Limits(max_chars=6))[0].value == ["ab"]
         assert type(run([Other('"ab"')])[0].value) is str

@@ -1,7 +1,6 @@
 """ToolArgStream: every claim and example of axio's documentation (source 000), and its errors."""
 
 import dataclasses
-import json
 
 import pytest
 from hypothesis import assume, given
@@ -11,7 +10,7 @@ from argstream.errors import UsageError
 from argstream.jsonstream import Invalid, Limits
 from argstream.testing import chunkings, cut
 from tests.strategies import any_texts, cuts, json_texts
-from tests.support import replace_surrogates
+from tests.support import loads
 
 
 def started(key: str) -> ToolFieldStart:
@@ -246,5 +245,5 @@ def test_a_field_is_its_decoded_string_or_its_raw_text(value: str, sizes: list[i
     events = [event for chunk in cut(f'{{"k": {value}}}', sizes) for event in stream.feed(chunk)]
     assume(stream.error is None)  # a duplicate key further down
     shown = "".join(event.text for event in events if isinstance(event, ToolFieldDelta))
-    loaded = replace_surrogates(json.loads(value))
+    loaded = loads(value)
     assert shown == (loaded if isinstance(loaded, str) else value.strip(" \t\n\r"))

@@ -4,7 +4,6 @@ Of its n_ files 156 are malformed and 32 are merely cut off; two of the latter a
 hit the limit first.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from argstream.jsonstream import Invalid, Limits, Parser
 from argstream.testing import chunkings, cut
 from tests.reference import judge
-from tests.support import encode, every_way, exact, feed_all, replace_surrogates, run
+from tests.support import encode, every_way, exact, feed_all, loads, run
 
 TOO_DEEP = {"n_structure_100000_opening_arrays.json", "n_structure_open_array_object.json"}
 
@@ -35,7 +34,7 @@ def files(suite: Path, prefix: str) -> Iterator[tuple[str, bytes]]:
 def test_y_files_are_accepted_with_the_value_of_json_loads(suite: Path) -> None:
     accepted = 0
     for name, data in files(suite, "y"):
-        expected = repr(replace_surrogates(json.loads(data)))
+        expected = repr(loads(data))
         for chunking, chunks in every_way(data.decode()):
             parser, _ = run(chunks)
             assert parser.verdict == "complete", (name, chunking)
@@ -118,7 +117,7 @@ def test_transform_files_have_the_value_of_json_loads(suite: Path) -> None:
     for path in sorted((suite / "test_transform").glob("*.json")):
         data = path.read_bytes()
         try:
-            expected = replace_surrogates(json.loads(data.decode()))
+            expected = loads(data.decode())
         except UnicodeDecodeError:
             assert run([data])[0].verdict == "malformed", path.name
         else:

@@ -1,6 +1,5 @@
 """What the command line offers. The words of ``--help`` are here, the work is in the modules."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,7 +48,7 @@ def demo(
 
 @app.command()
 def parse(
-    file: Annotated[Path, typer.Argument(help="A file, or - for standard input.")] = Path("-"),
+    file: Annotated[str, typer.Argument(help="A file, or - for standard input.")] = "-",
 ) -> None:
     """Turn JSON into fragments, one a line, while it arrives.
 

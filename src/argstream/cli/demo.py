@@ -48,13 +48,16 @@ class _Model:
         self._speed = speed
         self._random = Random(7)  # noqa: S311 - not for secrets
         self.seconds = 0.0
+        self.written = 0
 
     def write(self, text: str) -> Iterator[str]:
         self.seconds = 0.0
+        self.written = 0
         for chunk in cut(text, [self._random.randint(1, 7) for _ in text]):
             pause = len(chunk) * _SECONDS_PER_CHARACTER
             time.sleep(pause / self._speed)
             self.seconds += pause
+            self.written += len(chunk)
             yield chunk
 
 
@@ -90,7 +93,7 @@ def _show_broken_call(model: _Model) -> None:
     _heading("2. A broken call is refused at the first character that cannot be right:")
     parser = _show_text(model, _BROKEN_CALL)
     assert parser.error is not None, "the call is broken"  # noqa: S101 - it is our own text
-    spared = len(_BROKEN_CALL) - parser.offset
+    spared = len(_BROKEN_CALL) - model.written
     _say(f"\n   {'':{parser.offset}}{_red('^')}\n   {parser.error.message}")
     _say(
         f"\n   {parser.verdict} after {model.seconds:.1f} s."

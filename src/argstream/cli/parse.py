@@ -4,8 +4,9 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from io import FileIO
-from pathlib import Path
+from select import select
 
 from argstream.jsonstream import Fragment, Limits, Parser
 
@@ -14,21 +15,21 @@ __all__ = ["parse_to_ndjson"]
 _CHUNK = 64 * 1024
 
 
-def parse_to_ndjson(file: Path) -> int:
+def parse_to_ndjson(file: str) -> int:
     """Copy a file, or standard input for "-", to standard output as fragments.
 
-    Returns the exit status: 0 for complete, 1 for malformed or truncated, 2 for unreadable.
+    Returns the exit status: 0 for complete, 1 for malformed or truncated, 2 if it cannot be read.
     """
-    try:
-        source = _open(file)
-    except OSError as error:
-        _complain(f"cannot read {file}: {error.strerror}")
-        return 2
     # A person's own file may be as long as they like; what it costs is their own memory.
     parser = Parser(Limits(max_chars=sys.maxsize))
-    with source:
-        while parser.error is None and (chunk := source.read(_CHUNK)):
+    try:
+        for chunk in _chunks(file):
             _write(parser.feed(chunk))
+            if parser.error is not None:
+                break
+    except _UnreadableError as error:
+        _complain(f"cannot read {ascii(file)[1:-1]}: {error}")
+        return 2
     _write(parser.close())
     if parser.error is None:
         return 0
@@ -36,14 +37,24 @@ def parse_to_ndjson(file: Path) -> int:
     return 1
 
 
-def _open(file: Path) -> FileIO:
-    """Open without a buffer, so that a read gives what has arrived and does not wait for more."""
-    if str(file) != "-":
-        return FileIO(file)
+class _UnreadableError(Exception):
+    """The file cannot be opened or read; the message says why."""
+
+
+def _chunks(file: str) -> Iterator[bytes]:
+    """Read without a buffer, which gives what has arrived and does not wait for more."""
     standard_input = 0
-    if os.isatty(standard_input):
+    if file == "-" and os.isatty(standard_input):
         _complain("type JSON, then Ctrl-D on a line of its own")
-    return FileIO(standard_input, closefd=False)
+    try:
+        with FileIO(standard_input, closefd=False) if file == "-" else FileIO(file) as source:
+            while (chunk := source.read(_CHUNK)) != b"":
+                if chunk is None:  # it was made non-blocking, and nothing has arrived
+                    select([source], [], [])
+                else:
+                    yield chunk
+    except OSError as error:
+        raise _UnreadableError(error.strerror) from error
 
 
 def _complain(message: str) -> None:
@@ -60,10 +71,9 @@ def _write(fragments: list[Fragment]) -> None:
 def _to_json(line: dict[str, object]) -> str:
     """Write printable ASCII only, so that nothing in the text can act on a terminal."""
     try:
-        written = json.dumps(line, allow_nan=False)
+        return json.dumps(line, allow_nan=False)
     except ValueError:
         # JSON cannot write infinity, but a number too large for a float: that is what was read.
-        written = re.sub(
+        return re.sub(
             r'("(?:[^"\\]|\\.)*")|Infinity', lambda token: token[1] or "1e999", json.dumps(line)
         )
-    return written.replace("\x7f", "\\u007f")

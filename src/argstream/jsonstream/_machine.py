@@ -230,6 +230,11 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                 value = ""
                 while True:
                     piece, position, outcome = scan_string(text, position)
+                    if value is None:
+                        # Appending is in place, and so O(1), only while nothing else refers to the
+                        # string (invariant 6): so it is taken out of its container.
+                        value = container[key]
+                        container[key] = None
                     if piece:
                         out.append(new(Text, (path, piece)))
                         value += piece
@@ -242,7 +247,7 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                         container[key] = value
                     if outcome != "open":
                         raise _Impossible(outcome, position)
-                    value = None  # the container alone refers to it: see below
+                    value = None  # from here on the container alone refers to it
                     cursor.path = path
                     cursor.held = held = text[position:]
                     if not held:
@@ -252,10 +257,6 @@ def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what
                     cursor.string_container = cursor.held = None
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end
-                    # Appending is in place, and so O(1), only while nothing else refers to the
-                    # string (invariant 6).
-                    value = container[key]
-                    container[key] = None
 
             # A number, up to the character after it, or a word, up to its last letter.
             else:

@@ -19,9 +19,10 @@ The grammar is in ``_machine``; here are the face that people use, bytes, and th
 long strings.
 """
 
+import re
 from codecs import utf_8_decode
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.jsonstream._machine import Cursor, machine, new_fragment
@@ -31,6 +32,10 @@ from argstream.jsonstream.limits import DEFAULT_LIMITS, Limits
 from argstream.jsonstream.pending import Pending
 
 __all__ = ["Parser", "Verdict", "parse"]
+
+# The start of a surrogate, which is no UTF-8 but which Python's decoder waits to see the end of.
+_ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf]")
+_PARSE_CHUNK: Final = 64 * 1024
 
 Chunk: TypeAlias = str | bytes | bytearray | memoryview
 Verdict: TypeAlias = Literal["open", "complete", "truncated", "malformed"]
@@ -79,7 +84,8 @@ class Parser:
     def value(self) -> JsonValue | Pending:
         """The value so far; PENDING before it has begun.
 
-        Live: it grows in place. Read it as often as you like, but leave changing it to the parser.
+        Live: it grows in place. Reading it costs nothing, but changing it is the parser's business,
+        and holding on to a string that still grows makes the next piece copy it.
         """
         return self._cursor.root[0]
 
@@ -114,6 +120,9 @@ class Parser:
     def __repr__(self) -> str:
         return f"<Parser {self.verdict} at {self.offset}, path {self.path}>"
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise UsageError("a Parser cannot be copied or pickled; feed its text to a new one")
+
     def feed(self, chunk: Chunk) -> list[Fragment]:
         r"""Take the next piece, cut anywhere, and say what it means. Never raises for bad text.
 
@@ -144,7 +153,11 @@ class Parser:
         if not chunk or cursor.error is not None:
             return []
         cursor.offset = offset
-        return self._send(chunk)
+        try:
+            return self._send(chunk)
+        except StopIteration:
+            message = "this Parser broke off in an earlier feed(); make a new one"
+            raise UsageError(message) from None
 
     def close(self) -> list[Fragment]:
         """Say that the text is over: ends a number at the root, or finds that the text was cut."""
@@ -173,9 +186,10 @@ class Parser:
             return self._feed_bytes(self._bytes + bytes(chunk))
         if self._bytes:
             return [cursor.fail("invalid_utf8", cursor.offset)]
+        text = str.__str__(chunk)  # of another class, slices might be so too
         room = self._max_chars - cursor.offset
-        fragments = self.feed(chunk[:room])
-        if len(chunk) > room and cursor.error is None:
+        fragments = self.feed(text[:room])
+        if len(text) > room and cursor.error is None:
             fragments.append(cursor.fail("too_long", self._max_chars))
         return fragments
 
@@ -189,15 +203,16 @@ class Parser:
             text = data[:used].decode()
         self._bytes, self._text_until = b"", self._max_chars
         fragments = self.feed(text)
-        if used < len(data) and self._cursor.error is None:
+        rest = data[used:]
+        if rest and self._cursor.error is None:
             # Something beyond ASCII comes next, whole or not. Where no such character can stand,
             # that is said at once, and in the same words whatever the bytes turn out to be.
             if not self._takes_any_text():
-                fragments += self.feed("\ufffd")
-            elif broken:
+                fragments = _joined(fragments, self.feed("\ufffd"))
+            elif broken or _ENCODED_SURROGATE.match(rest):
                 fragments.append(self._cursor.fail("invalid_utf8", self._cursor.offset))
             else:
-                self._bytes, self._text_until = data[used:], -1
+                self._bytes, self._text_until = rest, -1
         return fragments
 
     def _takes_any_text(self) -> bool:
@@ -207,6 +222,15 @@ class Parser:
             and cursor.offset < self._max_chars
             and scan_string(cursor.held + "\ufffd", 0)[2] == "open"
         )
+
+
+def _joined(fragments: list[Fragment], more: list[Fragment]) -> list[Fragment]:
+    """Join what belongs to one feed: of one value, there is at most one ``Text``."""
+    match fragments, more:
+        case [*before, Text(path, text)], [Text(_, more_text), *rest]:
+            return [*before, Text(path, text + more_text), *rest]
+        case _:
+            return fragments + more
 
 
 def parse(
@@ -220,8 +244,14 @@ def parse(
     [Start(path=(), kind='number', offset=0), Done(path=(), value=-1, offset=2)]
     """
     parser = Parser(limits, unique_keys=unique_keys)
-    for chunk in (source,) if isinstance(source, Chunk) else source:
+    for chunk in _slices(source) if isinstance(source, Chunk) else source:
         yield from parser.feed(chunk)
         if parser.error is not None:
             return
     yield from parser.close()
+
+
+def _slices(text: Chunk) -> Iterator[Chunk]:
+    """Cut a whole text, so that not all its fragments are in memory at once."""
+    for start in range(0, len(text), _PARSE_CHUNK):
+        yield text[start : start + _PARSE_CHUNK]

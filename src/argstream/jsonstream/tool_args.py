@@ -97,13 +97,13 @@ class ToolArgStream:
         origin = self._parser.offset
         fragments = self._parser.feed(chunk)
         text = chunk[: self._parser.offset - origin]  # without what is wrong, if anything is
-        events = self._field_start(text) if self._before_colon else []
+        events = self._field_start(text, 0) if self._before_colon else []
         raw_from = 0
         for fragment in fragments:
             match fragment:
                 case Key((str(key),), offset):
                     self._key = key
-                    events += self._field_start(text[offset + 1 - origin :])
+                    events += self._field_start(text, offset + 1 - origin)
                 case Text((_,), piece):
                     events += self._field_delta(piece)
                 case Start((_,), kind, offset) if kind != "string":
@@ -130,9 +130,9 @@ class ToolArgStream:
         self._parser.close()
         return self.error
 
-    def _field_start(self, text: str) -> list[ToolFieldEvent]:
+    def _field_start(self, text: str, start: int) -> list[ToolFieldEvent]:
         """Begin the field if its colon is here: only white space can stand before that."""
-        self._before_colon = ":" not in text
+        self._before_colon = text.find(":", start) < 0
         if self._before_colon:
             return []
         return [ToolFieldStart(self.index, self.tool_use_id, self._key)]

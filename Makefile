@@ -60,7 +60,7 @@ clean: ## remove the environments and all that was made
 
 .venv/created:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "argstream needs Python 3.11 or newer$(if $(PYTHON),, and $(PYTHON) is none)."; \
+		echo "argstream needs Python 3.11 or newer, which '$(PYTHON)' is not."; \
 		echo "Install it, or name it with: make PYTHON=/path/to/python …"; exit 1; }
 	@echo "setting up .venv with $$("$(PYTHON)" --version) …"
 	@"$(PYTHON)" -m venv --clear .venv || { echo "Python cannot make environments here. On Debian or Ubuntu:"; \

@@ -13,6 +13,7 @@ import pytest
 import argstream
 import argstream.jsonstream
 import argstream.testing
+import argstream.wire
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
@@ -25,7 +26,9 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("package", [argstream, argstream.jsonstream, argstream.testing])
+@pytest.mark.parametrize(
+    "package", [argstream, argstream.jsonstream, argstream.testing, argstream.wire]
+)
 def test_all_names_what_is_there(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]
     assert len(set(names)) == len(names)

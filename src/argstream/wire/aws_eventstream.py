@@ -1,0 +1,108 @@
+"""AWS event streams (``application/vnd.amazon.eventstream``): bytes → frames, checksums verified.
+
+A message is: its length, the length of its headers and a checksum of these two, four bytes each;
+the headers; the payload; a checksum of all that, four bytes. Numbers are big-endian.
+"""
+
+from struct import unpack_from
+from typing import Final
+from zlib import crc32
+
+from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
+
+__all__ = ["AwsEventStreamDecoder"]
+
+_PRELUDE: Final = 12
+_CHECKSUM: Final = 4
+_STRING: Final = 7
+# How long a header's value is, by its type. Of bytes and strings, two bytes before them tell.
+_LENGTHS: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+_BYTES_AND_STRINGS: Final = (6, _STRING)
+
+
+class AwsEventStreamDecoder:
+    """Reads a stream of messages in the format of Bedrock and its kin."""
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._buffer = bytearray()
+        self._broken = False
+
+    def feed(self, chunk: bytes) -> list[Frame | Broken]:
+        """Take the next bytes, cut anywhere, and give the messages that are complete."""
+        frames: list[Frame | Broken] = []
+        if self._broken:
+            return frames
+        self._buffer += chunk
+        start = 0
+        while len(self._buffer) - start >= _PRELUDE:
+            length = self._message_length(self._buffer[start : start + _PRELUDE])
+            if isinstance(length, int):
+                if len(self._buffer) - start < length:
+                    break
+                frame = _read(bytes(self._buffer[start : start + length]))
+                start += length
+            else:
+                frame = length
+            frames.append(frame)
+            if isinstance(frame, Broken):
+                self._broken = True
+                break
+        del self._buffer[:start]
+        return frames
+
+    def close(self) -> list[Frame | Broken]:
+        """Say that the stream is over: a message that it cut off is lost, and that is told."""
+        if self._broken or not self._buffer:
+            return []
+        self._broken = True
+        return [Broken("truncated")]
+
+    def _message_length(self, prelude: bytes | bytearray) -> int | Broken:
+        length, headers_length, checksum = unpack_from(">III", prelude)
+        if crc32(prelude[:8]) != checksum:
+            return Broken("bad_checksum")
+        if length > self._max_frame_bytes:
+            return Broken("too_long")
+        if length < _PRELUDE + headers_length + _CHECKSUM:
+            return Broken("bad_length")
+        return int(length)
+
+
+def _read(message: bytes) -> Frame | Broken:
+    (checksum,) = unpack_from(">I", message, len(message) - _CHECKSUM)
+    if crc32(message[:-_CHECKSUM]) != checksum:
+        return Broken("bad_checksum")
+    (headers_length,) = unpack_from(">I", message, 4)
+    payload_start = _PRELUDE + headers_length
+    headers = _read_headers(message[_PRELUDE:payload_start])
+    if headers is None:
+        return Broken("bad_header")
+    failed = headers.get(":message-type", "event") != "event"
+    name = (
+        headers.get(":exception-type") or headers.get(":error-code") or headers.get(":event-type")
+    )
+    return Frame(message[payload_start:-_CHECKSUM], name or "", failed=failed)
+
+
+def _read_headers(data: bytes) -> dict[str, str] | None:
+    """Read the headers that are strings, and step over the others; None if they make no sense."""
+    headers = {}
+    position = 0
+    while position < len(data):
+        name_end = position + 1 + data[position]
+        name = data[position + 1 : name_end]
+        kind = data[name_end] if name_end < len(data) else -1
+        value_start = name_end + 1
+        length = _LENGTHS.get(kind, -1)
+        if kind in _BYTES_AND_STRINGS and value_start + 2 <= len(data):
+            (length,) = unpack_from(">H", data, value_start)
+            value_start += 2
+        position = value_start + length
+        if length < 0 or position > len(data):
+            return None
+        if kind == _STRING:
+            headers[name.decode(errors="replace")] = data[value_start:position].decode(
+                errors="replace"
+            )
+    return headers

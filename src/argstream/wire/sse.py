@@ -1,0 +1,90 @@
+"""Server-sent events by the rules of the WHATWG: bytes → frames.
+
+One thing differs from a browser, on purpose. An event that the end of the stream cuts off before
+its blank line is not dropped but given by ``close()``: recordings often lack that last line, and
+what is in the frame says best whether it is whole.
+"""
+
+from argstream.wire._lines import LineSplitter
+from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
+
+__all__ = ["SseDecoder"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SseDecoder:
+    r"""Reads a stream of server-sent events.
+
+    >>> decoder = SseDecoder()
+    >>> decoder.feed(b'event: ping\ndata: {"a"')
+    []
+    >>> decoder.feed(b': 1}\r\n\r\n')
+    [Frame(data=b'{"a": 1}', event='ping', id='', failed=False)]
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._lines = LineSplitter()
+        self._at_start = True
+        self._data: list[bytes] = []
+        self._event = ""
+        self._bytes = 0  # of all lines of the event so far
+        self._broken = False
+        self.last_id = ""
+        """The last event id that was sent: where to go on after a lost connection."""
+        self.retry: int | None = None
+        """How many milliseconds to wait before that, if the stream says so."""
+
+    def feed(self, chunk: bytes) -> list[Frame | Broken]:
+        """Take the next bytes, cut anywhere, and give the frames that are complete."""
+        frames: list[Frame | Broken] = []
+        if self._broken:
+            return frames
+        for line in self._lines.feed(chunk):
+            if self._at_start:
+                self._at_start = False
+                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - it is no part of it
+            if not line:
+                if self._data:
+                    frames.append(self._frame())
+                self._event = ""
+                self._bytes = 0
+                continue
+            self._bytes += len(line)
+            if self._bytes > self._max_frame_bytes:
+                break
+            self._field(line)
+        if self._bytes + self._lines.pending_bytes > self._max_frame_bytes:
+            self._broken = True
+            frames.append(Broken("too_long"))
+        return frames
+
+    def close(self) -> list[Frame | Broken]:
+        """Say that the stream is over; gives the event that it cut off, if there is one."""
+        if self._broken:
+            return []
+        if line := self._lines.close():
+            self._field(line.removeprefix(_BYTE_ORDER_MARK) if self._at_start else line)
+        return [self._frame()] if self._data else []
+
+    def _frame(self) -> Frame:
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        self._data = []
+        return Frame(data, self._event, self.last_id)
+
+    def _field(self, line: bytes) -> None:
+        if line.startswith(b"data: "):  # nearly always
+            self._data.append(line[6:])
+            return
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._event = value.decode(errors="replace")
+        elif name == b"id" and b"\0" not in value:
+            self.last_id = value.decode(errors="replace")
+        elif name == b"retry" and value.isdigit():
+            self.retry = int(value)
+        # Anything else is a comment (its name is empty), or a field that nobody knows.

@@ -12,29 +12,8 @@ import pytest
 
 from argstream.jsonstream import Limits, Parser, ToolArgStream
 from argstream.testing import cut
+from tests.growth import BOUND, growth
 from tests.support import encode, every_way, feed_all, run
-
-BOUND = 2.3  # for twice the size: linear, and something for the noise
-
-
-def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> float:
-    """Return how much more CPU the job takes at twice the size, each in its best round.
-
-    A disturbance makes a round slower, never faster, so a few more rounds are tried before the
-    bound counts as broken.
-    """
-    jobs = [job_of_size(size), job_of_size(2 * size)]
-    best = [float("inf")] * 2
-    for _ in range(8):
-        for index, job in enumerate(jobs):
-            gc.disable()  # its price is that of everything else that the tests keep in memory
-            start = time.process_time()
-            job()
-            best[index] = min(best[index], time.process_time() - start)
-            gc.enable()
-        if best[1] / best[0] <= BOUND:
-            break
-    return best[1] / best[0]
 
 
 class TestDeepNesting:

@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports tests coverage timing bench soak format clean
+.PHONY: help demo test check lint types imports tests timing bench soak format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16

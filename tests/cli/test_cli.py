@@ -145,6 +145,20 @@ class TestParse:
             process.stdout.close()
             assert process.stderr.read() == b""
 
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+    def test_a_full_disk_is_not_taken_for_bad_input(self) -> None:
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [COMMAND, "parse"],
+                input=b"[1]",
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=ENVIRONMENT,
+                check=False,
+            )
+        assert done.returncode == 2
+        assert done.stderr == b"argstream: cannot go on: No space left on device\n"
+
 
 class TestDemo:
     def test_it_makes_its_three_points_and_ends_by_itself(self) -> None:

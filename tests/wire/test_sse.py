@@ -64,6 +64,8 @@ def test_retry_and_last_id_are_kept_for_who_reconnects() -> None:
     decoder = SseDecoder()
     decoder.feed(b"retry: 250\nid: 41\n\nretry: soon\nid: 42\n\n")
     assert (decoder.retry, decoder.last_id) == (250, "42")
+    decoder.feed(b"retry: " + b"9" * 5_000 + b"\n\n")
+    assert decoder.retry == 250
 
 
 def test_frames_come_as_soon_as_they_are_complete() -> None:

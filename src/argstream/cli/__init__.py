@@ -1,5 +1,6 @@
 """The ``argstream`` command: each subcommand is a module of its own, put together in ``app``."""
 
+import os
 import sys
 
 from argstream.errors import MissingExtra
@@ -13,6 +14,13 @@ def main() -> None:
         import typer  # noqa: F401, PLC0415 - to find out whether the extra is there
     except ModuleNotFoundError:
         sys.exit(str(MissingExtra("cli", "the argstream command")))
-    from argstream.cli.app import app  # noqa: PLC0415
+    from argstream.cli.app import app  # noqa: PLC0415 - only now is it sure to be there
 
-    app(prog_name="argstream")
+    try:
+        app(prog_name="argstream")
+    except OSError as error:
+        # The output cannot be written. What is left of it goes nowhere, or Python would try again
+        # at its end; and 1 would mean that something is wrong with the input.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"argstream: cannot go on: {error.strerror}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)

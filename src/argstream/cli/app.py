@@ -52,6 +52,7 @@ def parse(
 ) -> None:
     """Turn JSON into fragments, one a line, while it arrives.
 
-    Exits with 0 if the JSON is complete, with 1 if it is malformed or cut off.
+    Exits with 0 if the JSON is complete, with 1 if it is malformed or cut off, with 2 if it cannot
+    be read or the fragments cannot be written.
     """
     raise typer.Exit(parse_to_ndjson(file))

@@ -31,7 +31,7 @@ from argstream.jsonstream.fragments import Fragment, Invalid, JsonPath, JsonValu
 from argstream.jsonstream.limits import DEFAULT_LIMITS, Limits
 from argstream.jsonstream.pending import Pending
 
-__all__ = ["Parser", "Verdict", "parse"]
+__all__ = ["Chunk", "Parser", "Verdict", "parse"]
 
 # The start of a surrogate, which is no UTF-8 but which Python's decoder waits to see the end of.
 _ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf]")
@@ -63,6 +63,8 @@ class Parser:
 
     A key that occurs twice in one object is accepted and the last one wins, as with ``json.loads``;
     ``duplicates`` tells. With ``unique_keys=True`` the second one is ``Invalid``.
+
+    A parser is for one thread at a time.
     """
 
     __slots__ = ("_bytes", "_closed", "_cursor", "_max_chars", "_send", "_text_until")

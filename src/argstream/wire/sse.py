@@ -11,6 +11,7 @@ from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
 __all__ = ["SseDecoder"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MOST_RETRY_DIGITS = 9  # eleven days; Python refuses to convert thousands of digits
 
 
 class SseDecoder:
@@ -85,6 +86,6 @@ class SseDecoder:
             self._event = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value:
             self.last_id = value.decode(errors="replace")
-        elif name == b"retry" and value.isdigit():
+        elif name == b"retry" and value.isdigit() and len(value) <= _MOST_RETRY_DIGITS:
             self.retry = int(value)
         # Anything else is a comment (its name is empty), or a field that nobody knows.

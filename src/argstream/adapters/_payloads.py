@@ -1,0 +1,140 @@
+"""How a payload becomes a struct that names only what an adapter needs.
+
+Three ways in, one way out. Bytes are decoded by msgspec, straight into the struct: this is the hot
+path. What msgspec refuses is read again by a decoder that forgives: half a surrogate pair in an
+escape (some servers cut there), a number where a string should be. SDK objects are never dumped:
+the fields that we need are picked out of them, extras that their types do not know included.
+"""
+
+import json
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+__all__ = ["PayloadReader", "UnreadableError", "plain"]
+
+StructType = TypeVar("StructType", bound=Struct)
+
+
+class UnreadableError(ValueError):
+    """The payload is no JSON object."""
+
+
+class PayloadReader(Generic[StructType]):
+    """Reads payloads of one protocol, in whatever form they come."""
+
+    def __init__(self, struct: type[StructType]) -> None:
+        self._struct = struct
+        self._decode = msgspec.json.Decoder(struct, strict=False).decode
+        self._pick = _picker(struct)
+
+    def __call__(self, payload: object) -> StructType:
+        """Give the struct for bytes, text, a dict, or an SDK's object."""
+        if not isinstance(payload, bytes | bytearray | str):
+            return typing.cast("StructType", self._pick(payload))
+        try:
+            return self._decode(payload)
+        except msgspec.DecodeError:
+            return typing.cast("StructType", self._pick(_forgiving(payload)))
+
+
+def _forgiving(payload: bytes | bytearray | str) -> object:
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UnreadableError(f"a JSON {type(value).__name__}, where an object was expected")
+    return value
+
+
+def _picker(annotation: Any) -> Callable[[Any], Any]:
+    """Make a function that gives a value of this type, or None if what it gets does not fit."""
+    options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
+    pickers = [_pick_one(option) for option in options if option is not types.NoneType]
+    if len(pickers) == 1:
+        return pickers[0]
+
+    def pick_any(value: Any) -> Any:
+        return next((found for pick in pickers if (found := pick(value)) is not None), None)
+
+    return pick_any
+
+
+def _pick_one(annotation: Any) -> Callable[[Any], Any]:
+    if annotation is str:
+        return lambda value: value if isinstance(value, str) else None
+    if annotation is int:
+        return _integer
+    if typing.get_origin(annotation) is list:
+        return _list_picker(_picker(typing.get_args(annotation)[0]))
+    if typing.get_origin(annotation) is dict:
+        return lambda value: found if isinstance(found := plain(value), dict) else None
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return _struct_picker(annotation)
+    return plain
+
+
+def _struct_picker(struct: type[Struct]) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(struct)
+    fields = {
+        field.encode_name: (field.name, _picker(hints[field.name]))
+        for field in msgspec.structs.fields(struct)
+    }
+
+    def pick_struct(value: Any) -> Struct | None:
+        if isinstance(value, dict):
+            given = value
+        elif (given := getattr(value, "__dict__", None)) is None:
+            return None
+        elif extra := getattr(value, "__pydantic_extra__", None):
+            given = {**given, **extra}
+        found = {}
+        for key, part in given.items():
+            if part is not None and key in fields:
+                name, pick = fields[key]
+                if (picked := pick(part)) is not None:
+                    found[name] = picked
+        return struct(**found)
+
+    return pick_struct
+
+
+def _list_picker(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def pick_list(value: Any) -> list[Any] | None:
+        if not isinstance(value, list | tuple):
+            return None
+        return [found for part in value if (found := pick(part)) is not None]
+
+    return pick_list
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def plain(value: Any) -> Any:
+    """Turn an SDK's object, and all that is in it, into what JSON has. Not for the hot path."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if callable(dump := getattr(value, "model_dump", None)):
+        # Only what the provider sent, as it sent it.
+        return dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    if (fields := getattr(value, "__dict__", None)) is not None:
+        return {key: plain(part) for key, part in fields.items()}
+    return None
+
+
+def _is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)

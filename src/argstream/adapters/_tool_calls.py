@@ -1,0 +1,188 @@
+"""Which call an entry of ``tool_calls`` belongs to: the rules for Chat Completions in the wild.
+
+- An index that is known is that call, unless a new id comes together with a name, or a new name
+  without an id after arguments have begun: those open a new call at the same index. A new id alone
+  is an unstable id.
+- An index that is new, with an id that is known and no other name, is that call once more.
+- Without an index the id decides; without an id, too, an entry that has a name and begins an object
+  opens a call, any other goes on with the last one.
+- A name that comes again is ignored, and one that comes in pieces is joined. Arguments that come
+  before the name wait for it.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from argstream.deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallKind,
+    CallOpened,
+    CallRenamed,
+    Delta,
+    Opaque,
+)
+
+__all__ = ["CallFinder", "Entry"]
+
+# Mistral writes the word where others leave the id out.
+_NO_ID = ("", "null", "None")
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | list[Any] | None = None
+
+
+class _Custom(Struct):
+    name: str | None = None
+    input: str | None = None
+
+
+class Entry(Struct):
+    """A piece of a call, with everything optional, as it comes."""
+
+    index: int | None = None
+    id: str | None = None
+    type: str | None = None
+    function: _Function | None = None
+    custom: _Custom | None = None
+    extra_content: dict[str, Any] | None = None
+    """What Gemini, behind a compatible front, wants to see again: its thought signature."""
+
+    Function = _Function
+
+
+class _Call:
+    """A call of which at least one entry has come."""
+
+    __slots__ = ("extra", "has_arguments", "held", "id", "key", "kind", "name", "opened")
+
+    def __init__(self, key: tuple[int, int], id_: str, kind: CallKind) -> None:
+        self.key = key
+        self.id = id_
+        self.kind = kind
+        self.name = ""
+        self.opened = False
+        self.has_arguments = False
+        self.held: list[Delta] = []  # what came before the name
+        self.extra: dict[str, Any] | None = None
+
+
+class CallFinder:
+    """The calls of one choice."""
+
+    def __init__(self, choice: int) -> None:
+        self._choice = choice
+        self._count = 0
+        self._at: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._last: _Call | None = None
+        self._legacy: _Call | None = None
+        self._unopened: list[_Call] = []
+
+    def read(self, entry: Entry, deltas: list[Delta]) -> None:
+        """Take an entry, and say what is new."""
+        function = entry.function
+        if entry.custom is not None:
+            name, arguments = entry.custom.name, entry.custom.input
+        elif function is not None:
+            name, arguments = function.name, function.arguments
+        else:
+            name = arguments = None
+        id_ = entry.id
+        # Nearly every entry is the next piece of the call that was last written to.
+        call = self._at.get(entry.index) if entry.index is not None else None
+        if call is None or id_ or name:
+            id_ = "" if id_ is None or id_ in _NO_ID else id_
+            kind: CallKind = "custom" if entry.custom or entry.type == "custom" else "function"
+            call = self._find(entry.index, id_, name or "", arguments, kind)
+        self._last = call
+        if entry.extra_content:
+            call.extra = {**(call.extra or {}), **entry.extra_content}
+        self._go_on(call, name or "", arguments, deltas)
+
+    def read_legacy(self, function: _Function, deltas: list[Delta]) -> None:
+        """Take a piece of a ``function_call``: there is at most one, without an id."""
+        call = self._legacy
+        if call is None:
+            call = self._legacy = self._new("", "function")
+        self._go_on(call, function.name or "", function.arguments, deltas)
+
+    def flush(self, deltas: list[Delta]) -> None:
+        """Give the calls that never got a name, and what must go back with a call."""
+        for call in self._unopened:
+            self._open(call, deltas)
+        self._unopened.clear()
+        for call in {
+            id(call): call for call in (*self._at.values(), *self._by_id.values())
+        }.values():
+            if call.extra:
+                deltas.append(Opaque(call.key, {"extra_content": call.extra}))
+                call.extra = None
+
+    def _find(
+        self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind
+    ) -> _Call:
+        same_id = self._by_id.get(id_) if id_ else None
+        if same_id is not None and name and same_id.name and name != same_id.name:
+            # The same id for another tool: no promise was kept, but these are two calls.
+            same_id = None if same_id.has_arguments else same_id
+        if index is None:
+            call = same_id
+            if call is None and not id_ and self._last is not None:
+                begins = isinstance(arguments, str) and arguments.lstrip().startswith("{")
+                is_new = name and self._last.has_arguments and (begins or name != self._last.name)
+                call = None if is_new else self._last
+        else:
+            call = self._at.get(index)
+            if call is None:
+                call = same_id
+            elif id_ and name and id_ != call.id and call.id:
+                call = same_id
+            elif not id_ and name and call.has_arguments and not call.name.startswith(name):
+                call = None
+        if call is None:
+            call = self._new(id_, kind)
+        if index is not None:
+            self._at[index] = call
+        if id_:
+            if not call.opened:
+                call.id = call.id or id_
+            self._by_id[id_] = call
+        return call
+
+    def _new(self, id_: str, kind: CallKind) -> _Call:
+        call = _Call((self._choice, self._count), id_, kind)
+        self._count += 1
+        self._unopened.append(call)
+        return call
+
+    def _go_on(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
+        if name and name != call.name:
+            # In pieces, or longer each time.
+            call.name = name if name.startswith(call.name) else call.name + name
+            if call.opened:
+                deltas.append(CallRenamed(call.key, call.name))
+        if call.name and not call.opened:
+            self._unopened.remove(call)
+            self._open(call, deltas)
+        if not arguments and not isinstance(arguments, dict):
+            return
+        call.has_arguments = True
+        piece: Delta
+        if isinstance(arguments, str):
+            piece = ArgumentText(call.key, arguments)
+        else:
+            piece = ArgumentValue(call.key, (), arguments)
+        if call.opened:
+            deltas.append(piece)
+        else:
+            call.held.append(piece)
+
+    def _open(self, call: _Call, deltas: list[Delta]) -> None:
+        call.opened = True
+        deltas.append(CallOpened(call.key, call.id, call.name, call.kind))
+        deltas += call.held
+        call.held = []

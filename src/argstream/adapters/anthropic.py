@@ -1,0 +1,254 @@
+"""Anthropic Messages, also as Vertex and Bedrock serve it.
+
+A turn is a list of blocks. Each is opened, grows by deltas, and is stopped; its index is its key.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.adapters._payloads import PayloadReader
+from argstream.deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallKind,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    Usage,
+)
+
+__all__ = ["AnthropicAdapter"]
+
+_CALLS: Final[dict[str, CallKind]] = {
+    "tool_use": "function",
+    "server_tool_use": "server",
+    "mcp_tool_use": "mcp",
+}
+_ENDINGS: Final[dict[str, Ending]] = {
+    "end_turn": "finished",
+    "stop_sequence": "finished",
+    "tool_use": "finished",
+    "pause_turn": "finished",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    "refusal": "cut",
+}
+_RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+# What assembly keeps of a call by itself; what else a block has must go back with it.
+_KNOWN_OF_A_CALL: Final = {"type", "id", "name", "input"}
+
+
+class _Change(Struct):
+    """The ``delta`` of a block, or of the message."""
+
+    type: str = ""
+    partial_json: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    citation: dict[str, Any] | None = None
+    content: str | None = None
+    stop_reason: str | None = None
+
+
+class _Happening(Struct):
+    """An event of the stream. A response that was not streamed looks like a message."""
+
+    type: str = ""
+    index: int | None = None
+    delta: _Change | None = None
+    content_block: dict[str, Any] | None = None
+    message: dict[str, Any] | str | None = None
+    usage: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] | None = None
+    stop_reason: str | None = None
+
+
+_read = PayloadReader(_Happening)
+
+
+class AnthropicAdapter:
+    """Payloads of the Messages API → deltas."""
+
+    protocol = "anthropic"
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}  # that are open
+        self._inputs: dict[int, Any] = {}  # of calls that came with one and, so far, no delta
+        self._usage: dict[str, Any] = {}
+        self._in_turn = False
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
+        """Take one payload: bytes, a dict, or an event of the SDK."""
+        happening = _read(payload)
+        match happening.type:
+            case "content_block_delta" if happening.delta is not None:
+                return self._changed(happening.index or 0, happening.delta)
+            case "content_block_start" if happening.content_block is not None:
+                return self._opened(happening.index or 0, happening.content_block)
+            case "content_block_stop":
+                return self._closed(happening.index or 0)
+            case "message_start" if isinstance(happening.message, dict):
+                return self._message(happening.message)
+            case "message_delta":
+                return self._message_changed(happening)
+            case "message_stop":
+                return self.close()
+            case "message":
+                message = {
+                    "id": happening.id,
+                    "model": happening.model,
+                    "content": happening.content,
+                    "stop_reason": happening.stop_reason,
+                    "usage": happening.usage,
+                }
+                return self._message(message) + self.close()
+            case "error":
+                return [_failure(happening.error or {})]
+            case _:  # a ping, or what did not exist when this was written
+                return []
+
+    def close(self) -> list[Delta]:
+        """Say that nothing more comes of this message."""
+        if not self._in_turn:
+            return []
+        self._in_turn = False
+        return [TurnClosed(_usage(self._usage))]
+
+    def _changed(self, index: int, change: _Change) -> list[Delta]:
+        match change.type:
+            case "input_json_delta":
+                if not change.partial_json:
+                    return []
+                if self._inputs:
+                    self._inputs.pop(index, None)  # it was a placeholder
+                return [ArgumentText(index, change.partial_json)]
+            case "text_delta" if change.text:
+                self._grow(index, "text", change.text)
+                return [TextPiece(index, change.text)]
+            case "thinking_delta" if change.thinking:
+                self._grow(index, "thinking", change.thinking)
+                return [ThinkingPiece(index, change.thinking)]
+            case "signature_delta" if change.signature:
+                self._grow(index, "signature", change.signature)
+            case "citations_delta" if change.citation is not None:
+                block = self._blocks.setdefault(index, {"type": "text"})
+                block["citations"] = [*(block.get("citations") or ()), change.citation]
+            case "compaction_delta" if change.content:
+                self._grow(index, "content", change.content)
+            case _:
+                pass
+        return []
+
+    def _grow(self, index: int, field: str, piece: str) -> None:
+        block = self._blocks.get(index)
+        if block is not None:
+            text = block.pop(field, None) or ""
+            text += piece
+            block[field] = text
+
+    def _opened(self, index: int, block: dict[str, Any]) -> list[Delta]:
+        self._blocks[index] = block = dict(block)
+        match block.get("type"):
+            case str(type_) if type_ in _CALLS:
+                if block.get("input"):
+                    self._inputs[index] = block["input"]
+                return [
+                    CallOpened(index, block.get("id") or "", block.get("name") or "", _CALLS[type_])
+                ]
+            case "text" if text := block.get("text"):
+                return [TextPiece(index, text)]
+            case "thinking":
+                text = block.get("thinking")
+                return [ThinkingOpened(index), *([ThinkingPiece(index, text)] if text else ())]
+            case "redacted_thinking":
+                return [ThinkingOpened(index)]
+            case str() if call_id := block.get("tool_use_id"):
+                return [CallResult(call_id, block.get("content"), _has_failed(block), index)]
+            case _:
+                return []
+
+    def _closed(self, index: int) -> list[Delta]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return []
+        match block.get("type"):
+            case str(type_) if type_ in _CALLS:
+                deltas: list[Delta] = []
+                if (given := self._inputs.pop(index, None)) is not None:
+                    deltas.append(ArgumentValue(index, (), given))
+                if block.keys() - _KNOWN_OF_A_CALL:
+                    deltas.append(Opaque(index, {**block, "input": {}}))
+                return [*deltas, CallClosed(index)]
+            case "text" if not block.get("citations"):
+                return []
+            case "thinking" | "redacted_thinking":
+                return [Opaque(index, block), ThinkingClosed(index)]
+            case _:
+                return [Opaque(index, block)]
+
+    def _message(self, message: dict[str, Any]) -> list[Delta]:
+        self._blocks.clear()
+        self._inputs.clear()
+        self._usage = dict(message.get("usage") or {})
+        self._in_turn = True
+        deltas: list[Delta] = [TurnOpened(message.get("id") or "", message.get("model") or "")]
+        for index, block in enumerate(message.get("content") or ()):
+            deltas += self._opened(index, block)
+            if block.get("type") in _CALLS:
+                self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
+            deltas += self._closed(index)
+        if stop_reason := message.get("stop_reason"):
+            deltas.append(_ended(stop_reason))
+        return deltas
+
+    def _message_changed(self, happening: _Happening) -> list[Delta]:
+        self._in_turn = True
+        if happening.usage:
+            self._usage |= {key: count for key, count in happening.usage.items() if count}
+        stop_reason = happening.delta and happening.delta.stop_reason
+        return [_ended(stop_reason)] if stop_reason else []
+
+
+def _ended(stop_reason: str) -> TurnEnded:
+    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason, "unknown"))
+
+
+def _failure(error: dict[str, Any]) -> ProviderFailed:
+    code = str(error.get("type") or "error")
+    return ProviderFailed(code, str(error.get("message") or code), code in _RETRYABLE)
+
+
+def _has_failed(block: dict[str, Any]) -> bool:
+    content = block.get("content")
+    type_ = content.get("type") if isinstance(content, dict) else None
+    return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    def count(name: str) -> int:
+        value = usage.get(name)
+        return value if isinstance(value, int) else 0
+
+    read, written = count("cache_read_input_tokens"), count("cache_creation_input_tokens")
+    return Usage(
+        input_tokens=count("input_tokens") + read + written,
+        output_tokens=count("output_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

@@ -1,0 +1,263 @@
+"""OpenAI Chat Completions, and the many servers that speak it in their own way.
+
+The pieces of a call are entries of ``delta.tool_calls``. OpenAI gives each an index, and the first
+one an id and a name; others leave out, repeat, change or split any of these. ``_tool_calls`` finds
+out which call an entry belongs to. Nothing closes a call but the end of its choice.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.adapters._payloads import PayloadReader
+from argstream.adapters._tool_calls import CallFinder, Entry
+from argstream.deltas import (
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingPiece,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    Usage,
+)
+
+__all__ = ["OpenAIChatAdapter"]
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "stop": "finished",
+    "tool_calls": "finished",
+    "function_call": "finished",
+    "end_turn": "finished",
+    "eos": "finished",
+    "length": "cut",
+    "model_length": "cut",
+    "content_filter": "cut",
+    "error": "cut",
+}
+# What a gateway's provider said in its own words, where the gateway called it something else.
+_CUT: Final = {"max_tokens", "max_output_tokens", "length", "incomplete", "model_length"}
+_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
+
+
+class _Message(Struct):
+    """The ``delta`` of a choice, or the ``message`` of one that was not streamed."""
+
+    content: str | list[Any] | None = None
+    tool_calls: list[Entry] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    function_call: Entry.Function | None = None
+
+
+class _Choice(Struct):
+    index: int = 0
+    delta: _Message | None = None
+    message: _Message | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    error: dict[str, Any] | str | None = None
+
+
+class _Chunk(Struct):
+    id: str | None = None
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: dict[str, Any] | str | None = None
+    chunk: Any = None
+    """Events of the SDK's ``chat.completions.stream`` have their chunk in here."""
+    type: str | None = None
+
+
+_read = PayloadReader(_Chunk)
+
+
+class OpenAIChatAdapter:
+    """Payloads of the Chat Completions API → deltas."""
+
+    protocol = "openai-chat"
+
+    def __init__(self) -> None:
+        self._in_turn = False
+        self._choices: dict[int, _ChoiceState] = {}
+        self._usage: dict[str, Any] | None = None
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
+        """Take one payload: bytes, a dict, or a chunk of the SDK."""
+        if payload == b"[DONE]" or payload == "[DONE]":
+            return self._done()
+        chunk = _read(payload)
+        if chunk.type == "chunk":
+            chunk = _read(chunk.chunk)
+        deltas: list[Delta] = []
+        if not self._in_turn and chunk.choices:
+            self._in_turn = True
+            deltas.append(TurnOpened(chunk.id or "", chunk.model or ""))
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        for choice in chunk.choices or ():
+            state = self._choices.get(choice.index)
+            if state is None:
+                state = self._choices[choice.index] = _ChoiceState(choice.index)
+            # Some servers send everything twice, as a delta and as a message.
+            message = choice.delta or choice.message
+            if message is not None:
+                state.read(message, deltas)
+            if choice.error is not None:
+                deltas.append(_failure(choice.error))
+            if choice.finish_reason:
+                state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
+        if chunk.error is not None:
+            deltas.append(_failure(chunk.error))
+        return deltas
+
+    def close(self) -> list[Delta]:
+        """Say that nothing more comes."""
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            state.flush(deltas)
+        if self._in_turn and any(state.finished for state in self._choices.values()):
+            deltas.append(TurnClosed(_usage(self._usage or {})))
+        self._in_turn = False
+        self._choices = {}
+        self._usage = None
+        return deltas
+
+    def _done(self) -> list[Delta]:
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            if not state.finished:
+                # An orderly end, without a reason.
+                state.finish(None, None, deltas)
+        return deltas + self.close()
+
+
+class _ChoiceState:
+    """One of the answers: what it is writing at the moment, and its calls."""
+
+    def __init__(self, index: int) -> None:
+        self.finished = False
+        self._index = index
+        self._calls = CallFinder(index)
+        self._block = 0
+        self._writes = ""  # what the block is: text, thinking, or neither
+        self._details: list[dict[str, Any]] = []
+
+    def read(self, message: _Message, deltas: list[Delta]) -> None:
+        """Take what is new."""
+        if message.tool_calls:
+            self._turn_to("calls", deltas)
+            for entry in message.tool_calls:
+                self._calls.read(entry, deltas)
+        thought = message.reasoning_content or message.reasoning
+        if thought:
+            deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), thought))
+        if message.reasoning_details:
+            self._details += message.reasoning_details
+        text = message.content
+        if text:
+            if isinstance(text, str):
+                deltas.append(TextPiece(self._turn_to("text", deltas), text))
+            else:
+                self._read_parts(text, deltas)
+        if message.refusal:
+            deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
+        if message.function_call is not None:
+            self._turn_to("calls", deltas)
+            self._calls.read_legacy(message.function_call, deltas)
+
+    def _read_parts(self, parts: list[Any], deltas: list[Delta]) -> None:
+        """Mistral's reasoning models write content as a list."""
+        for part in parts:
+            match part:
+                case {"type": "thinking", "thinking": [*thoughts]}:
+                    for thought in thoughts:
+                        if isinstance(thought, dict) and (text := thought.get("text")):
+                            block = self._turn_to("thinking", deltas)
+                            deltas.append(ThinkingPiece(block, str(text)))
+                case {"text": str(text)} if text:
+                    deltas.append(TextPiece(self._turn_to("text", deltas), text))
+                case _:
+                    pass
+
+    def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
+        """End the calls of this choice."""
+        self.flush(deltas)
+        if self.finished and reason is not None:
+            return  # a gateway said so twice
+        self.finished = True
+        ending = _ENDINGS.get(reason or "", "unknown")
+        if native is not None and native.lower() in _CUT:
+            ending = "cut"
+        deltas.append(TurnEnded(reason, ending, self._index))
+
+    def flush(self, deltas: list[Delta]) -> None:
+        """Give what was held back, and end what goes on."""
+        self._turn_to("", deltas)
+        self._calls.flush(deltas)
+        if self._details:
+            item = {"reasoning_details": _merged(self._details)}
+            deltas.append(Opaque((self._index, "reasoning_details"), item))
+            self._details = []
+
+    def _turn_to(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
+        """Begin a block if this is not what the last one was; give the block's key."""
+        if what != self._writes:
+            if self._writes == "thinking":
+                deltas.append(ThinkingClosed((self._index, self._block)))
+            self._writes = what
+            self._block += 1
+        return self._index, self._block
+
+
+def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
+    merged: list[dict[str, Any]] = []
+    for piece in details:
+        last = merged[-1] if merged else None
+        if (
+            last is None
+            or last.get("index") != piece.get("index")
+            or last.get("type") != piece.get("type")
+        ):
+            merged.append(dict(piece))
+            continue
+        for key, value in piece.items():
+            if key in ("text", "summary", "data") and isinstance(last.get(key), str):
+                last[key] += value if isinstance(value, str) else ""
+            elif value is not None:
+                last[key] = value
+    return merged
+
+
+def _failure(error: dict[str, Any] | str) -> ProviderFailed:
+    if isinstance(error, str):
+        return ProviderFailed("error", error)
+    code = str(error.get("code") or error.get("type") or "error")
+    message = str(error.get("message") or code)
+    if failed := error.get("failed_generation"):  # Groq refuses a call and shows it here
+        message = f"{message} (it wrote: {failed})"
+    status = error.get("code") if isinstance(error.get("code"), int) else error.get("status_code")
+    retryable = code in _RETRYABLE or error.get("type") in _RETRYABLE
+    if isinstance(status, int):
+        retryable = retryable or status == 429 or status >= 500
+    return ProviderFailed(code, message, retryable)
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    def count(holder: Any, name: str) -> int:
+        value = holder.get(name) if isinstance(holder, dict) else None
+        return value if isinstance(value, int) else 0
+
+    return Usage(
+        input_tokens=count(usage, "prompt_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
+        cache_read_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    )

@@ -1,0 +1,257 @@
+"""Deltas → events. One turn is open at a time; each of its calls has a machine of its own."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from argstream.assembly._open_call import OpenCall
+from argstream.assembly._surrogates import encodable
+from argstream.assembly._turn import Thought, Turn, Words
+from argstream.assembly.call import Call
+from argstream.deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallRenamed,
+    CallResult,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+)
+from argstream.events import (
+    Event,
+    InvalidVerdict,
+    StreamFailed,
+    ToolCallCompleted,
+    ToolCallFailed,
+    TurnCompleted,
+)
+from argstream.history import ResultPart
+from argstream.jsonstream import Limits
+
+__all__ = ["EventBuilder"]
+
+
+class EventBuilder:
+    """What has been said so far, and the events that follow from what is said next."""
+
+    def __init__(self, turn_number: int, limits: Limits | None) -> None:
+        self.calls: list[Call] = []
+        self.is_empty = True
+        """Whether nothing has been said at all."""
+        self._turn_number = turn_number
+        self._limits = limits
+        self._turn: Turn | None = None
+        self._machines: dict[str, OpenCall] = {}  # by id, for results in a later turn
+        self._blocks = 0
+        self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
+            TurnOpened: self._turn_opened,
+            TextPiece: self._text,
+            ThinkingOpened: self._thinking_opened,
+            ThinkingPiece: self._thinking,
+            ThinkingClosed: self._thinking_closed,
+            CallOpened: self._call_opened,
+            CallRenamed: self._call_renamed,
+            ArgumentText: self._argument_text,
+            ArgumentValue: self._argument_value,
+            CallClosed: self._call_closed,
+            CallResult: self._call_result,
+            Opaque: self._opaque,
+            TurnEnded: self._turn_ended,
+            TurnClosed: self._turn_closed,
+            ProviderFailed: self._provider_failed,
+        }
+
+    def take(self, deltas: list[Delta], events: list[Event]) -> None:
+        """Add the events that these deltas mean."""
+        for delta in deltas:
+            if type(delta) is ArgumentText and self._turn is not None:  # nearly always
+                call = self._turn.calls.get(delta.key)
+                if call is not None:
+                    call.grow(delta.text, events)
+                    continue
+            self.is_empty = False
+            self._handlers[type(delta)](delta, events)
+
+    def lost(self, code: str, message: str, events: list[Event]) -> None:
+        """Say that something came that cannot be read: no open call can be trusted any more."""
+        self._cut(f"a part of the stream was lost: {message}", events)
+        events.append(StreamFailed(code, message))
+        self.is_empty = False
+
+    def end(self, events: list[Event]) -> None:
+        """Say that nothing more comes."""
+        turn = self._turn
+        if turn is None:
+            return
+        self._cut("the stream ended before the provider closed the call", events)
+        if not turn.failed:
+            message = "the stream ended before the model did"
+            events.append(StreamFailed("truncated", message, retryable=True))
+        self._turn = None
+
+    def abort(self, verdict: InvalidVerdict, message: str, events: list[Event]) -> None:
+        """End every open call with this verdict."""
+        self._cut(message, events, verdict)
+        self._turn = None
+
+    # Turns
+
+    def _turn_opened(self, delta: TurnOpened, events: list[Event]) -> None:
+        turn = self._turn
+        if turn is not None and turn.ended:
+            self._turn_closed(TurnClosed(), events)
+        elif turn is not None:
+            message = "a new message began before this one had ended"
+            self._cut(message, events)
+            if not turn.failed:
+                events.append(StreamFailed("truncated", message))
+        self._turn = Turn(encodable(delta.id), encodable(delta.model), self._turn_number)
+        self._turn_number += 1
+
+    def _here(self) -> Turn:
+        """Give the open turn. Providers that do not say when one begins have it begun here."""
+        if self._turn is None:
+            self._turn = Turn("", "", self._turn_number)
+            self._turn_number += 1
+        return self._turn
+
+    def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
+        turn = self._here()
+        turn.ended = True
+        turn.stop_reason = turn.stop_reason or delta.stop_reason
+        self._close_thoughts(turn, events)
+        calls = [
+            call
+            for key, call in turn.calls.items()
+            if delta.scope is None or (isinstance(key, tuple) and key[0] == delta.scope)
+        ]
+        for call in calls:
+            call.end(delta.ending, delta.stop_reason, events, last=call is calls[-1])
+
+    def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
+        turn = self._here()
+        if not turn.ended:
+            self._turn_ended(TurnEnded(None, "unknown"), events)
+        if not turn.failed:
+            events.append(TurnCompleted(turn.stop_reason, turn.message(), delta.usage))
+        self._turn = None
+
+    def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
+        self._cut(f"the provider failed: {encodable(delta.message)}", events)
+        if self._turn is not None:
+            self._turn.failed = True
+        code, message = encodable(delta.code), encodable(delta.message)
+        events.append(StreamFailed(code, message, delta.retryable))
+
+    def _cut(
+        self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+    ) -> None:
+        if self._turn is not None:
+            self._close_thoughts(self._turn, events)
+            for call in self._turn.calls.values():
+                call.cut(message, events, verdict)
+
+    # Text and thinking
+
+    def _next_block(self) -> int:
+        self._blocks += 1
+        return self._blocks - 1
+
+    def _text(self, delta: TextPiece, events: list[Event]) -> None:
+        turn = self._here()
+        words = turn.words(delta.block)
+        if words is None:
+            words = Words(self._next_block(), delta.parent_id)
+            turn.open_words(delta.block, words)
+        if piece := words.grow(delta.text):
+            events.append(words.event(piece))
+
+    def _thought(self, block: Hashable, parent_id: str | None, events: list[Event]) -> Words:
+        turn = self._here()
+        words = turn.words(block)
+        if words is None:
+            words = Thought(self._next_block(), parent_id)
+            turn.open_words(block, words)
+            events.append(words.started())
+        return words
+
+    def _thinking_opened(self, delta: ThinkingOpened, events: list[Event]) -> None:
+        self._thought(delta.block, delta.parent_id, events)
+
+    def _thinking(self, delta: ThinkingPiece, events: list[Event]) -> None:
+        words = self._thought(delta.block, delta.parent_id, events)
+        if piece := words.grow(delta.text):
+            events.append(words.event(piece))
+
+    def _thinking_closed(self, delta: ThinkingClosed, events: list[Event]) -> None:
+        thought = self._here().words(delta.block)
+        if isinstance(thought, Thought) and not thought.closed:
+            events.append(thought.completed())
+
+    def _close_thoughts(self, turn: Turn, events: list[Event]) -> None:
+        events.extend(thought.completed() for thought in turn.open_thoughts())
+
+    # Calls
+
+    def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
+        turn = self._here()
+        id_ = encodable(delta.id) or turn.make_id()
+        call = Call(id_, len(self.calls), encodable(delta.name), delta.kind, delta.parent_id)
+        machine = OpenCall(call, self._limits)
+        turn.open_call(delta.key, machine)
+        self.calls.append(call)
+        self._machines[id_] = machine
+        events.append(machine.start())
+
+    def _call(self, key: Hashable, events: list[Event]) -> OpenCall:
+        """Give the call with this key; one that was never opened has no name."""
+        calls = self._here().calls
+        if key not in calls:
+            self._call_opened(CallOpened(key, "", ""), events)
+        return calls[key]
+
+    def _call_renamed(self, delta: CallRenamed, events: list[Event]) -> None:
+        call = self._call(delta.key, events).call
+        call.name = encodable(delta.name)
+        call.reinterpreted = "split_name"
+
+    def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
+        self._call(delta.key, events).grow(delta.text, events)
+
+    def _argument_value(self, delta: ArgumentValue, events: list[Event]) -> None:
+        self._call(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
+
+    def _call_closed(self, delta: CallClosed, events: list[Event]) -> None:
+        self._call(delta.key, events).close(delta.text, events, cut=delta.cut)
+
+    def _call_result(self, delta: CallResult, events: list[Event]) -> None:
+        call_id, result = encodable(delta.call_id), encodable(delta.result)
+        kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
+        self._here().keep_result(delta.block, kept)
+        machine = self._machines.get(call_id)
+        if machine is None or machine.has_result:
+            return
+        machine.has_result = True
+        # The provider ran it, so nothing of it was cut.
+        machine.end("finished", None, events, last=False)
+        call = machine.call
+        if delta.failed:
+            events.append(ToolCallFailed(call_id, call.name, result))
+        else:
+            arguments = call.arguments
+            events.append(
+                ToolCallCompleted(
+                    call_id, call.name, {} if arguments is None else arguments, result
+                )
+            )
+
+    def _opaque(self, delta: Opaque, events: list[Event]) -> None:  # noqa: ARG002
+        self._here().keep(delta.block, delta.item)

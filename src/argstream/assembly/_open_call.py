@@ -1,0 +1,291 @@
+"""One call while it is written: its text in, its events and its verdict out.
+
+The order of events is that of ``events``; the verdicts are invariants 8 to 10. A call is complete
+only when the provider has closed it and its JSON is whole. A call without any text cannot say
+itself whether it was cut, so its verdict waits until the stop reason is known.
+"""
+
+from typing import Any
+
+from argstream.assembly._json_writer import JsonWriter
+from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
+from argstream.assembly._surrogates import SurrogateMender, encodable
+from argstream.assembly.call import Call, Reinterpretation
+from argstream.deltas import Ending
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentsError,
+    ArgumentStarted,
+    Event,
+    InvalidVerdict,
+    ToolArgsCompleted,
+    ToolArgsDelta,
+    ToolArgsInvalid,
+    ToolCallStarted,
+)
+from argstream.history import CallPart, Item
+from argstream.jsonstream import Done, Fragment, Invalid, Limits, Parser, Start, Text
+
+__all__ = ["OpenCall"]
+
+_FREE_TEXT = ("custom", "code")
+
+
+class OpenCall:
+    """The machine that writes to one ``Call``."""
+
+    __slots__ = (
+        "_error",
+        "_feed",
+        "_mender",
+        "_parser",
+        "_pieces",
+        "_restated",
+        "_root_end",
+        "_second",
+        "_writer",
+        "call",
+        "closed",
+        "has_result",
+        "item",
+        "settled",
+    )
+
+    def __init__(self, call: Call, limits: Limits | None) -> None:
+        self.call = call
+        self.closed = False
+        """Whether the provider has said that nothing more comes."""
+        self.settled = False
+        """Whether the verdict is final, and told."""
+        self.has_result = False
+        """Whether the provider has said what came of it."""
+        self.item: Item | None = None
+        self._parser = None if call.kind in _FREE_TEXT else Parser(limits, unique_keys=True)
+        self._feed = None if self._parser is None else self._parser.feed
+        self._mender = SurrogateMender()
+        self._writer: JsonWriter | None = None
+        self._pieces: list[str] | None = []  # None once they are too many to be cumulative
+        self._root_end: int | None = None
+        self._error: ArgumentsError | None = None
+        self._second: SecondReading | None = None
+        self._restated: str | None = None
+
+    def start(self) -> ToolCallStarted:
+        """Give the event that announces the call."""
+        call = self.call
+        return ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id)
+
+    def grow(self, text: str, events: list[Event]) -> None:
+        """Take the next piece of the text."""
+        if not text.isascii() or self._mender.held:
+            text = self._mender.feed(text)
+        if text:
+            self._grow(text, events)
+
+    def _grow(self, text: str, events: list[Event]) -> None:
+        call = self.call
+        # Appending is in place only while nothing else refers to the string (invariant 6).
+        raw = call._raw  # noqa: SLF001 - a call and its machine are one thing
+        call._raw = ""  # noqa: SLF001
+        raw += text
+        call._raw = raw  # noqa: SLF001
+        if self.settled:
+            return  # kept for the record
+        call_id, name = call.id, call.name
+        events.append(ToolArgsDelta(call_id, name, text))
+        if self._feed is None:
+            return
+        if self._pieces is not None:
+            self._remember(text)
+        if self._second is not None:
+            self._read_again(self._second, text, events)
+            return
+        for fragment in self._feed(text):
+            if type(fragment) is Text:
+                path, piece = fragment
+                if path:
+                    events.append(ArgumentDelta(call_id, name, path, piece))
+            else:
+                self._tell(fragment, events)
+
+    def put(
+        self, path: tuple[str | int, ...], value: object, events: list[Event], *, more: bool
+    ) -> None:
+        """Take arguments that come as a value."""
+        if self._writer is None:
+            self._writer = JsonWriter()
+        self.grow(self._writer.put(path, value, more=more), events)
+
+    def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
+        """Take the provider's word that the call is over, and what it says the whole text is."""
+        if text:
+            self._compare(encodable(text), events)
+        if self._writer is not None and (rest := self._writer.close()):
+            self.grow(rest, events)
+        if rest := self._mender.close():
+            self._grow(rest, events)
+        self.closed = True
+        if self.settled:
+            return
+        if cut:
+            self.cut("the provider did not finish the call", events)
+        elif self.call.raw.strip():
+            self._conclude(events)
+
+    def end(self, ending: Ending, reason: str | None, events: list[Event], *, last: bool) -> None:
+        """Take the reason why the turn ended; ``last`` says that no call began after this one."""
+        if self.settled:
+            return
+        if not self.closed and ending == "cut" and last:
+            self.cut(f"the turn was cut off ({reason})", events)
+            return
+        if not self.closed:
+            self.close(None, events)
+        if self.settled:
+            return
+        # No text at all: whether that means no arguments depends on why it ended.
+        if ending == "finished":
+            self._complete("" if self._parser is None else {}, events)
+        else:
+            self.cut(f"no arguments had come when the turn ended ({reason})", events)
+
+    def cut(self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated") -> None:
+        """End the call because nothing more will come of it."""
+        if self.settled:
+            return
+        if rest := self._mender.close():
+            self._grow(rest, events)
+        raw = self.call.raw
+        path = () if self._parser is None else self._parser.path
+        self._invalid(verdict, ArgumentsError(verdict, message, len(raw), path), events)
+
+    def part(self) -> CallPart:
+        """Give the call as history keeps it."""
+        call = self.call
+        assert call.verdict != "open"  # noqa: S101 - every call of a turn that is over is settled
+        arguments = call.arguments
+        return CallPart(
+            call_id=call.id,
+            name=call.name,
+            kind=call.kind,
+            arguments={} if arguments is None else arguments,
+            raw=call.raw,
+            verdict=call.verdict,
+            item=self.item,
+        )
+
+    def _tell(self, fragment: Fragment, events: list[Event]) -> None:
+        call = self.call
+        match fragment:
+            case Start((), kind):
+                if kind == "object":
+                    assert self._parser is not None  # noqa: S101
+                    call.partial = self._parser.value
+                elif kind != "string" and kind != "null":  # these two may stand for an object
+                    self._fail(Invalid((), fragment.offset, "not_an_object"), events)
+            case Start(path, kind):
+                if not self.settled:
+                    events.append(ArgumentStarted(call.id, call.name, path, kind))
+            case Done((), _, offset):
+                self._root_end = offset
+            case Done(path, value, _):
+                if not self.settled:
+                    events.append(ArgumentCompleted(call.id, call.name, path, value))
+            case Invalid():
+                self._fail(fragment, events)
+            case _:
+                pass
+
+    def _remember(self, text: str) -> None:
+        assert self._pieces is not None  # noqa: S101
+        self._pieces.append(text)
+        if len(self._pieces) > EARLY_PIECES:
+            self._pieces = None
+
+    def _fail(self, invalid: Invalid, events: list[Event]) -> None:
+        """Report the first error, unless the text may be meant in another way."""
+        if self.settled or self._second is not None:
+            return
+        self._error = ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
+        end = self._root_end if invalid.reason == "extra_text" else None
+        second = SecondReading(self._pieces, self.call.raw, end)
+        if second.possible:
+            self._second = second
+        else:
+            self._invalid("malformed", self._error, events)
+
+    def _read_again(self, second: SecondReading, text: str, events: list[Event]) -> None:
+        second.feed(text)
+        if not second.possible:
+            assert self._error is not None  # noqa: S101
+            self._invalid("malformed", self._error, events)
+
+    def _compare(self, text: str, events: list[Event]) -> None:
+        """Use the whole text that came at the end: for the rest, or against what had come."""
+        raw = self.call.raw
+        if text.startswith(raw):
+            self.grow(text[len(raw) :], events)
+        elif text.strip() != raw.strip():
+            self._restated = text
+
+    def _conclude(self, events: list[Event]) -> None:
+        """Give the verdict on a text that is over."""
+        parser = self._parser
+        call = self.call
+        if not call.name:
+            error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
+            self._invalid("malformed", error, events)
+        elif parser is None:
+            self._complete(self._restated or call.raw, events, self._restated and "restated")
+        elif (
+            self._restated is not None
+            and (found := parse_object(self._restated)) is not None
+            and found != parser.value
+        ):
+            self._complete(found, events, "restated")
+        elif self._second is not None:
+            assert self._error is not None  # noqa: S101
+            if reading := self._second.close():
+                self._complete(reading[1], events, reading[0])
+            else:
+                self._invalid("malformed", self._error, events)
+        elif any(isinstance(fragment, Invalid) for fragment in parser.close()):
+            error = parser.error
+            assert error is not None  # noqa: S101
+            told = ArgumentsError(error.reason, error.message, error.offset, error.path)
+            self._invalid("truncated", told, events)
+        else:
+            self._conclude_whole(parser.value, events)
+
+    def _conclude_whole(self, value: Any, events: list[Event]) -> None:
+        if isinstance(value, dict):
+            self._complete(value, events)
+        elif value is None:
+            self._complete({}, events, "null")
+        elif isinstance(value, str) and (found := parse_object(value)) is not None:
+            self._complete(found, events, "double_encoded")
+        else:
+            invalid = Invalid((), 0, "not_an_object")
+            error = ArgumentsError(invalid.reason, invalid.message, 0)
+            self._invalid("malformed", error, events)
+
+    def _complete(
+        self,
+        arguments: dict[str, Any] | str,
+        events: list[Event],
+        reinterpreted: Reinterpretation | None = None,
+    ) -> None:
+        call = self.call
+        self.settled = True
+        call.verdict = "complete"
+        call.partial = arguments
+        call._arguments = arguments  # noqa: SLF001
+        call.reinterpreted = reinterpreted or call.reinterpreted
+        events.append(ToolArgsCompleted(call.id, call.name, arguments))
+
+    def _invalid(self, verdict: InvalidVerdict, error: ArgumentsError, events: list[Event]) -> None:
+        call = self.call
+        self.settled = True
+        call.verdict = verdict
+        events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))

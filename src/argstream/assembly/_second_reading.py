@@ -1,0 +1,84 @@
+"""What a text that is no JSON object may mean, when its pieces say so.
+
+Some servers send everything again with each piece, or once more at the end; some begin with ``{}``,
+or encode the object twice. Read literally, all of these are malformed. A second reading is tried
+only then, and its verdict waits for the close; it is never silent: the call says what was done.
+"""
+
+from typing import Any
+
+from argstream.assembly.call import Reinterpretation
+from argstream.jsonstream import Parser
+
+__all__ = ["SecondReading", "parse_object"]
+
+EARLY_PIECES = 4
+"""How many pieces to remember: a cumulative text is malformed as soon as it has two."""
+
+
+class SecondReading:
+    """Looks at the pieces of a text from its first error on."""
+
+    def __init__(self, pieces: list[str] | None, raw: str, root_end: int | None) -> None:
+        """Take the first pieces (None if there were more), all text, and where the root ended."""
+        self._latest: str | None = None
+        self._whole = ""
+        self._repeated = -1  # how much of the whole has come again
+        self._rest: Parser | None = None
+        if pieces is not None and _is_cumulative(pieces):
+            self._latest = pieces[-1]
+        if root_end is not None:
+            self._whole = raw[:root_end].strip()
+            self._repeated = 0
+            if self._whole == "{}":
+                self._rest = Parser(unique_keys=True)
+            self._go_on(raw[root_end:])
+
+    @property
+    def possible(self) -> bool:
+        """Whether any reading fits all pieces so far."""
+        return self._latest is not None or self._repeated >= 0 or self._rest is not None
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece."""
+        if self._latest is not None:
+            self._latest = piece if piece.startswith(self._latest) else None
+        self._go_on(piece)
+
+    def _go_on(self, piece: str) -> None:
+        if self._repeated >= 0:
+            fits = self._whole.startswith(piece, self._repeated)
+            self._repeated = self._repeated + len(piece) if fits else -1
+            if self._repeated == len(self._whole):
+                self._repeated = 0  # it may come a third time
+        if self._rest is not None:
+            self._rest.feed(piece)
+            if self._rest.error is not None:
+                self._rest = None
+
+    def close(self) -> tuple[Reinterpretation, dict[str, Any]] | None:
+        """Give the reading that makes an object of the text, if there is one."""
+        if self._latest is not None and (found := parse_object(self._latest)) is not None:
+            return "cumulative", found
+        if self._repeated == 0 and (found := parse_object(self._whole)) is not None:
+            return "replay", found
+        if self._rest is not None:
+            self._rest.close()
+            if self._rest.verdict == "complete" and isinstance(self._rest.value, dict):
+                return "empty_prefix", self._rest.value
+        return None
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Give the object that a whole text is, or None."""
+    parser = Parser(unique_keys=True)
+    parser.feed(text)
+    parser.close()
+    value = parser.value
+    return value if parser.verdict == "complete" and isinstance(value, dict) else None
+
+
+def _is_cumulative(pieces: list[str]) -> bool:
+    return len(pieces) > 1 and all(
+        later.startswith(earlier) for earlier, later in zip(pieces, pieces[1:], strict=False)
+    )

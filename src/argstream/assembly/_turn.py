@@ -1,0 +1,166 @@
+"""One message of the model while it is written: its blocks in order, kept for the next request."""
+
+from collections.abc import Hashable
+from typing import Any
+
+from argstream.assembly._open_call import OpenCall
+from argstream.assembly._surrogates import SurrogateMender, encodable
+from argstream.events import (
+    Event,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+)
+from argstream.history import (
+    Item,
+    Message,
+    OpaquePart,
+    Part,
+    ResultPart,
+    TextPart,
+    ThinkingPart,
+)
+
+__all__ = ["Thought", "Turn", "Words"]
+
+
+class Words:
+    """A block of text."""
+
+    def __init__(self, number: int, parent_id: str | None) -> None:
+        self.number = number
+        self.parent_id = parent_id
+        self.item: Item | None = None
+        self.text = ""
+        self._mender = SurrogateMender()
+
+    def grow(self, piece: str) -> str:
+        """Take the next piece, and give it as it can be shown."""
+        if not piece.isascii() or self._mender.held:
+            piece = self._mender.feed(piece)
+        text, self.text = self.text, ""
+        text += piece
+        self.text = text
+        return piece
+
+    def event(self, piece: str) -> Event:
+        """Give the event for a piece."""
+        return TextDelta(piece, self.number, self.parent_id)
+
+    def part(self) -> Part | None:
+        """Give the block as history keeps it."""
+        text = self.text + self._mender.close()
+        return TextPart(text=text, item=self.item) if text or self.item else None
+
+
+class Thought(Words):
+    """A block of thinking."""
+
+    def __init__(self, number: int, parent_id: str | None) -> None:
+        super().__init__(number, parent_id)
+        self.closed = False
+
+    def event(self, piece: str) -> Event:
+        """Give the event for a piece."""
+        return ThinkingDelta(piece, self.number, self.parent_id)
+
+    def started(self) -> Event:
+        """Give the event that announces it."""
+        return ThinkingStarted(self.number, self.parent_id)
+
+    def completed(self) -> Event:
+        """Give the event that ends it."""
+        self.closed = True
+        return ThinkingCompleted(self.text, self.number, self.parent_id)
+
+    def part(self) -> Part | None:
+        """Give the block as history keeps it."""
+        return ThinkingPart(text=self.text, item=self.item)
+
+
+class _Kept:
+    """A block that is only kept: a result, or something that nobody but its provider reads."""
+
+    def __init__(self, result: ResultPart | None = None) -> None:
+        self.item: Item | None = None
+        self._result = result
+
+    def part(self) -> Part | None:
+        result = self._result
+        if result is not None:
+            return ResultPart(
+                call_id=result.call_id,
+                result=result.result,
+                failed=result.failed,
+                item=self.item,
+            )
+        return OpaquePart(item=self.item or {})
+
+
+class Turn:
+    """The blocks of one message, by the keys that the provider gives them."""
+
+    def __init__(self, id_: str, model: str, number: int) -> None:
+        self.id = id_
+        self.model = model
+        self._number = number
+        self.calls: dict[Hashable, OpenCall] = {}
+        self.ended = False
+        self.failed = False
+        self.stop_reason: str | None = None
+        self._words: dict[Hashable, Words] = {}
+        self._results: dict[Hashable, _Kept] = {}
+        self._blocks: list[Words | OpenCall | _Kept] = []  # in order
+
+    def words(self, block: Hashable) -> Words | None:
+        """Give the block of text or thinking with this key, if there is one."""
+        return self._words.get(block)
+
+    def open_words(self, block: Hashable, words: Words) -> None:
+        """Add a block of text or thinking."""
+        self._words[block] = words
+        self._blocks.append(words)
+
+    def open_call(self, key: Hashable, call: OpenCall) -> None:
+        """Add a call."""
+        self.calls[key] = call
+        self._blocks.append(call)
+
+    def open_thoughts(self) -> list[Thought]:
+        """Give the thoughts that have not ended."""
+        return [
+            words
+            for words in self._words.values()
+            if isinstance(words, Thought) and not words.closed
+        ]
+
+    def keep(self, block: Hashable, item: Any) -> None:
+        """Keep a provider's own form of a block, with the block if there is one."""
+        item = encodable(dict(item))
+        owner = self._words.get(block) or self.calls.get(block) or self._results.get(block)
+        if owner is None:
+            owner = _Kept()
+            self._blocks.append(owner)
+        owner.item = {**(owner.item or {}), **item}
+
+    def keep_result(self, block: Hashable, result: ResultPart) -> None:
+        """Keep what came of a call that the provider ran."""
+        kept = _Kept(result)
+        if block is not None:
+            self._results[block] = kept
+        self._blocks.append(kept)
+
+    def make_id(self) -> str:
+        """Give an id to a call that came without: the same for the same stream, no other's."""
+        return f"call_{self.id or f'turn{self._number}'}_{len(self.calls)}"
+
+    def message(self) -> Message:
+        """Give the message as history keeps it."""
+        parts = (block.part() for block in self._blocks)
+        return Message(
+            role="assistant",
+            parts=tuple(part for part in parts if part is not None),
+            id=self.id,
+            model=self.model,
+        )

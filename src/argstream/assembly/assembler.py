@@ -1,0 +1,114 @@
+"""Payloads of one provider's stream → events: what source 002 calls the event builder.
+
+Pure: nothing is read, nothing waits. Feed it payloads as they come and close it at the end; for the
+whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
+"""
+
+from argstream.adapters import Adapter, ProtocolName, UnreadableError, detect, make_adapter
+from argstream.assembly._builder import EventBuilder
+from argstream.assembly.call import Call
+from argstream.events import Event, InvalidVerdict, StreamFailed
+from argstream.jsonstream import Limits
+
+__all__ = ["Assembler"]
+
+
+class Assembler:
+    r"""Turns the payloads of one stream into events.
+
+    >>> assembler = Assembler("openai-chat")
+    >>> head = '{"choices":[{"delta":{"tool_calls":[{"index":0,'
+    >>> assembler.feed(head + '"id":"c1","function":{"name":"add","arguments":""}}]}}]}')
+    [ToolCallStarted(call_id='c1', index=0, name='add', kind='function', parent_id=None)]
+    >>> for event in assembler.feed(head + '"function":{"arguments":"{\\"a\\":1"}}]}}]}'):
+    ...     print(event.type)
+    tool_args_delta
+    argument_started
+    >>> [call.verdict for call in assembler.calls]
+    ['open']
+    """
+
+    def __init__(
+        self, protocol: ProtocolName = "auto", *, turn: int = 0, limits: Limits | None = None
+    ) -> None:
+        """Read this protocol, or find out which one it is from the first payloads.
+
+        ``turn`` goes into the ids that are made for calls to which the provider gave none, so
+        that those of a later turn are others.
+        """
+        self._adapter: Adapter | None = None if protocol == "auto" else make_adapter(protocol)
+        self._unread: list[tuple[object, str]] = []  # until it is known what they are
+        self._builder = EventBuilder(turn, limits)
+        self._closed = False
+
+    @property
+    def protocol(self) -> str:
+        """What is being read; ``auto`` until that is known."""
+        return "auto" if self._adapter is None else self._adapter.protocol
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in order."""
+        return list(self._builder.calls)
+
+    def feed(self, payload: object, event: str = "") -> list[Event]:
+        """Take a payload (bytes, text, a dict, an SDK's object) and say what it means.
+
+        ``event`` is the name that the wire gave it, where it has one. Never raises for bad input.
+        """
+        events: list[Event] = []
+        adapter = self._adapter or self._find_adapter(payload, event, events)
+        if adapter is not None:
+            try:
+                self._builder.take(adapter.feed(payload, event), events)
+            except UnreadableError as error:
+                self._builder.lost("bad_payload", str(error), events)
+        return events
+
+    def lost(self, code: str, message: str) -> list[Event]:
+        """Say that a part of the stream cannot be read. No call that is open can be complete."""
+        events: list[Event] = []
+        self._builder.lost(code, message, events)
+        return events
+
+    def close(self) -> list[Event]:
+        """Say that the stream is over: every call gets its verdict."""
+        events: list[Event] = []
+        if self._closed:
+            return events
+        self._closed = True
+        if self._adapter is not None:
+            self._builder.take(self._adapter.close(), events)
+            self._builder.end(events)
+        if self._builder.is_empty:
+            events.append(self._nothing())
+        return events
+
+    def abort(
+        self, verdict: InvalidVerdict = "aborted", message: str = "reading was stopped"
+    ) -> list[Event]:
+        """End every open call with this verdict, because nobody will read on."""
+        events: list[Event] = []
+        if not self._closed:
+            self._closed = True
+            self._builder.abort(verdict, message, events)
+        return events
+
+    def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
+        """Find out what this is, and catch up with what could not be told before."""
+        name = detect(payload, event)
+        if name is None:
+            self._unread.append((payload, event))
+            return None
+        adapter = self._adapter = make_adapter(name)
+        for earlier in self._unread:
+            events += self.feed(*earlier)
+        self._unread = []
+        return adapter
+
+    def _nothing(self) -> StreamFailed:
+        if self._unread:
+            shown = ascii(self._unread[0][0])[:200]
+            message = f"no protocol is known that begins like this: {shown}"
+            return StreamFailed("unknown_protocol", message)
+        return StreamFailed("empty", "the stream ended before a message began", retryable=True)

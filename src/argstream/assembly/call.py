@@ -1,0 +1,75 @@
+"""A tool call as a whole: what is known of it now, and what may go back to a model."""
+
+from typing import Any, Literal, TypeAlias
+
+from argstream.deltas import CallKind
+from argstream.history import Verdict
+from argstream.jsonstream import PENDING
+
+__all__ = ["Call", "CallVerdict", "Reinterpretation"]
+
+CallVerdict: TypeAlias = Literal["open"] | Verdict
+
+Reinterpretation: TypeAlias = Literal[
+    "cumulative", "replay", "empty_prefix", "double_encoded", "null", "restated", "split_name"
+]
+"""Why arguments are not read as they stand.
+
+cumulative: each piece repeats all before it. replay: the whole text came once more. empty_prefix:
+``{}`` came before the real text. double_encoded: the object is in a JSON string. null: it stands
+for no arguments. restated: the provider closed the call with another text than it had streamed.
+split_name: the name, not the text: it came in pieces, and the call was started with the first.
+"""
+
+
+class Call:
+    """A call, live: it changes while the stream goes on, until its verdict is final.
+
+    Only ``arguments`` of a complete call may be acted on. For any other they are
+    ``{"INVALID_JSON": raw}``, which a model understands; while the call is open, None.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_raw",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "parent_id",
+        "partial",
+        "reinterpreted",
+        "verdict",
+    )
+
+    def __init__(
+        self, id_: str, index: int, name: str, kind: CallKind, parent_id: str | None = None
+    ) -> None:
+        self.id = id_
+        self.index = index
+        self.name = name
+        self.kind: CallKind = kind
+        self.parent_id = parent_id
+        self.verdict: CallVerdict = "open"
+        self.reinterpreted: Reinterpretation | None = None
+        self.partial: Any = PENDING
+        """The arguments so far, an unfinished string included. To look at, not to act on."""
+        self._raw = ""
+        self._arguments: dict[str, Any] | str | None = None
+
+    @property
+    def raw(self) -> str:
+        """All the text that came, exactly; also what came after an error."""
+        return self._raw
+
+    @property
+    def arguments(self) -> dict[str, Any] | str | None:
+        """The arguments, or how to tell a model that they were not valid; None while open."""
+        if self.verdict == "open" or self.verdict == "complete":
+            return self._arguments
+        if self.kind == "custom" or self.kind == "code":
+            return self._raw
+        return {"INVALID_JSON": self._raw}
+
+    def __repr__(self) -> str:
+        return f"<Call {self.name!r} {self.id} {self.verdict}, {len(self._raw)} characters>"

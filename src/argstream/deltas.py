@@ -1,0 +1,186 @@
+"""What a provider said, normalised: the language between adapters and assembly.
+
+An adapter turns each payload of its protocol into these, in the order in which the provider said
+them, and says nothing of its own. Calls and blocks are told apart by the provider's own key, which
+is valid until the next ``TurnOpened``; ids, verdicts and JSON are the business of assembly.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = [
+    "ArgumentText",
+    "ArgumentValue",
+    "CallClosed",
+    "CallKind",
+    "CallOpened",
+    "CallRenamed",
+    "CallResult",
+    "Delta",
+    "Ending",
+    "Opaque",
+    "ProviderFailed",
+    "TextPiece",
+    "ThinkingClosed",
+    "ThinkingOpened",
+    "ThinkingPiece",
+    "TurnClosed",
+    "TurnEnded",
+    "TurnOpened",
+    "Usage",
+]
+
+CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch"]
+"""Who runs it, and what its input is: ``custom`` and ``code`` are free text, the others JSON."""
+
+Ending: TypeAlias = Literal["finished", "cut", "unknown"]
+"""What a stop reason says of the calls before it: nothing was cut, something was, or neither."""
+
+
+class Usage(NamedTuple):
+    """What a turn cost, in tokens, as far as the provider told."""
+
+    input_tokens: int = 0
+    """Everything that the model read, from a cache or not."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class TurnOpened(NamedTuple):
+    """A message of the model begins; keys of an earlier one mean nothing from here on."""
+
+    id: str = ""
+    model: str = ""
+
+
+class TextPiece(NamedTuple):
+    """The model says something to the user."""
+
+    block: Hashable
+    text: str
+    parent_id: str | None = None
+
+
+class ThinkingOpened(NamedTuple):
+    """The model begins to think, aloud or not."""
+
+    block: Hashable
+    parent_id: str | None = None
+
+
+class ThinkingPiece(NamedTuple):
+    """A piece of what it thinks. Opens the block if nothing else has."""
+
+    block: Hashable
+    text: str
+    parent_id: str | None = None
+
+
+class ThinkingClosed(NamedTuple):
+    """This thought is over."""
+
+    block: Hashable
+
+
+class CallOpened(NamedTuple):
+    """The model calls a tool. An empty id means that the provider sent none."""
+
+    key: Hashable
+    id: str
+    name: str
+    kind: CallKind = "function"
+    parent_id: str | None = None
+
+
+class CallRenamed(NamedTuple):
+    """More of the name of a call came after it was opened: this is all of it."""
+
+    key: Hashable
+    name: str
+
+
+class ArgumentText(NamedTuple):
+    """The next piece of the text of a call's arguments."""
+
+    key: Hashable
+    text: str
+
+
+class ArgumentValue(NamedTuple):
+    """The arguments, or a part of them, as a value instead of text."""
+
+    key: Hashable
+    path: tuple[str | int, ...]
+    value: object
+    more: bool = False
+    """Whether this is a piece of a string that goes on with the next value at the same path."""
+
+
+class CallClosed(NamedTuple):
+    """The provider says that the call is over, and, if it sent it again, what its whole text is."""
+
+    key: Hashable
+    text: str | None = None
+    cut: bool = False
+    """Whether the provider says that it did not finish this call."""
+
+
+class CallResult(NamedTuple):
+    """What came of a call that the provider ran itself."""
+
+    call_id: str
+    result: object
+    failed: bool = False
+    block: Hashable = None
+    """The block that it is, if it is one of its own."""
+
+
+class Opaque(NamedTuple):
+    """The provider's own form of a block, which must go back to it unchanged."""
+
+    block: Hashable
+    item: Mapping[str, object]
+
+
+class TurnEnded(NamedTuple):
+    """The provider says why the model stopped."""
+
+    stop_reason: str | None
+    ending: Ending
+    scope: Hashable = None
+    """If given, only calls whose key is a tuple that begins with it have ended."""
+
+
+class TurnClosed(NamedTuple):
+    """Nothing more comes of this turn. Here is what it cost, as the provider puts it."""
+
+    usage: Usage = Usage()
+
+
+class ProviderFailed(NamedTuple):
+    """The provider says that something went wrong."""
+
+    code: str
+    message: str
+    retryable: bool = False
+
+
+Delta: TypeAlias = (
+    TurnOpened
+    | TextPiece
+    | ThinkingOpened
+    | ThinkingPiece
+    | ThinkingClosed
+    | CallOpened
+    | CallRenamed
+    | ArgumentText
+    | ArgumentValue
+    | CallClosed
+    | CallResult
+    | Opaque
+    | TurnEnded
+    | TurnClosed
+    | ProviderFailed
+)

@@ -1,0 +1,84 @@
+"""Messages: what goes back to a model.
+
+A turn is kept as parts in the order in which the model produced them. Where a provider has a form
+of its own that it wants to see again unchanged (a signature, encrypted reasoning, citations), the
+part carries it in ``item``; whoever builds the next request for the same provider sends that.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from argstream.deltas import CallKind
+
+__all__ = [
+    "CallPart",
+    "Item",
+    "Message",
+    "OpaquePart",
+    "Part",
+    "ResultPart",
+    "TextPart",
+    "ThinkingPart",
+    "Verdict",
+]
+
+Item: TypeAlias = dict[str, Any]
+"""A provider's own form of something: JSON that is sent back as it came."""
+
+Verdict: TypeAlias = Literal["complete", "truncated", "malformed", "rejected", "aborted"]
+"""How a call ended. Only a complete one may run."""
+
+
+class TextPart(Struct, frozen=True, tag="text", kw_only=True):
+    """What was said."""
+
+    text: str
+    item: Item | None = None
+
+
+class ThinkingPart(Struct, frozen=True, tag="thinking", kw_only=True):
+    """What was thought; the text may be empty while the item is not."""
+
+    text: str
+    item: Item | None = None
+
+
+class CallPart(Struct, frozen=True, tag="call", kw_only=True):
+    """A tool call. For one that is not complete, ``arguments`` holds its text as INVALID_JSON."""
+
+    call_id: str
+    name: str
+    kind: CallKind
+    arguments: dict[str, Any] | str
+    raw: str
+    """Exactly the text that came."""
+    verdict: Verdict
+    item: Item | None = None
+
+
+class ResultPart(Struct, frozen=True, tag="result", kw_only=True):
+    """What came of a call."""
+
+    call_id: str
+    result: Any
+    failed: bool = False
+    item: Item | None = None
+
+
+class OpaquePart(Struct, frozen=True, tag="opaque", kw_only=True):
+    """Something that only its provider understands."""
+
+    item: Item
+
+
+Part: TypeAlias = TextPart | ThinkingPart | CallPart | ResultPart | OpaquePart
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One turn."""
+
+    role: Literal["user", "assistant"]
+    parts: tuple[Part, ...]
+    id: str = ""
+    model: str = ""

@@ -58,7 +58,7 @@ class _Head(Struct):
     choices: Any = None
     error: Any = None
     bytes: Any = None
-    chunk: Any = None
+    chunk: dict[str, Any] | None = None
     sequence_number: int | None = None
     code: Any = None
 
@@ -75,7 +75,7 @@ def detect(payload: object, event: str = "") -> str | None:
     except UnreadableError:
         return None
     type_ = head.type or ""
-    if head.bytes is not None or event.endswith("Exception") or isinstance(head.chunk, dict):
+    if head.bytes is not None or event.endswith("Exception") or "bytes" in (head.chunk or ()):
         return "bedrock-invoke"
     if head.choices is not None or (head.object or "").startswith("chat.completion"):
         return "openai-chat"

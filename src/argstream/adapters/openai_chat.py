@@ -70,9 +70,6 @@ class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
     error: dict[str, Any] | str | None = None
-    chunk: Any = None
-    """Events of the SDK's ``chat.completions.stream`` have their chunk in here."""
-    type: str | None = None
 
 
 _read = PayloadReader(_Chunk)
@@ -92,9 +89,9 @@ class OpenAIChatAdapter:
         """Take one payload: bytes, a dict, or a chunk of the SDK."""
         if payload == b"[DONE]" or payload == "[DONE]":
             return self._done()
+        if getattr(payload, "type", None) == "chunk":
+            payload = getattr(payload, "chunk", payload)  # of the SDK's chat.completions.stream
         chunk = _read(payload)
-        if chunk.type == "chunk":
-            chunk = _read(chunk.chunk)
         deltas: list[Delta] = []
         if not self._in_turn and chunk.choices:
             self._in_turn = True

@@ -39,7 +39,8 @@ class Assembler:
         self._adapter: Adapter | None = None if protocol == "auto" else make_adapter(protocol)
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
         self._builder = EventBuilder(turn, limits)
-        self._closed = False
+        self.closed = False
+        """Whether it has been closed or aborted."""
 
     @property
     def protocol(self) -> str:
@@ -74,9 +75,9 @@ class Assembler:
     def close(self) -> list[Event]:
         """Say that the stream is over: every call gets its verdict."""
         events: list[Event] = []
-        if self._closed:
+        if self.closed:
             return events
-        self._closed = True
+        self.closed = True
         if self._adapter is not None:
             self._builder.take(self._adapter.close(), events)
             self._builder.end(events)
@@ -89,8 +90,8 @@ class Assembler:
     ) -> list[Event]:
         """End every open call with this verdict, because nobody will read on."""
         events: list[Event] = []
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             self._builder.abort(verdict, message, events)
         return events
 

@@ -7,7 +7,9 @@ stream that breaks its protocol ends with ``Broken``, after everything that came
 
 from argstream.wire.aws_eventstream import AwsEventStreamDecoder
 from argstream.wire.frames import Broken, Frame
+from argstream.wire.json_text import JsonTextDecoder
 from argstream.wire.ndjson import NdjsonDecoder
 from argstream.wire.sse import SseDecoder
 
-__all__ = ["AwsEventStreamDecoder", "Broken", "Frame", "NdjsonDecoder", "SseDecoder"]
+__all__ = ["AwsEventStreamDecoder", "Broken", "Frame",
+    "JsonTextDecoder", "NdjsonDecoder", "SseDecoder"]

@@ -1,0 +1,190 @@
+"""``stream()``: whatever you hold → events.
+
+One machine, in ``_intake``, takes items of any kind and gives events. The two classes here are thin
+drivers of it, which fetch the items from what ``_sources`` opens.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from types import TracebackType
+from typing import overload
+
+from argstream.adapters import ProtocolName
+from argstream.assembly import Call
+from argstream.events import Event
+from argstream.jsonstream import Limits
+from argstream.streaming._intake import Intake
+from argstream.streaming._sources import (
+    AsyncSource,
+    Source,
+    async_items,
+    close_async_source,
+    close_source,
+    is_async,
+    items,
+)
+
+__all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "stream"]
+
+
+@overload
+def stream(
+    source: Source,
+    protocol: ProtocolName = "auto",
+    *,
+    turn: int = 0,
+    limits: Limits | None = None,
+) -> "EventStream": ...
+@overload
+def stream(
+    source: AsyncSource,
+    protocol: ProtocolName = "auto",
+    *,
+    turn: int = 0,
+    limits: Limits | None = None,
+) -> "AsyncEventStream": ...
+def stream(
+    source: Source | AsyncSource,
+    protocol: ProtocolName = "auto",
+    *,
+    turn: int = 0,
+    limits: Limits | None = None,
+) -> "EventStream | AsyncEventStream":
+    """Read a model's turn while it is written, from whatever you hold.
+
+    That is: an SDK's stream (of anthropic or openai, entered or not), its events, dicts, the bytes
+    or lines of a response, a file, or the HTTP response itself (of httpx, requests, aiohttp,
+    urllib). A sync source gives an iterator, an async source an async iterator. With httpx's async
+    client give ``response.aiter_bytes()``, so that type checkers see which one it is.
+
+    The protocol is found out from the first payload unless ``protocol`` names it. ``turn`` goes
+    into the ids that are made for calls to which a provider gave none.
+
+    Bad input never raises: it becomes an event. An exception of the source is raised unchanged
+    after every open call has its verdict. Ending early closes the source.
+
+    >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
+    ['stream_failed']
+    """
+    intake = Intake(protocol, turn, limits)
+    if is_async(source):
+        return AsyncEventStream(source, intake)
+    return EventStream(source, intake)
+
+
+class EventStream(Iterator[Event]):
+    """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
+
+    def __init__(self, source: object, intake: Intake) -> None:
+        self._intake = intake
+        self._source = source
+        self._events = _read(source, intake)
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in order; each is live."""
+        return self._intake.assembler.calls
+
+    @property
+    def protocol(self) -> str:
+        """Which protocol is being read; ``auto`` until that is known."""
+        return self._intake.assembler.protocol
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._events  # rather than self, which would cost a call for each event
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Stop reading, end every open call as aborted, and close the source."""
+        if not self._intake.assembler.closed:
+            self._intake.abort()
+            self._events.close()
+            close_source(self._source)
+
+    def __enter__(self) -> "EventStream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _read(source: object, intake: Intake) -> Generator[Event, None, None]:
+    try:
+        with items(source) as found:
+            for item in found:
+                yield from intake.take(item)
+        yield from intake.close()
+    except Exception as error:
+        yield from intake.interrupt(error)
+        raise
+    finally:
+        if not intake.assembler.closed:
+            intake.abort()
+            close_source(source)
+
+
+class AsyncEventStream(AsyncIterator[Event]):
+    """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
+
+    def __init__(self, source: object, intake: Intake) -> None:
+        self._intake = intake
+        self._source = source
+        self._events = _read_async(source, intake)
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in order; each is live."""
+        return self._intake.assembler.calls
+
+    @property
+    def protocol(self) -> str:
+        """Which protocol is being read; ``auto`` until that is known."""
+        return self._intake.assembler.protocol
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Stop reading, end every open call as aborted, and close the source."""
+        if not self._intake.assembler.closed:
+            self._intake.abort()
+            await self._events.aclose()
+            await close_async_source(self._source)
+
+    async def __aenter__(self) -> "AsyncEventStream":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def _read_async(source: object, intake: Intake) -> AsyncGenerator[Event, None]:
+    try:
+        async with async_items(source) as found:
+            async for item in found:
+                for event in intake.take(item):
+                    yield event
+        for event in intake.close():
+            yield event
+    except Exception as error:
+        for event in intake.interrupt(error):
+            yield event
+        raise
+    finally:
+        if not intake.assembler.closed:
+            intake.abort()
+            await close_async_source(source)

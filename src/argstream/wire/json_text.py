@@ -1,0 +1,66 @@
+"""JSON that may be lines or one document: bytes → frames.
+
+A stream of JSON lines has a whole value on its first line. What has not is one document, spread
+over lines for people to read, such as the body of an error: it is one frame, at the end.
+"""
+
+import json
+
+from argstream.wire._lines import LineSplitter
+from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
+from argstream.wire.ndjson import NdjsonDecoder
+
+__all__ = ["JsonTextDecoder"]
+
+
+class JsonTextDecoder:
+    r"""Reads JSON lines, or one JSON document.
+
+    >>> decoder = JsonTextDecoder()
+    >>> decoder.feed(b'{\n  "error": 1\n}\n'), decoder.close()
+    ([], [Frame(data=b'{\n  "error": 1\n}\n', event='', id='', failed=False)])
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        self._first_line: LineSplitter | None = LineSplitter()
+        self._lines: NdjsonDecoder | None = None
+        self._broken = False
+
+    def feed(self, chunk: bytes) -> list[Frame | Broken]:
+        """Take the next bytes, cut anywhere, and give the lines that are complete."""
+        if self._lines is not None:
+            return self._lines.feed(chunk)
+        if self._broken:
+            return []
+        self._pieces.append(chunk)
+        self._bytes += len(chunk)
+        if self._bytes > self._max_frame_bytes:
+            self._broken = True
+            return [Broken("too_long")]
+        lines = [] if self._first_line is None else self._first_line.feed(chunk)
+        first = next((line for line in lines if line.strip()), None)
+        if first is None:
+            return []
+        self._first_line = None
+        if not _is_json(first):
+            return []
+        self._lines = NdjsonDecoder(self._max_frame_bytes)
+        return self._lines.feed(b"".join(self._pieces))
+
+    def close(self) -> list[Frame | Broken]:
+        """Say that the stream is over."""
+        if self._lines is not None:
+            return self._lines.close()
+        text = b"".join(self._pieces)
+        return [Frame(text)] if text.strip() and not self._broken else []
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -9,7 +9,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from argstream.assembly import Assembler, Call
     from argstream.errors import ArgstreamError, MissingExtra, UsageError
+    from argstream.events import (
+        ArgumentCompleted,
+        ArgumentDelta,
+        ArgumentsError,
+        ArgumentStarted,
+        Event,
+        StreamFailed,
+        TextDelta,
+        ThinkingCompleted,
+        ThinkingDelta,
+        ThinkingStarted,
+        ToolArgsCompleted,
+        ToolArgsDelta,
+        ToolArgsInvalid,
+        ToolCallCompleted,
+        ToolCallFailed,
+        ToolCallStarted,
+        TurnCompleted,
+    )
     from argstream.jsonstream import (
         ToolArgStream,
         ToolFieldDelta,
@@ -17,22 +37,65 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
+    from argstream.streaming import AsyncEventStream, EventStream, stream
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgstreamError",
+    "ArgumentCompleted",
+    "ArgumentDelta",
+    "ArgumentStarted",
+    "ArgumentsError",
+    "Assembler",
+    "AsyncEventStream",
+    "Call",
+    "Event",
+    "EventStream",
     "MissingExtra",
+    "StreamFailed",
+    "TextDelta",
+    "ThinkingCompleted",
+    "ThinkingDelta",
+    "ThinkingStarted",
     "ToolArgStream",
+    "ToolArgsCompleted",
+    "ToolArgsDelta",
+    "ToolArgsInvalid",
+    "ToolCallCompleted",
+    "ToolCallFailed",
+    "ToolCallStarted",
     "ToolFieldDelta",
     "ToolFieldEnd",
     "ToolFieldEvent",
     "ToolFieldStart",
+    "TurnCompleted",
     "UsageError",
+    "stream",
 ]
 
 _HOMES = {
+    "argstream.assembly": ("Assembler", "Call"),
     "argstream.errors": ("ArgstreamError", "MissingExtra", "UsageError"),
+    "argstream.events": (
+        "ArgumentCompleted",
+        "ArgumentDelta",
+        "ArgumentStarted",
+        "ArgumentsError",
+        "Event",
+        "StreamFailed",
+        "TextDelta",
+        "ThinkingCompleted",
+        "ThinkingDelta",
+        "ThinkingStarted",
+        "ToolArgsCompleted",
+        "ToolArgsDelta",
+        "ToolArgsInvalid",
+        "ToolCallCompleted",
+        "ToolCallFailed",
+        "ToolCallStarted",
+        "TurnCompleted",
+    ),
     "argstream.jsonstream": (
         "ToolArgStream",
         "ToolFieldDelta",
@@ -40,6 +103,7 @@ _HOMES = {
         "ToolFieldEvent",
         "ToolFieldStart",
     ),
+    "argstream.streaming": ("AsyncEventStream", "EventStream", "stream"),
 }
 
 

@@ -79,7 +79,7 @@ class ThinkingPiece(NamedTuple):
 
 
 class ThinkingClosed(NamedTuple):
-    """This thought is over."""
+    """A thought is over."""
 
     block: Hashable
 

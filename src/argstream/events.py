@@ -48,7 +48,7 @@ class _Event(Struct, frozen=True, tag_field="type"):
     """What all events share: a tag."""
 
 
-class TextDelta(_Event, frozen=True, tag="text_delta"):
+class TextDelta(_Event, frozen=True, gc=False, tag="text_delta"):
     """A piece of what the model says. Pieces of one block belong together."""
 
     type: ClassVar[Literal["text_delta"]] = "text_delta"
@@ -65,7 +65,7 @@ class ThinkingStarted(_Event, frozen=True, tag="thinking_started"):
     parent_id: str | None = None
 
 
-class ThinkingDelta(_Event, frozen=True, tag="thinking_delta"):
+class ThinkingDelta(_Event, frozen=True, gc=False, tag="thinking_delta"):
     """A piece of what it thinks."""
 
     type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
@@ -95,7 +95,7 @@ class ToolCallStarted(_Event, frozen=True, tag="tool_call_started"):
     parent_id: str | None = None
 
 
-class ToolArgsDelta(_Event, frozen=True, tag="tool_args_delta"):
+class ToolArgsDelta(_Event, frozen=True, gc=False, tag="tool_args_delta"):
     """The next piece of the arguments' text, raw. Joined, these are all of it."""
 
     type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
@@ -104,7 +104,7 @@ class ToolArgsDelta(_Event, frozen=True, tag="tool_args_delta"):
     delta: str
 
 
-class ArgumentStarted(_Event, frozen=True, tag="argument_started"):
+class ArgumentStarted(_Event, frozen=True, gc=False, tag="argument_started"):
     """A value inside the arguments has begun."""
 
     type: ClassVar[Literal["argument_started"]] = "argument_started"
@@ -114,7 +114,7 @@ class ArgumentStarted(_Event, frozen=True, tag="argument_started"):
     kind: Kind
 
 
-class ArgumentDelta(_Event, frozen=True, tag="argument_delta"):
+class ArgumentDelta(_Event, frozen=True, gc=False, tag="argument_delta"):
     """A string inside the arguments has grown by this much, decoded."""
 
     type: ClassVar[Literal["argument_delta"]] = "argument_delta"

@@ -50,7 +50,7 @@ def make_adapter(protocol: str) -> Adapter:
     return _ADAPTERS[protocol]()
 
 
-class _Head(Struct):
+class _Head(Struct, gc=False):
     """What tells protocols apart."""
 
     type: str | None = None

@@ -17,6 +17,8 @@ from msgspec import Struct
 
 __all__ = ["PayloadReader", "UnreadableError", "plain"]
 
+_TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
+
 StructType = TypeVar("StructType", bound=Struct)
 
 
@@ -34,7 +36,7 @@ class PayloadReader(Generic[StructType]):
 
     def __call__(self, payload: object) -> StructType:
         """Give the struct for bytes, text, a dict, or an SDK's object."""
-        if not isinstance(payload, bytes | bytearray | str):
+        if not isinstance(payload, _TEXT):
             return typing.cast("StructType", self._pick(payload))
         try:
             return self._decode(payload)
@@ -81,23 +83,27 @@ def _pick_one(annotation: Any) -> Callable[[Any], Any]:
 
 def _struct_picker(struct: type[Struct]) -> Callable[[Any], Any]:
     hints = typing.get_type_hints(struct)
-    fields = {
-        field.encode_name: (field.name, _picker(hints[field.name]))
-        for field in msgspec.structs.fields(struct)
-    }
+    # For each field, the type that fits as it is, and what to do with any other.
+    fields: dict[str, tuple[object, Callable[[Any], Any]]] = {}
+    for name in struct.__struct_fields__:
+        options = typing.get_args(hints[name]) or (hints[name],)
+        as_it_is = next((option for option in options if option in (str, int)), None)
+        fields[name] = (as_it_is, _picker(hints[name]))
 
     def pick_struct(value: Any) -> Struct | None:
-        if isinstance(value, dict):
+        if type(value) is dict:
             given = value
         elif (given := getattr(value, "__dict__", None)) is None:
             return None
         elif extra := getattr(value, "__pydantic_extra__", None):
             given = {**given, **extra}
         found = {}
-        for key, part in given.items():
-            if part is not None and key in fields:
-                name, pick = fields[key]
-                if (picked := pick(part)) is not None:
+        for name, part in given.items():
+            if part is not None and name in fields:
+                as_it_is, pick = fields[name]
+                if type(part) is as_it_is:
+                    found[name] = part
+                elif (picked := pick(part)) is not None:
                     found[name] = picked
         return struct(**found)
 

@@ -30,17 +30,17 @@ __all__ = ["CallFinder", "Entry"]
 _NO_ID = ("", "null", "None")
 
 
-class _Function(Struct):
+class _Function(Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | list[Any] | None = None
 
 
-class _Custom(Struct):
+class _Custom(Struct, gc=False):
     name: str | None = None
     input: str | None = None
 
 
-class Entry(Struct):
+class Entry(Struct, gc=False):
     """A piece of a call, with everything optional, as it comes."""
 
     index: int | None = None
@@ -137,9 +137,7 @@ class CallFinder:
                 call = None if is_new else self._last
         else:
             call = self._at.get(index)
-            if call is None:
-                call = same_id
-            elif id_ and name and id_ != call.id and call.id:
+            if call is None or (id_ and name and id_ != call.id and call.id):
                 call = same_id
             elif not id_ and name and call.has_arguments and not call.name.startswith(name):
                 call = None

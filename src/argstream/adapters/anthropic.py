@@ -46,11 +46,12 @@ _ENDINGS: Final[dict[str, Ending]] = {
     "refusal": "cut",
 }
 _RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+_TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
 # What assembly keeps of a call by itself; what else a block has must go back with it.
 _KNOWN_OF_A_CALL: Final = {"type", "id", "name", "input"}
 
 
-class _Change(Struct):
+class _Change(Struct, gc=False):
     """The ``delta`` of a block, or of the message."""
 
     type: str = ""
@@ -63,7 +64,7 @@ class _Change(Struct):
     stop_reason: str | None = None
 
 
-class _Happening(Struct):
+class _Happening(Struct, gc=False):
     """An event of the stream. A response that was not streamed looks like a message."""
 
     type: str = ""
@@ -95,6 +96,11 @@ class AnthropicAdapter:
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or an event of the SDK."""
+        if type(payload) is not bytes and getattr(payload, "type", "") == "content_block_delta":
+            # The SDK's object for a piece of text has the fields of ours: no need to pick them.
+            change: Any = getattr(payload, "delta", None)
+            if getattr(change, "type", None) in _TEXT_CHANGES:
+                return self._changed(getattr(payload, "index", 0), change)
         happening = _read(payload)
         match happening.type:
             case "content_block_delta" if happening.delta is not None:

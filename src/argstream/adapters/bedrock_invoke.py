@@ -20,7 +20,7 @@ _RETRYABLE = {
 }
 
 
-class _Chunk(Struct):
+class _Chunk(Struct, gc=False):
     """An event's payload; boto3 puts another object around it, with the bytes decoded."""
 
     bytes: str | None = None

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader
+from argstream.adapters._payloads import PayloadReader, UnreadableError
 from argstream.adapters._tool_calls import CallFinder, Entry
 from argstream.deltas import (
     Delta,
@@ -43,7 +43,7 @@ _CUT: Final = {"max_tokens", "max_output_tokens", "length", "incomplete", "model
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     """The ``delta`` of a choice, or the ``message`` of one that was not streamed."""
 
     content: str | list[Any] | None = None
@@ -55,7 +55,7 @@ class _Message(Struct):
     function_call: Entry.Function | None = None
 
 
-class _Choice(Struct):
+class _Choice(Struct, gc=False):
     index: int = 0
     delta: _Message | None = None
     message: _Message | None = None
@@ -64,7 +64,7 @@ class _Choice(Struct):
     error: dict[str, Any] | str | None = None
 
 
-class _Chunk(Struct):
+class _Chunk(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     choices: list[_Choice] | None = None
@@ -72,7 +72,13 @@ class _Chunk(Struct):
     error: dict[str, Any] | str | None = None
 
 
-_read = PayloadReader(_Chunk)
+class _Event(_Chunk, gc=False):
+    """A chunk, or an event of the SDK's ``chat.completions.stream`` that has one."""
+
+    chunk: _Chunk | None = None
+
+
+_read = PayloadReader(_Event)
 
 
 class OpenAIChatAdapter:
@@ -87,11 +93,14 @@ class OpenAIChatAdapter:
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or a chunk of the SDK."""
-        if payload == b"[DONE]" or payload == "[DONE]":
-            return self._done()
-        if getattr(payload, "type", None) == "chunk":
-            payload = getattr(payload, "chunk", payload)  # of the SDK's chat.completions.stream
-        chunk = _read(payload)
+        try:
+            chunk: _Chunk = _read(payload)
+        except UnreadableError:
+            if payload in (b"[DONE]", "[DONE]"):
+                return self._done()
+            raise
+        if chunk.chunk is not None:
+            chunk = chunk.chunk
         deltas: list[Delta] = []
         if not self._in_turn and chunk.choices:
             self._in_turn = True

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader
+from argstream.adapters._payloads import PayloadReader, UnreadableError
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -51,7 +51,7 @@ _INPUTS: Final = {
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
-class _Response(Struct):
+class _Response(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     status: str | None = None
@@ -61,7 +61,7 @@ class _Response(Struct):
     output: list[dict[str, Any]] | None = None
 
 
-class _Happening(_Response):
+class _Happening(_Response, gc=False):
     """An event of the stream. A response that was not streamed has the fields of one."""
 
     type: str = ""
@@ -95,9 +95,12 @@ class OpenAIResponsesAdapter:
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or an event of the SDK."""
-        if payload == b"[DONE]" or payload == "[DONE]":
-            return []
-        happening = _read(payload)
+        try:
+            happening = _read(payload)
+        except UnreadableError:
+            if payload in (b"[DONE]", "[DONE]"):
+                return []
+            raise
         key: int | str = (
             happening.output_index if happening.output_index is not None else happening.item_id or 0
         )

@@ -80,10 +80,8 @@ class OpenCall:
         """Take the next piece of the text."""
         if not text.isascii() or self._mender.held:
             text = self._mender.feed(text)
-        if text:
-            self._grow(text, events)
-
-    def _grow(self, text: str, events: list[Event]) -> None:
+        if not text:
+            return
         call = self.call
         # Appending is in place only while nothing else refers to the string (invariant 6).
         raw = call._raw  # noqa: SLF001 - a call and its machine are one thing
@@ -124,7 +122,7 @@ class OpenCall:
         if self._writer is not None and (rest := self._writer.close()):
             self.grow(rest, events)
         if rest := self._mender.close():
-            self._grow(rest, events)
+            self.grow(rest, events)
         self.closed = True
         if self.settled:
             return
@@ -155,7 +153,7 @@ class OpenCall:
         if self.settled:
             return
         if rest := self._mender.close():
-            self._grow(rest, events)
+            self.grow(rest, events)
         raw = self.call.raw
         path = () if self._parser is None else self._parser.path
         self._invalid(verdict, ArgumentsError(verdict, message, len(raw), path), events)

@@ -5,6 +5,7 @@ or encode the object twice. Read literally, all of these are malformed. A second
 only then, and its verdict waits for the close; it is never silent: the call says what was done.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from argstream.assembly.call import Reinterpretation
@@ -79,6 +80,4 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 
 def _is_cumulative(pieces: list[str]) -> bool:
-    return len(pieces) > 1 and all(
-        later.startswith(earlier) for earlier, later in zip(pieces, pieces[1:], strict=False)
-    )
+    return len(pieces) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(pieces))

@@ -6,7 +6,7 @@ drivers of it, which fetch the items from what ``_sources`` opens.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from types import TracebackType
-from typing import overload
+from typing import Self, overload
 
 from argstream.adapters import ProtocolName
 from argstream.assembly import Call
@@ -89,8 +89,8 @@ class EventStream(Iterator[Event]):
         """Which protocol is being read; ``auto`` until that is known."""
         return self._intake.assembler.protocol
 
-    def __iter__(self) -> Iterator[Event]:
-        return self._events  # rather than self, which would cost a call for each event
+    def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: a call less for each event
+        return self._events
 
     def __next__(self) -> Event:
         return next(self._events)
@@ -102,7 +102,7 @@ class EventStream(Iterator[Event]):
             self._events.close()
             close_source(self._source)
 
-    def __enter__(self) -> "EventStream":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -147,7 +147,7 @@ class AsyncEventStream(AsyncIterator[Event]):
         """Which protocol is being read; ``auto`` until that is known."""
         return self._intake.assembler.protocol
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
         return self._events
 
     async def __anext__(self) -> Event:
@@ -160,7 +160,7 @@ class AsyncEventStream(AsyncIterator[Event]):
             await self._events.aclose()
             await close_async_source(self._source)
 
-    async def __aenter__(self) -> "AsyncEventStream":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

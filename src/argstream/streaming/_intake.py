@@ -6,7 +6,7 @@ JSON lines, an AWS event stream) shows in the first of them.
 """
 
 import json
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler
@@ -42,7 +42,9 @@ class Intake:
         """Take the next item."""
         kind = type(item)
         if kind is bytes:
-            return self._take_bytes(item)  # type: ignore[arg-type]
+            if self._decoder is None or self._add_line_ends:
+                return self._take_bytes(item)  # type: ignore[arg-type]
+            return self._decode(self._decoder, item)  # type: ignore[arg-type]
         if kind in self._payload_types:
             return self.assembler.feed(item)
         if isinstance(item, str):
@@ -63,8 +65,8 @@ class Intake:
 
     def close(self) -> list[Event]:
         """Say that there are no more items."""
-        events = self._decode(b"".join(self._held)) if self._held else []
-        self._held = []
+        held, self._held = self._held, []
+        events = self._begin(b"".join(held)) if held else []
         for frame in self._decoder.close() if self._decoder is not None else ():
             # What the end cut off is no news: that there was no proper end is said anyway.
             if isinstance(frame, Frame) and _is_whole(frame.data):
@@ -92,9 +94,7 @@ class Intake:
 
     def _take_bytes(self, chunk: bytes) -> list[Event]:
         if self._decoder is not None:
-            if self._add_line_ends:
-                chunk = _with_end(chunk)
-            return self._decode(chunk)
+            return self._decode(self._decoder, _with_end(chunk) if self._add_line_ends else chunk)
         self._held.append(chunk)
         nonempty = [held for held in self._held if held]
         if not nonempty or (len(nonempty) == 1 and _may_be_a_line(nonempty[0])):
@@ -103,23 +103,24 @@ class Intake:
         held, self._held = self._held, []
         if self._add_line_ends:
             held = [_with_end(line) for line in held]
-        return self._decode(b"".join(held))
+        return self._begin(b"".join(held))
 
-    def _decode(self, chunk: bytes) -> list[Event]:
-        decoder = self._decoder
-        if decoder is None:
-            if not chunk.strip():
-                self._held.append(chunk)
-                return []
-            self._first_bytes = chunk[:_SHOWN]
-            decoder = self._decoder = _decoder_for(chunk)
+    def _begin(self, chunk: bytes) -> list[Event]:
+        if not chunk.strip():
+            self._held.append(chunk)
+            return []
+        self._first_bytes = chunk[:_SHOWN]
+        self._decoder = _decoder_for(chunk)
+        return self._decode(self._decoder, chunk)
+
+    def _decode(self, decoder: _Decoder, chunk: bytes) -> list[Event]:
         events: list[Event] = []
         for frame in decoder.feed(chunk):
             self._any_frame = True
             if type(frame) is Frame:
                 events += self.assembler.feed(frame.data, frame.event)
             else:
-                message = f"the stream breaks the rules of its format ({frame.reason})"
+                message = f"the stream breaks the rules of its format ({frame[0]})"
                 events += self.assembler.lost("broken_stream", message)
         return events
 

@@ -109,9 +109,9 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
     """Open an async source: its items, one after the other."""
     if hasattr(source, "__aiter__"):
         yield source
-    elif (read := getattr(source, "aiter_bytes", None)) is not None:  # httpx
-        yield read()
-    elif (read := getattr(source, "iter_bytes", None)) is not None:  # SDKs
+    elif (read := getattr(source, "aiter_bytes", None)) is not None or (
+        read := getattr(source, "iter_bytes", None)
+    ) is not None:  # httpx
         yield read()
     elif hasattr(content := getattr(source, "content", None), "iter_any"):  # aiohttp
         yield content.iter_any()  # type: ignore[union-attr]

@@ -11,5 +11,11 @@ from argstream.wire.json_text import JsonTextDecoder
 from argstream.wire.ndjson import NdjsonDecoder
 from argstream.wire.sse import SseDecoder
 
-__all__ = ["AwsEventStreamDecoder", "Broken", "Frame",
-    "JsonTextDecoder", "NdjsonDecoder", "SseDecoder"]
+__all__ = [
+    "AwsEventStreamDecoder",
+    "Broken",
+    "Frame",
+    "JsonTextDecoder",
+    "NdjsonDecoder",
+    "SseDecoder",
+]

@@ -16,6 +16,11 @@ class LineSplitter:
         self.pending_bytes = 0
         """The length so far of the line that has not ended."""
 
+    @property
+    def is_inside_line(self) -> bool:
+        """Whether the next bytes go on with something: a line, or its end."""
+        return bool(self._pieces) or self._after_cr
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """Give the lines that end in this chunk, without their ends."""
         if self._after_cr and chunk:

@@ -91,11 +91,10 @@ def _struct_picker(struct: type[Struct]) -> Callable[[Any], Any]:
         fields[name] = (as_it_is, _picker(hints[name]))
 
     def pick_struct(value: Any) -> Struct | None:
-        if type(value) is dict:
-            given = value
-        elif (given := getattr(value, "__dict__", None)) is None:
+        given: Any = value if type(value) is dict else getattr(value, "__dict__", None)
+        if given is None:
             return None
-        elif extra := getattr(value, "__pydantic_extra__", None):
+        if given is not value and (extra := getattr(value, "__pydantic_extra__", None)):
             given = {**given, **extra}
         found = {}
         for name, part in given.items():

@@ -24,13 +24,15 @@ from argstream.deltas import (
     Opaque,
 )
 
-__all__ = ["CallFinder", "Entry"]
+__all__ = ["CallFinder", "Entry", "EntryFunction"]
 
 # Mistral writes the word where others leave the id out.
 _NO_ID = ("", "null", "None")
 
 
-class _Function(Struct, gc=False):
+class EntryFunction(Struct, gc=False):
+    """A piece of a function's name and arguments."""
+
     name: str | None = None
     arguments: str | dict[str, Any] | list[Any] | None = None
 
@@ -46,12 +48,10 @@ class Entry(Struct, gc=False):
     index: int | None = None
     id: str | None = None
     type: str | None = None
-    function: _Function | None = None
+    function: EntryFunction | None = None
     custom: _Custom | None = None
     extra_content: dict[str, Any] | None = None
     """What Gemini, behind a compatible front, wants to see again: its thought signature."""
-
-    Function = _Function
 
 
 class _Call:
@@ -84,13 +84,12 @@ class CallFinder:
 
     def read(self, entry: Entry, deltas: list[Delta]) -> None:
         """Take an entry, and say what is new."""
-        function = entry.function
-        if entry.custom is not None:
+        name: str | None = None
+        arguments: object = None
+        if entry.function is not None:
+            name, arguments = entry.function.name, entry.function.arguments
+        elif entry.custom is not None:
             name, arguments = entry.custom.name, entry.custom.input
-        elif function is not None:
-            name, arguments = function.name, function.arguments
-        else:
-            name = arguments = None
         id_ = entry.id
         # Nearly every entry is the next piece of the call that was last written to.
         call = self._at.get(entry.index) if entry.index is not None else None
@@ -103,7 +102,7 @@ class CallFinder:
             call.extra = {**(call.extra or {}), **entry.extra_content}
         self._go_on(call, name or "", arguments, deltas)
 
-    def read_legacy(self, function: _Function, deltas: list[Delta]) -> None:
+    def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
         """Take a piece of a ``function_call``: there is at most one, without an id."""
         call = self._legacy
         if call is None:

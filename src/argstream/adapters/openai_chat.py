@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.adapters._payloads import PayloadReader, UnreadableError
-from argstream.adapters._tool_calls import CallFinder, Entry
+from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
     Delta,
     Ending,
@@ -52,7 +52,7 @@ class _Message(Struct, gc=False):
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
     refusal: str | None = None
-    function_call: Entry.Function | None = None
+    function_call: EntryFunction | None = None
 
 
 class _Choice(Struct, gc=False):
@@ -72,13 +72,13 @@ class _Chunk(Struct, gc=False):
     error: dict[str, Any] | str | None = None
 
 
-class _Event(_Chunk, gc=False):
+class _Happening(_Chunk, gc=False):
     """A chunk, or an event of the SDK's ``chat.completions.stream`` that has one."""
 
     chunk: _Chunk | None = None
 
 
-_read = PayloadReader(_Event)
+_read = PayloadReader(_Happening)
 
 
 class OpenAIChatAdapter:
@@ -94,13 +94,12 @@ class OpenAIChatAdapter:
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or a chunk of the SDK."""
         try:
-            chunk: _Chunk = _read(payload)
+            happening = _read(payload)
         except UnreadableError:
             if payload in (b"[DONE]", "[DONE]"):
                 return self._done()
             raise
-        if chunk.chunk is not None:
-            chunk = chunk.chunk
+        chunk = happening.chunk or happening
         deltas: list[Delta] = []
         if not self._in_turn and chunk.choices:
             self._in_turn = True
@@ -157,10 +156,6 @@ class _ChoiceState:
 
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         """Take what is new."""
-        if message.tool_calls:
-            self._turn_to("calls", deltas)
-            for entry in message.tool_calls:
-                self._calls.read(entry, deltas)
         thought = message.reasoning_content or message.reasoning
         if thought:
             deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), thought))
@@ -174,6 +169,10 @@ class _ChoiceState:
                 self._read_parts(text, deltas)
         if message.refusal:
             deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
+        if message.tool_calls:
+            self._turn_to("calls", deltas)
+            for entry in message.tool_calls:
+                self._calls.read(entry, deltas)
         if message.function_call is not None:
             self._turn_to("calls", deltas)
             self._calls.read_legacy(message.function_call, deltas)
@@ -183,14 +182,11 @@ class _ChoiceState:
         for part in parts:
             match part:
                 case {"type": "thinking", "thinking": [*thoughts]}:
-                    for thought in thoughts:
-                        if isinstance(thought, dict) and (text := thought.get("text")):
-                            block = self._turn_to("thinking", deltas)
-                            deltas.append(ThinkingPiece(block, str(text)))
+                    text = "".join(str(thought.get("text") or "") for thought in thoughts)
+                    if text:
+                        deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), text))
                 case {"text": str(text)} if text:
                     deltas.append(TextPiece(self._turn_to("text", deltas), text))
-                case _:
-                    pass
 
     def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
         """End the calls of this choice."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from argstream.assembly._open_call import OpenCall
-from argstream.assembly._surrogates import encodable
+from argstream.assembly._quirks import Quirk, make_quirks
+from argstream.assembly._surrogates import mended, mended_json
 from argstream.assembly._turn import Thought, Turn, Words
 from argstream.assembly.call import Call
 from argstream.deltas import (
@@ -42,12 +43,13 @@ __all__ = ["EventBuilder"]
 class EventBuilder:
     """What has been said so far, and the events that follow from what is said next."""
 
-    def __init__(self, turn_number: int, limits: Limits | None) -> None:
+    def __init__(self, turn_number: int, limits: Limits | None, quirks: tuple[Quirk, ...]) -> None:
         self.calls: list[Call] = []
         self.is_empty = True
         """Whether nothing has been said at all."""
         self._turn_number = turn_number
         self._limits = limits
+        self._quirks = quirks
         self._turn: Turn | None = None
         self._machines: dict[str, OpenCall] = {}  # by id, for results in a later turn
         self._blocks = 0
@@ -113,7 +115,7 @@ class EventBuilder:
             self._cut(message, events)
             if not turn.failed:
                 events.append(StreamFailed("truncated", message))
-        self._turn = Turn(encodable(delta.id), encodable(delta.model), self._turn_number)
+        self._turn = Turn(mended(delta.id), mended(delta.model), self._turn_number)
         self._turn_number += 1
 
     def _here(self) -> Turn:
@@ -145,10 +147,10 @@ class EventBuilder:
         self._turn = None
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
-        self._cut(f"the provider failed: {encodable(delta.message)}", events)
+        self._cut(f"the provider failed: {mended(delta.message)}", events)
         if self._turn is not None:
             self._turn.failed = True
-        code, message = encodable(delta.code), encodable(delta.message)
+        code, message = mended(delta.code), mended(delta.message)
         events.append(StreamFailed(code, message, delta.retryable))
 
     def _cut(
@@ -203,9 +205,9 @@ class EventBuilder:
 
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._here()
-        id_ = encodable(delta.id) or turn.make_id()
-        call = Call(id_, len(self.calls), encodable(delta.name), delta.kind, delta.parent_id)
-        machine = OpenCall(call, self._limits)
+        id_ = mended(delta.id) or turn.make_id()
+        call = Call(id_, len(self.calls), mended(delta.name), delta.kind, delta.parent_id)
+        machine = OpenCall(call, self._limits, make_quirks(self._quirks))
         turn.open_call(delta.key, machine)
         self.calls.append(call)
         self._machines[id_] = machine
@@ -220,7 +222,7 @@ class EventBuilder:
 
     def _call_renamed(self, delta: CallRenamed, events: list[Event]) -> None:
         call = self._call(delta.key, events).call
-        call.name = encodable(delta.name)
+        call.name = mended(delta.name)
         call.reinterpreted = "split_name"
 
     def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
@@ -233,7 +235,7 @@ class EventBuilder:
         self._call(delta.key, events).close(delta.text, events, cut=delta.cut)
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
-        call_id, result = encodable(delta.call_id), encodable(delta.result)
+        call_id, result = mended(delta.call_id), mended_json(delta.result)
         kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
         self._here().keep_result(delta.block, kept)
         machine = self._machines.get(call_id)

@@ -8,8 +8,9 @@ itself whether it was cut, so its verdict waits until the stop reason is known.
 from typing import Any
 
 from argstream.assembly._json_writer import JsonWriter
+from argstream.assembly._quirks import TextQuirk
 from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
-from argstream.assembly._surrogates import SurrogateMender, encodable
+from argstream.assembly._surrogates import SurrogateMender, mended
 from argstream.assembly.call import Call, Reinterpretation
 from argstream.deltas import Ending
 from argstream.events import (
@@ -41,6 +42,7 @@ class OpenCall:
         "_mender",
         "_parser",
         "_pieces",
+        "_quirks",
         "_restated",
         "_root_end",
         "_second",
@@ -52,7 +54,7 @@ class OpenCall:
         "settled",
     )
 
-    def __init__(self, call: Call, limits: Limits | None) -> None:
+    def __init__(self, call: Call, limits: Limits | None, quirks: list[TextQuirk]) -> None:
         self.call = call
         self.closed = False
         """Whether the provider has said that nothing more comes."""
@@ -64,6 +66,7 @@ class OpenCall:
         self._parser = None if call.kind in _FREE_TEXT else Parser(limits, unique_keys=True)
         self._feed = None if self._parser is None else self._parser.feed
         self._mender = SurrogateMender()
+        self._quirks = quirks
         self._writer: JsonWriter | None = None
         self._pieces: list[str] | None = []  # None once they are too many to be cumulative
         self._root_end: int | None = None
@@ -80,6 +83,8 @@ class OpenCall:
         """Take the next piece of the text."""
         if not text.isascii() or self._mender.held:
             text = self._mender.feed(text)
+        for quirk in self._quirks:
+            text = self._unquirk(quirk, text)
         if not text:
             return
         call = self.call
@@ -118,11 +123,14 @@ class OpenCall:
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
         """Take the provider's word that the call is over, and what it says the whole text is."""
         if text:
-            self._compare(encodable(text), events)
+            self._compare(mended(text), events)
         if self._writer is not None and (rest := self._writer.close()):
             self.grow(rest, events)
         if rest := self._mender.close():
             self.grow(rest, events)
+        quirks, self._quirks = self._quirks, []
+        for quirk in quirks:
+            self.grow(quirk.close(), events)
         self.closed = True
         if self.settled:
             return
@@ -133,13 +141,11 @@ class OpenCall:
 
     def end(self, ending: Ending, reason: str | None, events: list[Event], *, last: bool) -> None:
         """Take the reason why the turn ended; ``last`` says that no call began after this one."""
-        if self.settled:
-            return
-        if not self.closed and ending == "cut" and last:
-            self.cut(f"the turn was cut off ({reason})", events)
-            return
         if not self.closed:
-            self.close(None, events)
+            if ending == "cut" and last:
+                self.cut(f"the turn was cut off ({reason})", events)
+            else:
+                self.close(None, events)
         if self.settled:
             return
         # No text at all: whether that means no arguments depends on why it ended.
@@ -195,6 +201,12 @@ class OpenCall:
             case _:
                 pass
 
+    def _unquirk(self, quirk: TextQuirk, text: str) -> str:
+        text = quirk.feed(text)
+        if quirk.applied:
+            self.call.reinterpreted = quirk.name
+        return text
+
     def _remember(self, text: str) -> None:
         assert self._pieces is not None  # noqa: S101
         self._pieces.append(text)
@@ -205,7 +217,7 @@ class OpenCall:
         """Report the first error, unless the text may be meant in another way."""
         if self.settled or self._second is not None:
             return
-        self._error = ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
+        self._error = _told(invalid)
         end = self._root_end if invalid.reason == "extra_text" else None
         second = SecondReading(self._pieces, self.call.raw, end)
         if second.possible:
@@ -235,7 +247,10 @@ class OpenCall:
             error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
             self._invalid("malformed", error, events)
         elif parser is None:
-            self._complete(self._restated or call.raw, events, self._restated and "restated")
+            if self._restated is None:
+                self._complete(call.raw, events)
+            else:
+                self._complete(self._restated, events, "restated")
         elif (
             self._restated is not None
             and (found := parse_object(self._restated)) is not None
@@ -249,10 +264,9 @@ class OpenCall:
             else:
                 self._invalid("malformed", self._error, events)
         elif any(isinstance(fragment, Invalid) for fragment in parser.close()):
-            error = parser.error
-            assert error is not None  # noqa: S101
-            told = ArgumentsError(error.reason, error.message, error.offset, error.path)
-            self._invalid("truncated", told, events)
+            invalid = parser.error
+            assert invalid is not None  # noqa: S101
+            self._invalid("truncated", _told(invalid), events)
         else:
             self._conclude_whole(parser.value, events)
 
@@ -264,9 +278,7 @@ class OpenCall:
         elif isinstance(value, str) and (found := parse_object(value)) is not None:
             self._complete(found, events, "double_encoded")
         else:
-            invalid = Invalid((), 0, "not_an_object")
-            error = ArgumentsError(invalid.reason, invalid.message, 0)
-            self._invalid("malformed", error, events)
+            self._invalid("malformed", _told(Invalid((), 0, "not_an_object")), events)
 
     def _complete(
         self,
@@ -287,3 +299,7 @@ class OpenCall:
         self.settled = True
         call.verdict = verdict
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
+
+
+def _told(invalid: Invalid) -> ArgumentsError:
+    return ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)

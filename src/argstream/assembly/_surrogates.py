@@ -8,7 +8,7 @@ becomes U+FFFD.
 import re
 from typing import Any, Final
 
-__all__ = ["SurrogateMender", "encodable"]
+__all__ = ["SurrogateMender", "mended", "mended_json"]
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -32,22 +32,27 @@ class SurrogateMender:
         if "\ud800" <= piece[-1] <= "\udbff":
             self.held = piece[-1]
             piece = piece[:-1]
-        return encodable(piece)
+        return mended(piece)
 
     def close(self) -> str:
         """Give what stands for a half whose other half never came."""
         held, self.held = self.held, ""
-        return encodable(held)
+        return mended(held)
 
 
-def encodable(value: Any) -> Any:
-    """Give the same text, or JSON value, with every half of a pair joined or replaced."""
+def mended(text: str) -> str:
+    """Give the same text with every half of a pair joined or replaced."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mended_json(value: Any) -> Any:
+    """Do that for all strings and keys of a JSON value."""
     if isinstance(value, str):
-        if value.isascii() or not _SURROGATE.search(value):
-            return value
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return mended(value)
     if isinstance(value, dict):
-        return {encodable(key): encodable(part) for key, part in value.items()}
+        return {mended_json(key): mended_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [encodable(part) for part in value]
+        return [mended_json(part) for part in value]
     return value

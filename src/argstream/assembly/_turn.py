@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from argstream.assembly._open_call import OpenCall
-from argstream.assembly._surrogates import SurrogateMender, encodable
+from argstream.assembly._surrogates import SurrogateMender, mended_json
 from argstream.events import (
     Event,
     TextDelta,
@@ -137,7 +137,7 @@ class Turn:
 
     def keep(self, block: Hashable, item: Any) -> None:
         """Keep a provider's own form of a block, with the block if there is one."""
-        item = encodable(dict(item))
+        item = mended_json(dict(item))
         owner = self._words.get(block) or self.calls.get(block) or self._results.get(block)
         if owner is None:
             owner = _Kept()

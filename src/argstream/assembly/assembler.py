@@ -4,8 +4,11 @@ Pure: nothing is read, nothing waits. Feed it payloads as they come and close it
 whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
 """
 
+from collections.abc import Collection
+
 from argstream.adapters import Adapter, ProtocolName, UnreadableError, detect, make_adapter
 from argstream.assembly._builder import EventBuilder
+from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly.call import Call
 from argstream.events import Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
@@ -29,16 +32,22 @@ class Assembler:
     """
 
     def __init__(
-        self, protocol: ProtocolName = "auto", *, turn: int = 0, limits: Limits | None = None
+        self,
+        protocol: ProtocolName = "auto",
+        *,
+        quirks: Collection[Quirk] = (),
+        turn: int = 0,
+        limits: Limits | None = None,
     ) -> None:
         """Read this protocol, or find out which one it is from the first payloads.
 
-        ``turn`` goes into the ids that are made for calls to which the provider gave none, so
-        that those of a later turn are others.
+        ``quirks`` names what is known of a server that writes arguments in a way of its own, so
+        that they are right while they come, not only at the end. ``turn`` goes into the ids that
+        are made for calls to which the provider gave none, so that those of a later turn differ.
         """
         self._adapter: Adapter | None = None if protocol == "auto" else make_adapter(protocol)
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(turn, limits)
+        self._builder = EventBuilder(turn, limits, checked(quirks))
         self.closed = False
         """Whether it has been closed or aborted."""
 

@@ -4,12 +4,12 @@ One machine, in ``_intake``, takes items of any kind and gives events. The two c
 drivers of it, which fetch the items from what ``_sources`` opens.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Iterator
 from types import TracebackType
 from typing import Self, overload
 
 from argstream.adapters import ProtocolName
-from argstream.assembly import Call
+from argstream.assembly import Assembler, Call, Quirk
 from argstream.events import Event
 from argstream.jsonstream import Limits
 from argstream.streaming._intake import Intake
@@ -31,6 +31,7 @@ def stream(
     source: Source,
     protocol: ProtocolName = "auto",
     *,
+    quirks: Collection[Quirk] = (),
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "EventStream": ...
@@ -39,6 +40,7 @@ def stream(
     source: AsyncSource,
     protocol: ProtocolName = "auto",
     *,
+    quirks: Collection[Quirk] = (),
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "AsyncEventStream": ...
@@ -46,6 +48,7 @@ def stream(
     source: Source | AsyncSource,
     protocol: ProtocolName = "auto",
     *,
+    quirks: Collection[Quirk] = (),
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "EventStream | AsyncEventStream":
@@ -56,8 +59,8 @@ def stream(
     urllib). A sync source gives an iterator, an async source an async iterator. With httpx's async
     client give ``response.aiter_bytes()``, so that type checkers see which one it is.
 
-    The protocol is found out from the first payload unless ``protocol`` names it. ``turn`` goes
-    into the ids that are made for calls to which a provider gave none.
+    The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
+    ``turn`` are those of ``Assembler``.
 
     Bad input never raises: it becomes an event. An exception of the source is raised unchanged
     after every open call has its verdict. Ending early closes the source.
@@ -65,7 +68,7 @@ def stream(
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
     """
-    intake = Intake(protocol, turn, limits)
+    intake = Intake(Assembler(protocol, quirks=quirks, turn=turn, limits=limits))
     if is_async(source):
         return AsyncEventStream(source, intake)
     return EventStream(source, intake)

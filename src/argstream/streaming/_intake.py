@@ -8,11 +8,9 @@ JSON lines, an AWS event stream) shows in the first of them.
 import json
 from typing import Final, Protocol
 
-from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler
 from argstream.errors import UsageError
 from argstream.events import Event, StreamFailed
-from argstream.jsonstream import Limits
 from argstream.wire import AwsEventStreamDecoder, Broken, Frame, JsonTextDecoder, SseDecoder
 
 __all__ = ["Intake"]
@@ -29,8 +27,8 @@ class _Decoder(Protocol):
 class Intake:
     """Takes items, gives events."""
 
-    def __init__(self, protocol: ProtocolName, turn: int, limits: Limits | None) -> None:
-        self.assembler = Assembler(protocol, turn=turn, limits=limits)
+    def __init__(self, assembler: Assembler) -> None:
+        self.assembler = assembler
         self._decoder: _Decoder | None = None
         self._payload_types: set[type] = {dict}
         self._held: list[bytes] = []  # until it is known whether items are lines
@@ -117,10 +115,10 @@ class Intake:
         events: list[Event] = []
         for frame in decoder.feed(chunk):
             self._any_frame = True
-            if type(frame) is Frame:
+            if isinstance(frame, Frame):
                 events += self.assembler.feed(frame.data, frame.event)
             else:
-                message = f"the stream breaks the rules of its format ({frame[0]})"
+                message = f"the stream breaks the rules of its format ({frame.reason})"
                 events += self.assembler.lost("broken_stream", message)
         return events
 

@@ -1,11 +1,10 @@
 """Which call an entry of ``tool_calls`` belongs to: the rules for Chat Completions in the wild.
 
-- An index that is known is that call, unless a new id comes together with a name, or a new name
-  without an id after arguments have begun: those open a new call at the same index. A new id alone
-  is an unstable id.
-- An index that is new, with an id that is known and no other name, is that call once more.
-- Without an index the id decides; without an id, too, an entry that has a name and begins an object
-  opens a call, any other goes on with the last one.
+- An id that is known decides, at whatever index it comes. Then the index; a new id together with a
+  name opens a new call there, a new id alone is an unstable one. Without either, an entry goes on
+  with the last call.
+- A name that differs after arguments have begun opens a new call. So does any name without index
+  and id, if an object begins with it.
 - A name that comes again is ignored, and one that comes in pieces is joined. Arguments that come
   before the name wait for it.
 """
@@ -75,12 +74,11 @@ class CallFinder:
 
     def __init__(self, choice: int) -> None:
         self._choice = choice
-        self._count = 0
+        self._calls: list[_Call] = []
         self._at: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._last: _Call | None = None
         self._legacy: _Call | None = None
-        self._unopened: list[_Call] = []
 
     def read(self, entry: Entry, deltas: list[Delta]) -> None:
         """Take an entry, and say what is new."""
@@ -111,12 +109,9 @@ class CallFinder:
 
     def flush(self, deltas: list[Delta]) -> None:
         """Give the calls that never got a name, and what must go back with a call."""
-        for call in self._unopened:
-            self._open(call, deltas)
-        self._unopened.clear()
-        for call in {
-            id(call): call for call in (*self._at.values(), *self._by_id.values())
-        }.values():
+        for call in self._calls:
+            if not call.opened:
+                self._open(call, deltas)
             if call.extra:
                 deltas.append(Opaque(call.key, {"extra_content": call.extra}))
                 call.extra = None
@@ -124,22 +119,17 @@ class CallFinder:
     def _find(
         self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind
     ) -> _Call:
-        same_id = self._by_id.get(id_) if id_ else None
-        if same_id is not None and name and same_id.name and name != same_id.name:
-            # The same id for another tool: no promise was kept, but these are two calls.
-            same_id = None if same_id.has_arguments else same_id
-        if index is None:
-            call = same_id
-            if call is None and not id_ and self._last is not None:
-                begins = isinstance(arguments, str) and arguments.lstrip().startswith("{")
-                is_new = name and self._last.has_arguments and (begins or name != self._last.name)
-                call = None if is_new else self._last
-        else:
+        call = self._by_id.get(id_) if id_ else None
+        if call is None and index is not None:
             call = self._at.get(index)
-            if call is None or (id_ and name and id_ != call.id and call.id):
-                call = same_id
-            elif not id_ and name and call.has_arguments and not call.name.startswith(name):
-                call = None
+            if call is not None and id_ and name and call.id:
+                call = None  # a new id, together with a name
+        elif call is None and not id_:
+            call = self._last
+        if call is not None and name and call.name and call.has_arguments:
+            begins = isinstance(arguments, str) and arguments.lstrip().startswith("{")
+            if name != call.name or (index is None and not id_ and begins):
+                call = None  # another tool, or the same one once more
         if call is None:
             call = self._new(id_, kind)
         if index is not None:
@@ -151,9 +141,8 @@ class CallFinder:
         return call
 
     def _new(self, id_: str, kind: CallKind) -> _Call:
-        call = _Call((self._choice, self._count), id_, kind)
-        self._count += 1
-        self._unopened.append(call)
+        call = _Call((self._choice, len(self._calls)), id_, kind)
+        self._calls.append(call)
         return call
 
     def _go_on(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
@@ -163,7 +152,6 @@ class CallFinder:
             if call.opened:
                 deltas.append(CallRenamed(call.key, call.name))
         if call.name and not call.opened:
-            self._unopened.remove(call)
             self._open(call, deltas)
         if not arguments and not isinstance(arguments, dict):
             return

@@ -92,7 +92,7 @@ class AnthropicAdapter:
         self._blocks: dict[int, dict[str, Any]] = {}  # that are open
         self._inputs: dict[int, Any] = {}  # of calls that came with one and, so far, no delta
         self._usage: dict[str, Any] = {}
-        self._in_turn = False
+        self._ended = False  # whether the reason why it stopped was given
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or an event of the SDK."""
@@ -114,7 +114,7 @@ class AnthropicAdapter:
             case "message_delta":
                 return self._message_changed(happening)
             case "message_stop":
-                return self.close()
+                return self._message_stopped()
             case "message":
                 message = {
                     "id": happening.id,
@@ -123,17 +123,18 @@ class AnthropicAdapter:
                     "stop_reason": happening.stop_reason,
                     "usage": happening.usage,
                 }
-                return self._message(message) + self.close()
+                return self._message(message) + self._message_stopped()
             case "error":
                 return [_failure(happening.error or {})]
             case _:  # a ping, or what did not exist when this was written
                 return []
 
     def close(self) -> list[Delta]:
-        """Say that nothing more comes of this message."""
-        if not self._in_turn:
-            return []
-        self._in_turn = False
+        """Say that nothing more comes."""
+        return self._message_stopped() if self._ended else []
+
+    def _message_stopped(self) -> list[Delta]:
+        self._ended = False
         return [TurnClosed(_usage(self._usage))]
 
     def _changed(self, index: int, change: _Change) -> list[Delta]:
@@ -212,7 +213,7 @@ class AnthropicAdapter:
         self._blocks.clear()
         self._inputs.clear()
         self._usage = dict(message.get("usage") or {})
-        self._in_turn = True
+        self._ended = False
         deltas: list[Delta] = [TurnOpened(message.get("id") or "", message.get("model") or "")]
         for index, block in enumerate(message.get("content") or ()):
             deltas += self._opened(index, block)
@@ -220,15 +221,18 @@ class AnthropicAdapter:
                 self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
             deltas += self._closed(index)
         if stop_reason := message.get("stop_reason"):
+            self._ended = True
             deltas.append(_ended(stop_reason))
         return deltas
 
     def _message_changed(self, happening: _Happening) -> list[Delta]:
-        self._in_turn = True
         if happening.usage:
             self._usage |= {key: count for key, count in happening.usage.items() if count}
         stop_reason = happening.delta and happening.delta.stop_reason
-        return [_ended(stop_reason)] if stop_reason else []
+        if not stop_reason:
+            return []
+        self._ended = True
+        return [_ended(stop_reason)]
 
 
 def _ended(stop_reason: str) -> TurnEnded:

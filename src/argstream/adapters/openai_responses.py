@@ -90,7 +90,6 @@ class OpenAIResponsesAdapter:
         self._items: dict[int | str, str] = {}  # type of each that is open, by key
         self._closed_calls: set[int | str] = set()
         self._told: set[int | str] = set()  # keys of which some text has come
-        self._in_turn = False
         self._failures: set[str] = set()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
@@ -141,7 +140,6 @@ class OpenAIResponsesAdapter:
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
-        self._in_turn = False
         return []
 
     def _other(self, happening: _Happening) -> list[Delta]:
@@ -164,7 +162,6 @@ class OpenAIResponsesAdapter:
         self._items.clear()
         self._closed_calls.clear()
         self._told.clear()
-        self._in_turn = True
         return [TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: int | str, item: dict[str, Any]) -> list[Delta]:
@@ -238,7 +235,6 @@ class OpenAIResponsesAdapter:
                 deltas.append(TurnEnded(status, "unknown"))
         if response.status != "failed":
             deltas.append(TurnClosed(_usage(response.usage or {})))
-        self._in_turn = False
         return deltas
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:

@@ -142,6 +142,7 @@ class EventBuilder:
         turn = self._here()
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
+        self._cut("the turn was over before the provider closed the call", events)
         if not turn.failed:
             events.append(TurnCompleted(turn.stop_reason, turn.message(), delta.usage))
         self._turn = None

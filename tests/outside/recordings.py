@@ -1,0 +1,73 @@
+"""recordings/: what each stream must give, from its INDEX.tsv."""
+
+import json
+from collections.abc import Iterator
+from csv import DictReader
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argstream.assembly import Call
+
+PROTOCOLS = {
+    "anthropic_messages": {"anthropic", "bedrock-invoke"},
+    "openai_chat": {"openai-chat"},
+    "openai_responses": {"openai-responses"},
+}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded stream, and the calls in it."""
+
+    name: str
+    protocol: str
+    data: bytes
+    calls: list[dict[str, Any]]
+    stops: list[str]
+
+
+def recordings(outside_data: Path) -> Iterator[Recording]:
+    """Read every recording of a protocol that we speak."""
+    folder = outside_data / "recordings"
+    if not folder.is_dir():
+        pytest.skip(f"outside data is absent: {folder}")
+    with (folder / "INDEX.tsv").open(encoding="utf-8", newline="") as index:
+        # The fields are JSON: no quoting of the table's own.
+        for row in DictReader(index, delimiter="\t", quoting=3):
+            if row["protocol"] in PROTOCOLS:
+                yield Recording(
+                    row["file"],
+                    row["protocol"],
+                    (folder / row["file"]).read_bytes(),
+                    json.loads(row["final_args"]),
+                    row["stop"].split("|"),
+                )
+
+
+def shown(call: Call) -> dict[str, Any]:
+    """What the index says of a call, as we have it."""
+    status = {"complete": "ok", "truncated": "invalid"}.get(call.verdict, call.verdict)
+    if call.verdict == "complete" and call.kind in ("custom", "code"):
+        status = "text"
+    return {
+        "id": call.id,
+        "name": call.name,
+        "kind": call.kind,
+        "status": status,
+        "arguments": call.raw if status == "invalid" else call.arguments,
+    }
+
+
+def expected(call: dict[str, Any], found: Call) -> dict[str, Any]:
+    """What the index says, in the same form. It has no id where the provider sent none."""
+    status = call["status"]
+    return {
+        "id": call["id"] or found.id,
+        "name": call["name"],
+        "kind": call["kind"],
+        "status": "ok" if status == "empty" else status,
+        "arguments": {"empty": {}, "ok": call.get("args")}.get(status, call.get("text")),
+    }

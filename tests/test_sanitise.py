@@ -1,0 +1,318 @@
+"""What a model wrote, made safe to show (invariant 13)."""
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from random import Random
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argstream.sanitise import UNSEEN, Table, original, table, visible, visible_line
+from argstream.testing import chunkings, cut
+from tests.growth import BOUND, growth
+from tests.strategies import cuts
+
+# Unicode's property Default_Ignorable_Code_Point, as DerivedCoreProperties.txt has it: what a
+# renderer that does not know it should show nothing for.
+DEFAULT_IGNORABLE = [
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+]  # fmt: skip
+CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
+BLANK = "\u2800\U00013441\U00013442\U00016fe4\U0001d159"
+
+
+def every_character() -> Iterator[str]:
+    return map(chr, range(0x110000))
+
+
+@pytest.fixture(scope="module")
+def must_be_escaped() -> frozenset[str]:
+    """All that may not reach a screen, by Unicode's categories: not the way the code goes."""
+    escaped = {c for c in every_character() if unicodedata.category(c) in CATEGORIES}
+    escaped.update(chr(c) for first, last in DEFAULT_IGNORABLE for c in range(first, last + 1))
+    escaped.update(BLANK, "⟦")
+    return frozenset(escaped - {" ", "\u3000"})
+
+
+@pytest.fixture(scope="class")
+def spellings() -> dict[str, str]:
+    """Every character that there is, and how it is shown in a line."""
+    return {character: visible_line(character) for character in every_character()}
+
+
+_characters = st.one_of(
+    st.integers(0, 0x10FFFF).map(chr),
+    st.characters(categories=CATEGORIES),
+    st.sampled_from("⟦⟧U+0123456789ABCDEF\\ux{}ESCZWJVLF \t\n\r\x1b\x9b\u202e\ud800\udc00é漢😀"),
+)
+texts = st.one_of(
+    st.text(_characters),
+    st.lists(st.sampled_from(["⟦ESC⟧", "⟦U+27E6⟧", "⟦U+001B⟧", "⟦", "⟧", "\x1b", "x"])).map(
+        "".join
+    ),
+)
+"""Of any characters, surrogates too, and many that look like spellings."""
+
+
+class TestSpelling:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("\x1b[31mred\x1b[0m", "⟦ESC⟧[31mred⟦ESC⟧[0m"),
+            ("\x9b2J", "⟦CSI⟧2J"),
+            ("\x1b]52;c;cm0gLXJm\x07", "⟦ESC⟧]52;c;cm0gLXJm⟦BEL⟧"),
+            ("\x9d0;title\x9c", "⟦OSC⟧0;title⟦ST⟧"),
+            ("\x1bP$q\x1b\\", "⟦ESC⟧P$q⟦ESC⟧\\"),
+            ("\x90q\x9c", "⟦DCS⟧q⟦ST⟧"),
+            ("yes\b\b\bno \x7f\x00", "yes⟦BS⟧⟦BS⟧⟦BS⟧no ⟦DEL⟧⟦NUL⟧"),
+            ("if (admin\u202e \u2066) {\u2069", "if (admin⟦RLO⟧ ⟦LRI⟧) {⟦PDI⟧"),
+            ("pass\u200bword\ufeff", "pass⟦ZWSP⟧word⟦BOM⟧"),
+            ("a\U000e0041\U000e007f", "a⟦U+E0041⟧⟦U+E007F⟧"),
+            ("\ue000\U0010ffff", "⟦U+E000⟧⟦U+10FFFF⟧"),
+            ("\ud83d", "⟦U+D83D⟧"),
+            ("\U0001f469\u200d\U0001f4bb \u26a0\ufe0f", "\U0001f469⟦ZWJ⟧\U0001f4bb \u26a0⟦VS16⟧"),
+            ("a\u2028b\x85c\vd", "a⟦U+2028⟧b⟦NEL⟧c⟦VT⟧d"),
+            ("5\u202fPM.png\u00a0x", "5⟦NNBSP⟧PM.png⟦NBSP⟧x"),
+            ("one\r\ntwo\rthree", "one⟦CR⟧\ntwo⟦CR⟧three"),
+            ("⟦ESC⟧ ⟧", "⟦U+27E6⟧ESC⟧ ⟧"),
+        ],
+    )
+    def test_what_would_act_or_hide_is_named(self, text: str, shown: str) -> None:
+        assert visible(text) == shown
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            r"C:\new\temp \x1b \u{1b} \u202e \\ ${x} &#x202e; %1b ^[ <U+202E> [ESC] {ESC}",
+            "def f():\n\treturn 'é'\n",
+            "漢字\u3000かな 한글 ไทย हिन्दी עברית العربية",
+            "e\u0301 n\u0303 \U0001f600 \U0001f1eb\U0001f1f7 \ufffd",
+        ],
+    )
+    def test_honest_text_stays_as_it_is(self, text: str) -> None:
+        assert visible(text) == text
+
+    def test_in_one_line_newlines_and_tabs_are_named_too(self) -> None:
+        assert visible_line("a\tb\nc\x1b") == "a⟦TAB⟧b⟦LF⟧c⟦ESC⟧"
+        assert visible_line("é\tb\nc") == "é⟦TAB⟧b⟦LF⟧c"
+        assert visible_line(r"src\app.py") == r"src\app.py"
+
+    def test_plain_ascii_is_not_even_copied(self) -> None:
+        text, line = "import os\n\tprint(os.name)\n" * 2, "src/app.py" * 2
+        assert visible(text) is text
+        assert visible_line(line) is line
+
+    def test_the_brackets_are_visible_narrow_and_not_turned_into_something_else(self) -> None:
+        for bracket in "⟦⟧":
+            assert unicodedata.east_asian_width(bracket) == "Na"
+            assert unicodedata.normalize("NFKC", bracket) == bracket
+
+
+class TestEveryCharacter:
+    def test_what_must_be_escaped_is_and_nothing_else(
+        self, spellings: dict[str, str], must_be_escaped: frozenset[str]
+    ) -> None:
+        escaped = {character for character, spelling in spellings.items() if spelling != character}
+        assert escaped == must_be_escaped
+
+    def test_each_has_its_own_spelling_in_visible_characters(
+        self, spellings: dict[str, str], must_be_escaped: frozenset[str]
+    ) -> None:
+        assert len(set(spellings.values())) == len(spellings)
+        assert must_be_escaped & set("".join(spellings.values())) == {"⟦"}
+
+    def test_a_spelling_ends_at_the_first_closing_bracket_or_is_one_character(
+        self, spellings: dict[str, str]
+    ) -> None:
+        for spelling in spellings.values():
+            end = spelling.index("⟧") if spelling.startswith("⟦") else 0
+            assert end == len(spelling) - 1
+
+    def test_its_name_is_one_that_unicode_gives_or_its_number(
+        self, spellings: dict[str, str], must_be_escaped: frozenset[str]
+    ) -> None:
+        for character in must_be_escaped:
+            name = spellings[character][1:-1]
+            if name.startswith("U+"):
+                assert name == f"U+{ord(character):04X}"
+            else:
+                assert unicodedata.lookup(name) == character
+
+    def test_the_form_for_a_text_differs_in_newline_and_tab_alone(
+        self, spellings: dict[str, str]
+    ) -> None:
+        shown = "".join((spellings | {"\n": "\n", "\t": "\t"}).values())
+        everything = "".join(spellings)
+        assert visible(everything) == shown
+        assert original(shown) == everything
+
+    def test_what_is_unseen_is_listed_in_order_with_a_reason(self) -> None:
+        for (_, last, reason), (first, _, _) in pairwise(UNSEEN):
+            assert last < first
+            assert reason
+
+
+class TestAnyText:
+    @given(texts)
+    def test_the_original_can_be_read_back(self, text: str) -> None:
+        assert original(visible(text)) == text
+        assert original(visible_line(text)) == text
+
+    @given(texts, texts)
+    def test_different_texts_look_different(self, one: str, other: str) -> None:
+        assert (visible(one) == visible(other)) == (one == other)
+        assert (visible_line(one) == visible_line(other)) == (one == other)
+
+    @given(texts)
+    def test_what_was_shown_can_be_shown_again_and_told_from_the_first_time(
+        self, text: str
+    ) -> None:
+        once = visible(text)
+        twice = visible(once)
+        assert original(twice) == once
+        assert (twice == once) == ("⟦" not in once)
+
+    @given(texts, cuts)
+    def test_chunking_never_matters(self, text: str, sizes: list[int]) -> None:
+        for show in (visible, visible_line):
+            assert "".join(map(show, cut(text, sizes))) == show(text)
+
+    def test_chunking_never_matters_in_any_way_to_cut(self) -> None:
+        text = "\x1b[31m⟦ESC⟧\r\n\u202e\ud83d\ude00\U0001f600\\u{1b}\t⟦U+001B⟧"
+        for name, chunks in chunkings(text):
+            assert "".join(map(visible, chunks)) == visible(text), name
+
+    @given(texts)
+    def test_it_can_be_encoded_and_has_the_lines_of_the_text(self, text: str) -> None:
+        shown = visible(text)
+        assert shown.encode().decode() == shown
+        assert shown.splitlines() == shown.removesuffix("\n").split("\n") or not shown
+        assert shown.count("\n") == text.count("\n")
+        assert len(visible_line(text).splitlines()) <= 1
+
+    @given(texts)
+    def test_anything_can_be_read_back_without_an_error(self, text: str) -> None:
+        assert isinstance(original(text), str)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["⟦", "⟦⟧", "⟦NOPE⟧", "⟦esc⟧", "⟦U+1B⟧", "⟦U+0001B⟧", "⟦U+110000⟧", "⟦U+00e9⟧", "⟦ESC"],
+    )
+    def test_what_is_not_a_spelling_is_left_when_reading_back(self, text: str) -> None:
+        assert original(text) == text
+
+    def test_a_number_is_read_also_where_there_is_a_name_or_no_need(self) -> None:
+        assert original("⟦U+001B⟧⟦U+0041⟧⟦U+1F600⟧⟦U+10FFFF⟧") == "\x1bA\U0001f600\U0010ffff"
+
+
+def test_a_hundred_thousand_hostile_arguments_leave_nothing_that_acts_or_hides(
+    must_be_escaped: frozenset[str],
+) -> None:
+    random = Random(7)
+    anywhere = partial(random.randrange, 0x110000)
+    kinds = [
+        lambda: random.choice(["\x1b[", "\x9b"]) + random.choice(["2J", "31m", "6n", "?1049h", ""]),
+        lambda: (
+            random.choice(["\x1b]", "\x9d"]) + random.choice(["52;c;eA==", "8;;http://x", "0;t"])
+        ),
+        lambda: random.choice(["\x1bP", "\x90", "\x1b_", "\x9f", "\x1b^", "\x9e", "\x1bX", "\x98"]),
+        lambda: random.choice(
+            ["\x07", "\x9c", "\x1b\\", "\x1bc", "\x1b#8", "\x1b(0", "\x0e", "\x84"]
+        ),
+        lambda: random.choice("\x00\b\t\n\v\f\r\x18\x1a\x1b\x7f\x85\u2028\u2029"),
+        lambda: random.choice("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068"),
+        lambda: random.choice("\u00ad\u034f\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\uffa0"),
+        lambda: chr(0xE0000 + random.randrange(0x200)),
+        lambda: chr(0xD800 + random.randrange(0x800)),
+        lambda: random.choice(
+            ["⟦", "⟧", "⟦ESC⟧", "\\u{1b}", "\\x1b", "U+202E", "rm -rf ", "é", "漢"]
+        ),
+        lambda: chr(anywhere()),
+    ]
+    forbidden = must_be_escaped - set("⟦\t\n")
+    arguments = {"".join(random.choice(kinds)() for _ in range(i % 12 + 1)) for i in range(130_000)}
+    assert len(arguments) >= 100_000
+    shown = set()
+    for argument in arguments:
+        text, line = visible(argument), visible_line(argument)
+        assert forbidden.isdisjoint(text), ascii(argument)
+        assert original(text) == original(line) == argument
+        assert line.isprintable() or "\u3000" in line
+        shown.add(text)
+    assert len(shown) == len(arguments)
+
+
+class TestTable:
+    @staticmethod
+    def show(rules: Table, text: str, kept: str) -> str:
+        """As a page might: from nothing but the table."""
+        shown = ""
+        for character in text:
+            code = ord(character)
+            if character in kept or not any(a <= code <= b for a, b in rules["ranges"]):
+                shown += character
+            else:
+                number = f"U+{code:04X}"
+                name = rules["names"].get(number, number)
+                shown += rules["opening"] + name + rules["closing"]
+        return shown
+
+    def test_it_survives_json_and_is_enough_to_do_the_same(self) -> None:
+        rules = json.loads(json.dumps(table()))
+        random = Random(3)
+        edges = [chr(code) for pair in rules["ranges"] for code in pair]
+        text = "".join(
+            [*edges, *map(chr, random.sample(range(0x110000), 2_000)), "\t\n⟦⟧ \u3000aé漢"]
+        )
+        assert self.show(rules, text, rules["kept"]) == visible(text)
+        assert self.show(rules, text, "") == visible_line(text)
+
+    def test_its_ranges_are_the_escaped_characters_in_order_and_apart(
+        self, must_be_escaped: frozenset[str]
+    ) -> None:
+        ranges = table()["ranges"]
+        assert all(first <= last for first, last in ranges)
+        assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
+        listed = {chr(code) for first, last in ranges for code in range(first, last + 1)}
+        assert listed == must_be_escaped
+
+    def test_whoever_changes_it_changes_nothing_for_others(self) -> None:
+        table()["ranges"].clear()
+        assert table()["ranges"]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "import os\n",
+        "import os\n\x1b",
+        "привет мир\n",
+        "漢字\u3000",
+        "\U0001f600",
+        "\x1b",
+        "⟦",
+        "\U000e0041",
+    ],
+    ids=ascii,
+)
+@pytest.mark.parametrize("show", [visible, visible_line, original])
+def test_the_cost_is_linear(show: Callable[[str], str], piece: str) -> None:
+    show(piece)  # the pattern is made once
+    pieces = 400_000 // len(visible(piece))
+    assert growth(lambda size: partial(show, piece * size), pieces) <= BOUND
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("piece", ["⟦U+00", "⟦ESC", "A"])
+def test_reading_back_is_linear_when_spellings_are_never_closed(piece: str) -> None:
+    assert growth(lambda size: partial(original, "⟦" + piece * size), 100_000) <= BOUND

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ToolCallFailed,
         ToolCallStarted,
         TurnCompleted,
+        Usage,
     )
     from argstream.jsonstream import (
         ToolArgStream,
@@ -70,6 +71,7 @@ __all__ = [
     "ToolFieldEvent",
     "ToolFieldStart",
     "TurnCompleted",
+    "Usage",
     "UsageError",
     "stream",
 ]
@@ -95,6 +97,7 @@ _HOMES = {
         "ToolCallFailed",
         "ToolCallStarted",
         "TurnCompleted",
+        "Usage",
     ),
     "argstream.jsonstream": (
         "ToolArgStream",

@@ -24,10 +24,10 @@ __all__ = [
     "ThinkingClosed",
     "ThinkingOpened",
     "ThinkingPiece",
+    "Tokens",
     "TurnClosed",
     "TurnEnded",
     "TurnOpened",
-    "Usage",
 ]
 
 CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch"]
@@ -37,7 +37,7 @@ Ending: TypeAlias = Literal["finished", "cut", "unknown"]
 """What a stop reason says of the calls before it: nothing was cut, something was, or neither."""
 
 
-class Usage(NamedTuple):
+class Tokens(NamedTuple):
     """What a turn cost, in tokens, as far as the provider told."""
 
     input_tokens: int = 0
@@ -156,7 +156,7 @@ class TurnEnded(NamedTuple):
 class TurnClosed(NamedTuple):
     """Nothing more comes of this turn. Here is what it cost, as the provider puts it."""
 
-    usage: Usage = Usage()
+    tokens: Tokens = Tokens()
 
 
 class ProviderFailed(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from argstream.deltas import CallKind, Usage
+from argstream.deltas import CallKind
 from argstream.history import Message, Verdict
 from argstream.jsonstream import JsonPath, Kind
 
@@ -185,6 +185,17 @@ class ToolCallFailed(_Event, frozen=True, tag="tool_call_failed"):
     call_id: str
     name: str
     error: Any
+
+
+class Usage(Struct, frozen=True):
+    """What a turn cost, in tokens, as far as the provider told."""
+
+    input_tokens: int = 0
+    """Everything that the model read, from a cache or not."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class TurnCompleted(_Event, frozen=True, tag="turn_completed"):

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from argstream.deltas import Usage
 from argstream.events import (
     StreamFailed,
     TextDelta,
@@ -14,6 +13,7 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
     TurnCompleted,
+    Usage,
 )
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests.providers import (

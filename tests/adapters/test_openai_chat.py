@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from argstream.deltas import Usage
-from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, TurnCompleted
+from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, TurnCompleted, Usage
 from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
 from tests.providers import assemble, chat_call, chunk, entry, of_type, only_call, tool_calls, types
 

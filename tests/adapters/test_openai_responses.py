@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from argstream.deltas import Usage
-from argstream.events import StreamFailed, ToolArgsDelta, ToolCallCompleted, TurnCompleted
+from argstream.events import StreamFailed, ToolArgsDelta, ToolCallCompleted, TurnCompleted, Usage
 from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
 from tests.providers import (
     FUNCTION_CALL,

@@ -23,10 +23,10 @@ from argstream.deltas import (
     ThinkingClosed,
     ThinkingOpened,
     ThinkingPiece,
+    Tokens,
     TurnClosed,
     TurnEnded,
     TurnOpened,
-    Usage,
 )
 
 __all__ = ["AnthropicAdapter"]
@@ -135,7 +135,7 @@ class AnthropicAdapter:
 
     def _message_stopped(self) -> list[Delta]:
         self._ended = False
-        return [TurnClosed(_usage(self._usage))]
+        return [TurnClosed(_tokens(self._usage))]
 
     def _changed(self, index: int, change: _Change) -> list[Delta]:
         match change.type:
@@ -250,13 +250,13 @@ def _has_failed(block: dict[str, Any]) -> bool:
     return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
+def _tokens(usage: dict[str, Any]) -> Tokens:
     def count(name: str) -> int:
         value = usage.get(name)
         return value if isinstance(value, int) else 0
 
     read, written = count("cache_read_input_tokens"), count("cache_creation_input_tokens")
-    return Usage(
+    return Tokens(
         input_tokens=count("input_tokens") + read + written,
         output_tokens=count("output_tokens"),
         cache_read_tokens=read,

@@ -19,10 +19,10 @@ from argstream.deltas import (
     TextPiece,
     ThinkingClosed,
     ThinkingPiece,
+    Tokens,
     TurnClosed,
     TurnEnded,
     TurnOpened,
-    Usage,
 )
 
 __all__ = ["OpenAIChatAdapter"]
@@ -128,7 +128,7 @@ class OpenAIChatAdapter:
         for state in self._choices.values():
             state.flush(deltas)
         if self._in_turn and any(state.finished for state in self._choices.values()):
-            deltas.append(TurnClosed(_usage(self._usage or {})))
+            deltas.append(TurnClosed(_tokens(self._usage or {})))
         self._in_turn = False
         self._choices = {}
         self._usage = None
@@ -252,12 +252,12 @@ def _failure(error: dict[str, Any] | str) -> ProviderFailed:
     return ProviderFailed(code, message, retryable)
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
+def _tokens(usage: dict[str, Any]) -> Tokens:
     def count(holder: Any, name: str) -> int:
         value = holder.get(name) if isinstance(holder, dict) else None
         return value if isinstance(value, int) else 0
 
-    return Usage(
+    return Tokens(
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
         cache_read_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),

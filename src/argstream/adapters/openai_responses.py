@@ -24,10 +24,10 @@ from argstream.deltas import (
     ThinkingClosed,
     ThinkingOpened,
     ThinkingPiece,
+    Tokens,
     TurnClosed,
     TurnEnded,
     TurnOpened,
-    Usage,
 )
 
 __all__ = ["OpenAIResponsesAdapter"]
@@ -234,7 +234,7 @@ class OpenAIResponsesAdapter:
             case status:
                 deltas.append(TurnEnded(status, "unknown"))
         if response.status != "failed":
-            deltas.append(TurnClosed(_usage(response.usage or {})))
+            deltas.append(TurnClosed(_tokens(response.usage or {})))
         return deltas
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
@@ -277,12 +277,12 @@ def _said(item: dict[str, Any]) -> str:
     return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
+def _tokens(usage: dict[str, Any]) -> Tokens:
     def count(holder: Any, name: str) -> int:
         value = holder.get(name) if isinstance(holder, dict) else None
         return value if isinstance(value, int) else 0
 
-    return Usage(
+    return Tokens(
         input_tokens=count(usage, "input_tokens"),
         output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=count(usage.get("input_tokens_details"), "cached_tokens"),

@@ -33,6 +33,7 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
     TurnCompleted,
+    Usage,
 )
 from argstream.history import ResultPart
 from argstream.jsonstream import Limits
@@ -144,7 +145,7 @@ class EventBuilder:
             self._turn_ended(TurnEnded(None, "unknown"), events)
         self._cut("the turn was over before the provider closed the call", events)
         if not turn.failed:
-            events.append(TurnCompleted(turn.stop_reason, turn.message(), delta.usage))
+            events.append(TurnCompleted(turn.stop_reason, turn.message(), Usage(*delta.tokens)))
         self._turn = None
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:

@@ -5,8 +5,11 @@ from typing import Annotated
 import typer
 
 from argstream import __version__
+from argstream.adapters import ProtocolName
+from argstream.cli.calls import list_calls
 from argstream.cli.demo import show_demo
 from argstream.cli.parse import parse_to_ndjson
+from argstream.cli.watch import watch_stream
 
 __all__ = ["app"]
 
@@ -17,6 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+_Protocol = Annotated[
+    ProtocolName, typer.Option("--from", help="Which protocol it is; auto finds out.")
+]
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -56,3 +64,33 @@ def parse(
     be read or the fragments cannot be written.
     """
     raise typer.Exit(parse_to_ndjson(file))
+
+
+@app.command()
+def watch(
+    file: Annotated[str, typer.Argument(help="A recorded stream, or - for standard input.")] = "-",
+    protocol: _Protocol = "auto",
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the events as JSON, one a line.")
+    ] = False,
+) -> None:
+    """Show a model's turn while it arrives, for instance of: curl -N … | argstream watch.
+
+    Exits with 0 if all is well, with 1 if a call is cut off or malformed or this is no stream of a
+    provider, with 2 if it cannot be read, with 130 after Ctrl-C.
+    """
+    raise typer.Exit(watch_stream(file, protocol, as_json=as_json))
+
+
+@app.command()
+def calls(
+    files: Annotated[list[str], typer.Argument(help="Recorded streams, or - for standard input.")],
+    protocol: _Protocol = "auto",
+) -> None:
+    """Print the tool calls of recorded streams, one JSON line each.
+
+    Exits with 0 if all is well, with 1 if a call is not complete or a file is no stream of a
+    provider, with 2 if one cannot be read.
+    """
+    raise typer.Exit(list_calls(files, protocol))

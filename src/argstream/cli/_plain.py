@@ -1,0 +1,131 @@
+"""Events as plain lines, for a pipe or a terminal of any kind: append-only, nothing is redrawn.
+
+Whatever grows is written as it grows. When something else comes in between (calls may interleave),
+the line is ended, and the next piece says again where it belongs. Failures of the stream itself are
+not shown here: they go where the command complains.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+    ToolArgsCompleted,
+    ToolArgsDelta,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnCompleted,
+)
+from argstream.jsonstream import JsonPath
+from argstream.sanitise import visible, visible_line
+
+__all__ = ["PlainLines"]
+
+_INDENT = "    "
+_MOST_OF_A_RESULT = 200
+
+
+class PlainLines:
+    """Writes events as text through the function that it is given."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._growing: object = None  # what the line that is not ended belongs to
+        self._free_text: set[str] = set()  # calls whose arguments are no JSON
+        self._call_id = ""  # the call that was last written about
+
+    def show(self, event: Event) -> None:  # noqa: PLR0912 - one line for each event
+        """Write what an event says, if a person would want to see it."""
+        match event:
+            case TextDelta(text, block):
+                self._grow(("text", block), "", text, "")
+            case ThinkingStarted(block):
+                self._grow(("thinking", block), "~ ", "", "~ ")
+            case ThinkingDelta(text, block):
+                self._grow(("thinking", block), "~ ", text, "~ ")
+            case ThinkingCompleted(text):
+                if not text and self._growing is not None:
+                    self._write("…")  # it does not say what
+                self._end_line()
+            case ToolCallStarted(call_id, _, name, kind):
+                self._call_id = call_id
+                if kind in ("custom", "code"):
+                    self._free_text.add(call_id)
+                what = "" if kind == "function" else f"  ({kind})"
+                self._line(f"● {visible_line(name)}{what}  {visible_line(call_id)}")
+            case ToolArgsDelta(call_id, name, text) if call_id in self._free_text:
+                self._turn_to(call_id, name)
+                self._grow((call_id, ()), _INDENT, text, _INDENT)
+            case ArgumentStarted(call_id, name, path, "string"):
+                self._turn_to(call_id, name)
+                self._grow((call_id, path), _place(path), "", _INDENT * 2)
+            case ArgumentDelta(call_id, name, path, text):
+                self._turn_to(call_id, name)
+                self._grow((call_id, path), _place(path), text, _INDENT * 2)
+            case ArgumentCompleted(call_id, name, path, value):
+                if self._growing == (call_id, path):
+                    self._end_line()
+                elif not isinstance(value, str | dict | list) or value in ({}, []):
+                    self._turn_to(call_id, name)
+                    self._line(_place(path) + _short(value))
+            case ToolArgsCompleted(_, name):
+                self._line(f"  ✓ {visible_line(name)}: complete")
+            case ToolArgsInvalid(_, name, verdict, _, error):
+                self._line(f"  ✗ {visible_line(name)}: {verdict}, {visible_line(error.message)}")
+            case ToolCallCompleted(_, name, _, result):
+                self._line(f"  = {visible_line(name)}: {_short(result)}")
+            case ToolCallFailed(_, name, error):
+                self._line(f"  ✗ {visible_line(name)} failed: {_short(error)}")
+            case TurnCompleted(reason, _, usage):
+                told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
+                self._line(f"— {visible_line(reason or 'no stop reason')} ({told})")
+            case _:
+                pass
+
+    def end(self) -> None:
+        """End the last line."""
+        self._end_line()
+
+    def _turn_to(self, call_id: str, name: str) -> None:
+        if self._call_id != call_id:
+            self._call_id = call_id
+            self._line(f"● {visible_line(name)} …  {visible_line(call_id)}")
+
+    def _grow(self, what: object, heading: str, text: str, indent: str) -> None:
+        if self._growing != what:
+            self._end_line()
+            self._growing = what
+            self._write(heading)
+        self._write(visible(text).replace("\n", "\n" + indent))
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._write(text + "\n")
+
+    def _end_line(self) -> None:
+        if self._growing is not None:
+            self._growing = None
+            self._write("\n")
+
+
+def _place(path: JsonPath) -> str:
+    where = "".join(
+        f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path
+    )
+    return f"{_INDENT}{where.removeprefix('.')} = "
+
+
+def _short(value: Any) -> str:
+    """Give a value on one line, and not more of it than one wants to read."""
+    text = visible_line(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= _MOST_OF_A_RESULT else text[:_MOST_OF_A_RESULT] + " …"

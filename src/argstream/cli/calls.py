@@ -1,0 +1,62 @@
+"""``argstream calls``: recorded streams → their tool calls, one JSON line each."""
+
+import json
+import sys
+
+from argstream.adapters import ProtocolName
+from argstream.assembly import Call
+from argstream.cli._input import UnreadableFile, chunks, complain
+from argstream.events import StreamFailed
+from argstream.sanitise import visible_line
+from argstream.streaming import stream
+
+__all__ = ["list_calls"]
+
+
+def list_calls(files: list[str], protocol: ProtocolName) -> int:
+    """Print the calls of each file. A file that cannot be read does not keep the others back.
+
+    Returns the exit status: 0 if all is well, 1 if a call is not complete or a stream is broken, 2
+    if a file cannot be read.
+    """
+    status = 0
+    for file in files:
+        try:
+            status = max(status, _list_calls_of(file, protocol))
+        except UnreadableFile as error:
+            complain(str(error))
+            status = 2
+    return status
+
+
+def _list_calls_of(file: str, protocol: ProtocolName) -> int:
+    events = stream(chunks(file, "waiting for a provider's stream on standard input"), protocol)
+    status = 0
+    for event in events:
+        if isinstance(event, StreamFailed):
+            complain(f"{visible_line(file)}: {visible_line(event.message)}")
+            status = 1
+    for call in events.calls:
+        sys.stdout.write(json.dumps(_line(file, call)) + "\n")
+        if call.verdict != "complete":
+            complain(f"{ascii(file)[1:-1]}: the call {call.id!a} is {call.verdict}")
+            status = 1
+    sys.stdout.flush()
+    return status
+
+
+def _line(file: str, call: Call) -> dict[str, object]:
+    line: dict[str, object] = {
+        "file": file,
+        "id": call.id,
+        "name": call.name,
+        "kind": call.kind,
+        "verdict": call.verdict,
+    }
+    if call.reinterpreted is not None:
+        line["reinterpreted"] = call.reinterpreted
+    if call.verdict == "complete":
+        line["arguments"] = call.arguments
+    else:
+        line["raw"] = call.raw
+    return line

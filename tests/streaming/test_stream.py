@@ -1,0 +1,326 @@
+"""stream(): what may be given to it, how it ends, and what happens when the source does not."""
+
+import asyncio
+import gc
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from argstream import AsyncEventStream, EventStream, UsageError, stream
+from argstream.events import Event, StreamFailed, ToolArgsInvalid
+from tests.providers import anthropic_call, chat_call, joined, of_type, sse, types
+
+TURN = anthropic_call('{"path": "/t', 'mp"}')
+BODY = sse(TURN)
+EXPECTED = joined(stream([BODY]))
+
+
+async def collect(events: AsyncEventStream) -> list[Event]:
+    return [event async for event in events]
+
+
+async def each(items: Any) -> AsyncIterator[Any]:
+    for item in items:
+        await asyncio.sleep(0)
+        yield item
+
+
+class Sse(SimpleNamespace):
+    """What httpx-sse and others make of an event."""
+
+
+# What may be given
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BODY,
+        BODY.decode(),
+        bytearray(BODY),
+        memoryview(BODY),
+        [BODY],
+        [bytearray(BODY)],
+        BODY.decode().splitlines(keepends=True),
+        BODY.decode().splitlines(),
+        BODY.splitlines(),
+        [BODY[at : at + 3] for at in range(0, len(BODY), 3)],
+        [b"", BODY[:9], b"", BODY[9:], b""],
+        [b"\n", b" ", BODY],
+        [b"\xef\xbb\xbf" + BODY],
+        BODY.replace(b"\n", b"\r\n"),
+        BODY.replace(b"\n", b"\r"),
+        io.BytesIO(BODY),
+        TURN,
+        [json.dumps(payload) for payload in TURN],
+        ["\n".join(json.dumps(payload) for payload in TURN)],
+        [json.dumps(payload).encode() for payload in TURN],
+        [Sse(event=payload["type"], data=json.dumps(payload)) for payload in TURN],
+        [SimpleNamespace(**payload) for payload in TURN],
+    ],
+    ids=lambda source: f"{type(source).__name__} {str(source)[:30]!r}",
+)
+def test_every_form_gives_the_same_events(source: Any) -> None:
+    events = stream(source)
+    assert isinstance(events, EventStream)
+    assert joined(events) == EXPECTED
+    assert events.protocol == "anthropic"
+    assert [call.arguments for call in events.calls] == [{"path": "/tmp"}]
+    if isinstance(source, list):
+        again = asyncio.run(collect(stream(each(source))))
+        assert joined(again) == EXPECTED
+
+
+def test_a_file_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "turn.sse"
+    path.write_bytes(BODY)
+    with path.open("rb") as file:
+        assert joined(stream(file)) == EXPECTED
+    with path.open() as file:
+        assert joined(stream(file)) == EXPECTED
+
+
+def test_one_payload_is_a_stream_of_one() -> None:
+    whole = {"type": "message", "content": [], "stop_reason": "end_turn"}
+    assert types(stream(whole)) == ["turn_completed"]
+
+
+def test_a_context_manager_is_entered_and_left() -> None:
+    class Manager:
+        state = "new"
+
+        def __enter__(self) -> list[bytes]:
+            self.state = "entered"
+            return [BODY]
+
+        def __exit__(self, *_: object) -> None:
+            self.state = "left"
+
+    manager = Manager()
+    assert joined(stream(manager)) == EXPECTED
+    assert manager.state == "left"
+    manager = Manager()
+    events = stream(manager)
+    next(events)
+    assert manager.state == "entered"
+    events.close()
+    assert manager.state == "left"
+
+
+def test_an_awaitable_is_awaited() -> None:
+    async def request() -> AsyncIterator[bytes]:
+        return each([BODY])
+
+    async def run() -> list[Event]:
+        return await collect(stream(request()))
+
+    assert joined(asyncio.run(run())) == EXPECTED
+
+
+def test_an_error_body_that_is_spread_over_lines_is_read() -> None:
+    body = json.dumps({"error": {"message": "no key", "type": "auth"}}, indent=2).encode()
+    assert list(stream([body[:10], body[10:]])) == [StreamFailed("auth", "no key")]
+
+
+def test_a_multi_line_text_that_is_cut_is_no_line() -> None:
+    """A chunk that begins like a line, and whose next one does too, but which is not whole."""
+    body = sse(chat_call(json.dumps({"a": "data: {x}"})), done=True)
+    for at in range(1, len(body) - 1):
+        events = stream([body[:at], body[at:]])
+        list(events)
+        assert [call.arguments for call in events.calls] == [{"a": "data: {x}"}], at
+
+
+@pytest.mark.parametrize("source", [3, None, object()])
+def test_what_cannot_be_read_is_refused_with_what_can(source: Any) -> None:
+    with pytest.raises(UsageError, match="give it an SDK's stream, an HTTP response"):
+        list(stream(source))
+    with pytest.raises(UsageError, match="cannot read an item of type"):
+        list(stream([source]))
+
+
+def test_an_unknown_protocol_or_quirk_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="there are: auto, anthropic"):
+        stream([], protocol="claude")  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="there are: cumulative"):
+        stream([], quirks=["twice"])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="collection of names"):
+        stream([], quirks="cumulative")  # type: ignore[arg-type]
+
+
+def test_what_is_no_stream_is_told_with_how_it_begins() -> None:
+    (event,) = list(stream([b"<html>\n<body>502 Bad Gateway</body>\n"]))
+    assert isinstance(event, StreamFailed)
+    assert event.code == "not_a_stream"
+    assert "<html>" in event.message
+
+
+@pytest.mark.parametrize("source", [[], [b""], [b"\n\n"], ["", ""]])
+def test_nothing_is_told_too(source: list[Any]) -> None:
+    (event,) = list(stream(source))
+    assert isinstance(event, StreamFailed)
+    assert event.code == "empty"
+
+
+def test_a_broken_event_stream_costs_the_open_calls() -> None:
+    (event,) = list(stream([b"\x00\x00\x00\x10garbage that is long enough"]))
+    assert isinstance(event, StreamFailed)
+    assert event.code == "broken_stream"
+
+
+# How it ends
+
+
+class Source:
+    """A source that notes whether it was closed, and fails if it is told to."""
+
+    def __init__(self, chunks: list[bytes], error: BaseException | None = None) -> None:
+        self.closed = False
+        self._chunks = chunks
+        self._error = error
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._chunks
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class AsyncSource:
+    """The same, async."""
+
+    def __init__(self, chunks: list[bytes], error: BaseException | None = None) -> None:
+        self.closed = False
+        self._inner = Source(chunks, error)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return each(self._inner)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+PIECES = [sse([payload]) for payload in TURN]
+
+
+def test_closing_early_closes_the_source_and_aborts_what_is_open() -> None:
+    source = Source(PIECES)
+    events = stream(source)
+    for event in events:
+        if event.type == "argument_delta":
+            break
+    events.close()
+    assert source.closed
+    assert [call.verdict for call in events.calls] == ["aborted"]
+    assert list(events) == []
+
+
+def test_closing_before_the_first_event_closes_the_source() -> None:
+    source = Source(PIECES)
+    with stream(source):
+        pass
+    assert source.closed
+
+
+def test_leaving_a_loop_closes_the_source() -> None:
+    source = Source(PIECES)
+    for event in stream(source):
+        if event.type == "tool_call_started":
+            break
+    gc.collect()
+    assert source.closed
+
+
+def test_a_source_that_was_read_to_its_end_is_left_alone() -> None:
+    source = Source(PIECES)
+    with stream(source) as events:
+        list(events)
+    assert not source.closed
+
+
+def test_an_exception_of_the_source_comes_after_the_verdicts_unchanged() -> None:
+    """Invariant 9."""
+    error = ConnectionResetError("gone")
+    seen: list[Event] = []
+    with pytest.raises(ConnectionResetError) as raised:
+        seen.extend(stream(Source(PIECES[:3], error)))
+    assert raised.value is error
+    (invalid,) = of_type(seen, ToolArgsInvalid)
+    assert seen[-1] is invalid
+    assert (invalid.verdict, invalid.raw) == ("truncated", '{"path": "/t')
+    assert "ConnectionResetError" in invalid.error.message
+
+
+def test_an_interrupt_is_not_held_up() -> None:
+    source = Source(PIECES[:3], KeyboardInterrupt())
+    events = stream(source)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in events:
+            pass
+    assert source.closed
+    assert [call.verdict for call in events.calls] == ["aborted"]
+
+
+def test_async_streams_end_like_sync_ones() -> None:
+    async def run() -> None:
+        early = AsyncSource(PIECES)
+        async with stream(early) as events:
+            async for event in events:
+                if event.type == "argument_delta":
+                    break
+        assert early.closed
+        assert [call.verdict for call in events.calls] == ["aborted"]
+
+        unread = AsyncSource(PIECES)
+        await stream(unread).aclose()
+        assert unread.closed
+
+        finished = AsyncSource(PIECES)
+        async with stream(finished) as events:
+            assert (await anext(events)).type == "tool_call_started"
+            assert joined([event async for event in events]) == EXPECTED[1:]
+        assert not finished.closed
+
+        failing = AsyncSource(PIECES[:3], ConnectionResetError("gone"))
+        events = stream(failing)
+        with pytest.raises(ConnectionResetError):
+            await collect(events)
+        assert [call.verdict for call in events.calls] == ["truncated"]
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_task_closes_its_source() -> None:
+    class Endless:
+        closed = False
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self._pieces()
+
+        async def _pieces(self) -> AsyncIterator[bytes]:
+            for piece in PIECES[:3]:
+                yield piece
+            await asyncio.sleep(3600)
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    async def run() -> None:
+        source = Endless()
+        events = stream(source)
+        task = asyncio.create_task(collect(events))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert source.closed
+        assert [call.verdict for call in events.calls] == ["aborted"]
+
+    asyncio.run(run())

@@ -188,7 +188,7 @@ def test_an_error_may_sit_in_a_choice() -> None:
 
 def test_groq_shows_the_call_that_it_refused() -> None:
     error = {"code": "tool_use_failed", "message": "no", "failed_generation": '{"name": "x"}'}
-    (event,) = assemble([{"error": error}])[1]
+    (event,) = of_type(assemble([{"error": error}])[1], StreamFailed)
     assert '{"name": "x"}' in event.message
 
 

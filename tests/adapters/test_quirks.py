@@ -4,11 +4,12 @@
 test, and a test that does not exist, fail.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from argstream import stream
+from argstream import Call, stream
 from argstream.events import ArgumentDelta, ToolArgsDelta, ToolCallStarted
 from tests.providers import (
     FUNCTION_CALL,
@@ -208,7 +209,7 @@ def test_an_index_may_be_a_string() -> None:
         assert [call.arguments for call in _calls(form)] == [{"a": 1}, {"b": 2}]
 
 
-def _calls(source: Any) -> list[Any]:
+def _calls(source: Iterable[object]) -> list[Call]:
     events = stream(source)
     list(events)
     return events.calls

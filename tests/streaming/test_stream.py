@@ -13,7 +13,7 @@ import pytest
 
 from argstream import AsyncEventStream, EventStream, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
-from tests.providers import anthropic_call, chat_call, joined, of_type, sse, types
+from tests.providers import anthropic_call, chat_call, joined, sse, types
 
 TURN = anthropic_call('{"path": "/t', 'mp"}')
 BODY = sse(TURN)
@@ -252,8 +252,8 @@ def test_an_exception_of_the_source_comes_after_the_verdicts_unchanged() -> None
     with pytest.raises(ConnectionResetError) as raised:
         seen.extend(stream(Source(PIECES[:3], error)))
     assert raised.value is error
-    (invalid,) = of_type(seen, ToolArgsInvalid)
-    assert seen[-1] is invalid
+    invalid = seen[-1]
+    assert isinstance(invalid, ToolArgsInvalid)
     assert (invalid.verdict, invalid.raw) == ("truncated", '{"path": "/t')
     assert "ConnectionResetError" in invalid.error.message
 

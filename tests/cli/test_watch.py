@@ -1,0 +1,243 @@
+"""argstream watch and argstream calls, run as a user runs them: real processes, real pipes."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from argstream.events import from_json
+from argstream.streaming import stream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.providers import (
+    anthropic_call,
+    block_delta,
+    block_start,
+    block_stop,
+    chat_call,
+    chunk,
+    entry,
+    input_json,
+    message_end,
+    message_start,
+    responses_call,
+    sse,
+    tool_calls,
+    tool_use,
+)
+
+TURN = [
+    message_start(),
+    block_start(0, "thinking", thinking=""),
+    block_delta(0, "thinking_delta", thinking="hm\nhm"),
+    block_stop(0),
+    block_start(1, "text", text=""),
+    block_delta(1, "text_delta", text="I write "),
+    block_delta(1, "text_delta", text="a file."),
+    block_stop(1),
+    tool_use(2),
+    input_json(2, '{"path": "a.py", "content": "one\\n'),
+    input_json(2, 'two", "mode": 420, "tags": [], "edits": [{"old": null}]}'),
+    block_stop(2),
+    *message_end(),
+]
+
+SHOWN = """\
+~ hm
+~ hm
+I write a file.
+● write  toolu_1
+    path = a.py
+    content = one
+        two
+    mode = 420
+    tags = []
+    edits[0].old = null
+  ✓ write: complete
+— tool_use (7 tokens in, 5 out)
+"""
+
+
+class TestWatch:
+    def test_a_turn_is_shown_as_plain_lines(self) -> None:
+        done = argstream("watch", stdin=sse(TURN))
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode() == SHOWN
+
+    def test_a_file_is_read_like_a_pipe(self, tmp_path: Path) -> None:
+        path = tmp_path / "turn.sse"
+        path.write_bytes(sse(TURN))
+        assert argstream("watch", str(path)).stdout.decode() == SHOWN
+        assert argstream("watch", str(path), "--from", "anthropic").stdout.decode() == SHOWN
+
+    @pytest.mark.parametrize("turn", [TURN, chat_call('{"a": "é"}'), responses_call("{}")])
+    def test_json_is_the_events_one_a_line(self, turn: list[dict[str, object]]) -> None:
+        done = argstream("watch", "--json", stdin=sse(turn))
+        assert done.returncode == 0
+        assert done.stdout.isascii()
+        assert [from_json(line) for line in done.stdout.splitlines()] == list(stream([sse(turn)]))
+
+    def test_calls_that_interleave_say_where_they_go_on(self) -> None:
+        turn = [
+            tool_calls(entry('{"a": "x', index=0, id="c1", name="first")),
+            tool_calls(entry('{"b": "y', index=1, id="c2", name="second")),
+            tool_calls(entry('x"}', index=0)),
+            tool_calls(entry('y"}', index=1)),
+            chunk(finish="tool_calls"),
+        ]
+        done = argstream("watch", stdin=sse(turn))
+        assert done.stdout.decode().splitlines() == [
+            "● first  c1",
+            "    a = x",
+            "● second  c2",
+            "    b = y",
+            "● first …  c1",
+            "    a = x",
+            "● second …  c2",
+            "    b = y",
+            "  ✓ first: complete",
+            "  ✓ second: complete",
+            "— tool_calls (0 tokens in, 0 out)",
+        ]
+
+    def test_what_a_model_wrote_cannot_act_on_the_terminal(self) -> None:
+        nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"
+        turn = [
+            message_start(),
+            block_start(0, "text", text=nasty),
+            block_stop(0),
+            tool_use(1, name=nasty, id_=nasty),
+            input_json(1, json.dumps({nasty: nasty})),
+            block_stop(1),
+            *message_end(),
+        ]
+        for arguments in (["watch"], ["watch", "--json"]):
+            done = argstream(*arguments, stdin=sse(turn))
+            assert done.returncode == 0
+            assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
+
+    def test_each_line_comes_as_soon_as_it_can(self) -> None:
+        """So that ``curl -N … | argstream watch`` is live, also through another pipe."""
+        with subprocess.Popen(
+            [COMMAND, "watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            shown = b""
+            for payload, expected in [
+                (TURN[0], ""),
+                (TURN[8], "● write  toolu_1\n"),
+                (TURN[9], "    path = a.py\n    content = one\n        "),
+                (TURN[10], "two\n    mode = 420\n    tags = []\n    edits[0].old = null\n"),
+            ]:
+                process.stdin.write(sse([payload]))
+                process.stdin.flush()
+                deadline = time.monotonic() + 20
+                wanted = len(expected.encode())
+                now = b""
+                while len(now) < wanted and time.monotonic() < deadline:
+                    now += os.read(process.stdout.fileno(), wanted - len(now))
+                assert now.decode() == expected
+                shown += now
+            process.stdin.close()
+            assert process.stdout.read().decode().startswith("  ✗ write: truncated")
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (sse(anthropic_call('{"a')[:3]), "the stream ended before the model did"),
+            (sse(anthropic_call('{"a', stop_reason="max_tokens")), "1 call is not valid"),
+            (b"hello\n", "no event of a provider is in it; it begins with 'hello"),
+            (b'{"hello": 1}\n', "no protocol is known that begins like this"),
+            (b"", "the stream ended before a message began"),
+            (b'{"error": {"message": "no\\u001b key"}}', "no⟦ESC⟧ key"),
+        ],
+    )
+    def test_what_is_cut_or_no_stream_exits_with_1_and_says_so(
+        self, body: bytes, message: str
+    ) -> None:
+        done = argstream("watch", stdin=body)
+        assert done.returncode == 1
+        assert message in done.stderr.decode()
+        assert done.stderr.startswith(b"argstream: ")
+
+    def test_wrong_usage_exits_with_2_and_says_what_would_be_right(self, tmp_path: Path) -> None:
+        done = argstream("watch", str(tmp_path / "absent"))
+        assert done.returncode == 2
+        assert b"cannot read" in done.stderr
+        assert b"No such file" in done.stderr
+        done = argstream("watch", "--from", "claude")
+        assert done.returncode == 2
+        assert b"openai-responses" in done.stderr
+
+    def test_ctrl_c_exits_with_130_and_no_traceback(self) -> None:
+        with subprocess.Popen(
+            [COMMAND, "watch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write(sse(TURN[:1] + TURN[8:10]))
+            process.stdin.flush()
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+            assert b"Traceback" not in process.stderr.read()
+
+
+class TestCalls:
+    def test_each_call_is_a_line(self, tmp_path: Path) -> None:
+        good, cut = tmp_path / "good.sse", tmp_path / "cut.sse"
+        good.write_bytes(sse(chat_call('{"a": "é"}')))
+        cut.write_bytes(sse(anthropic_call('{"a', stop_reason="max_tokens")))
+        done = argstream("calls", str(good), str(cut))
+        assert done.returncode == 1
+        assert done.stdout.isascii()
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [
+            {
+                "file": str(good),
+                "id": "call_1",
+                "name": "write",
+                "kind": "function",
+                "verdict": "complete",
+                "arguments": {"a": "é"},
+            },
+            {
+                "file": str(cut),
+                "id": "toolu_1",
+                "name": "write",
+                "kind": "function",
+                "verdict": "truncated",
+                "raw": '{"a',
+            },
+        ]
+        assert done.stderr.decode() == f"argstream: {cut}: the call toolu_1 is truncated\n"
+        assert argstream("calls", str(good)).returncode == 0
+
+    def test_what_was_reinterpreted_is_told(self) -> None:
+        done = argstream(
+            "calls", "-", "--from", "openai-chat", stdin=sse(chat_call("{}", '{"a":1}'))
+        )
+        assert done.returncode == 0
+        (line,) = done.stdout.splitlines()
+        assert json.loads(line)["reinterpreted"] == "empty_prefix"
+
+    def test_a_file_that_cannot_be_read_does_not_keep_the_others_back(self, tmp_path: Path) -> None:
+        good, other = tmp_path / "good.sse", tmp_path / "other"
+        good.write_bytes(sse(chat_call("{}")))
+        other.write_bytes(b"hello")
+        done = argstream("calls", str(tmp_path), str(other), str(good))
+        assert done.returncode == 2
+        assert len(done.stdout.splitlines()) == 1
+        assert b"Is a directory" in done.stderr
+        assert b"no event of a provider" in done.stderr
+
+    def test_no_file_is_wrong_usage(self) -> None:
+        assert argstream("calls").returncode == 2

@@ -1,0 +1,112 @@
+"""How people use stream(), for type checkers: each line must be as precise as it says.
+
+``test_types`` has mypy and pyright check this file. It is never run.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from http.client import HTTPResponse
+from io import BytesIO
+from typing import Any, assert_type
+
+import aiohttp
+import anthropic
+import httpx
+import httpx2
+import openai
+import requests
+
+from argstream import (
+    ArgumentDelta,
+    AsyncEventStream,
+    Call,
+    Event,
+    EventStream,
+    ToolArgsCompleted,
+    ToolCallStarted,
+    TurnCompleted,
+    stream,
+)
+from argstream.jsonstream import JsonPath
+
+
+def sync_sources(
+    chunks: Iterator[bytes],
+    payloads: list[dict[str, Any]],
+    httpx_response: httpx.Response,
+    httpx2_response: httpx2.Response,
+    requests_response: requests.Response,
+    urllib_response: HTTPResponse,
+) -> None:
+    assert_type(stream(b"data: {}"), EventStream)
+    assert_type(stream(chunks), EventStream)
+    assert_type(stream(payloads), EventStream)
+    assert_type(stream(["data: {}"]), EventStream)
+    assert_type(stream(BytesIO(), protocol="anthropic"), EventStream)
+    assert_type(stream(httpx_response), EventStream)
+    assert_type(stream(httpx2_response), EventStream)
+    assert_type(stream(requests_response), EventStream)
+    assert_type(stream(urllib_response), EventStream)
+
+
+def sync_sdks(claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
+    message: Any = {"role": "user", "content": "hi"}
+    raw = claude.messages.create(model="m", max_tokens=1, messages=[message], stream=True)
+    assert_type(stream(raw), EventStream)
+    manager = claude.messages.stream(model="m", max_tokens=1, messages=[message])
+    assert_type(stream(manager), EventStream)
+    with manager as entered:
+        assert_type(stream(entered), EventStream)
+    chunks = gpt.chat.completions.create(model="m", messages=[message], stream=True)
+    assert_type(stream(chunks), EventStream)
+    assert_type(stream(gpt.chat.completions.stream(model="m", messages=[message])), EventStream)
+    events = gpt.responses.create(model="m", input="hi", stream=True)
+    assert_type(stream(events), EventStream)
+    assert_type(stream(gpt.responses.stream(model="m", input="hi")), EventStream)
+
+
+async def async_sources(
+    chunks: AsyncIterator[bytes], response: httpx.Response, other: aiohttp.ClientResponse
+) -> None:
+    assert_type(stream(chunks), AsyncEventStream)
+    assert_type(stream(response.aiter_bytes()), AsyncEventStream)
+    assert_type(stream(response.aiter_lines()), AsyncEventStream)
+    assert_type(stream(other), AsyncEventStream)
+    assert_type(stream(other.content), AsyncEventStream)
+
+
+async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> None:
+    message: Any = {"role": "user", "content": "hi"}
+    request = claude.messages.create(model="m", max_tokens=1, messages=[message], stream=True)
+    assert_type(stream(request), AsyncEventStream)
+    assert_type(stream(await request), AsyncEventStream)
+    manager = claude.messages.stream(model="m", max_tokens=1, messages=[message])
+    assert_type(stream(manager), AsyncEventStream)
+    chunks = await gpt.chat.completions.create(model="m", messages=[message], stream=True)
+    assert_type(stream(chunks), AsyncEventStream)
+    events = await gpt.responses.create(model="m", input="hi", stream=True)
+    assert_type(stream(events), AsyncEventStream)
+    async with stream(events) as found:
+        async for event in found:
+            assert_type(event, Event)
+        assert_type(found.calls, list[Call])
+
+
+def events(found: EventStream) -> None:
+    for event in found:
+        assert_type(event, Event)
+        match event:
+            case ToolCallStarted(call_id, index, name):
+                assert_type(call_id, str)
+                assert_type(index, int)
+                assert_type(name, str)
+            case ArgumentDelta(path=path, text=text):
+                assert_type(path, JsonPath)
+                assert_type(text, str)
+            case ToolArgsCompleted(arguments=arguments):
+                assert_type(arguments, dict[str, Any] | str)
+            case TurnCompleted(usage=usage):
+                assert_type(usage.input_tokens, int)
+            case _:
+                pass
+        if event.type == "stream_failed":
+            assert_type(event.retryable, bool)

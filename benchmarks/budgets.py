@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from event_results import EventResults
 from readers import ARGSTREAM
 from results import Results
+from tables import size_name
+from wire_workloads import PROTOCOLS
 
 Verdict: TypeAlias = Literal["holds", "MISSED", "not measured"]
 
@@ -22,6 +25,15 @@ _AGAINST_PEERS = [
 ]
 _MOST_GROWTH = 1.25
 
+# SDK's stream of 100 kB, at most this fraction of its cost is 1 / …
+_AGAINST_SDKS = {
+    "anthropic messages.stream": 10.0,
+    "openai chat.completions.stream": 30.0,
+}
+_SDK_SIZE = 100_000
+_MOST_ON_TOP = 1.3
+_MOST_BYTES_PER_CHARACTER = 4.0
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -30,6 +42,8 @@ class Budget:
     what: str
     limit: float
     measured: float | None
+    unit: str = ""
+    """What it is counted in, if it is no ratio."""
 
     @property
     def verdict(self) -> Verdict:
@@ -53,6 +67,45 @@ def budgets(runs: list[Results]) -> list[Budget]:
             run.growth_of(ARGSTREAM.name),
         )
         for run in runs
+    ]
+    return found
+
+
+def event_budgets(results: EventResults) -> list[Budget]:
+    """Check what is promised about the way from bytes to events."""
+    size = size_name(_SDK_SIZE)
+    small, large = map(size_name, results.growth_sizes)
+    found = [
+        Budget(
+            f"argstream / {route.name}: {size}",
+            1 / _AGAINST_SDKS[route.name],
+            results.ratio(route, _SDK_SIZE),
+        )
+        for route in results.beside
+        if route.name in _AGAINST_SDKS
+    ]
+    found += [
+        Budget(
+            f"{route.name} / that alone: {size}", _MOST_ON_TOP, results.ratio(route, _SDK_SIZE)
+        )
+        for route in results.on_top
+    ]
+    found += [
+        Budget(
+            f"bytes to events, {protocol}: {large} / {small}",
+            _MOST_GROWTH,
+            results.growth_of(protocol),
+        )
+        for protocol in PROTOCOLS
+    ]
+    found += [
+        Budget(
+            f"memory of an open call, {memory.protocol}, per character",
+            _MOST_BYTES_PER_CHARACTER,
+            memory.open_bytes_per_character,
+            "bytes",
+        )
+        for memory in results.memory
     ]
     return found
 

@@ -1,45 +1,59 @@
 """The results as people read them: tables for the terminal, a page for the docs."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import platform
 
 from budgets import Budget
+from event_report import EVENT_TITLES, event_remarks, event_tables
+from event_results import EventResults
 from prose import PAGE
 from readers import ARGSTREAM
 from results import GROWTH_SIZES, Results
 from stopwatch import Measurement
-from tables import fraction, growth, markdown_table, microseconds, plain_table, size_name
+from tables import (
+    Table,
+    fraction,
+    growth,
+    markdown_table,
+    microseconds,
+    plain_table,
+    size_name,
+)
 
 _AXIO_IS_APART = """\
 axio needs Python 3.12 or newer, so it is measured in an environment of its own, with argstream
 beside it under the same Python. The rows of that run carry the version of that Python."""
 
 
-class _Table(NamedTuple):
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-def as_text(runs: list[Results], promises: list[Budget], without_axio: str) -> str:
-    """Make the page for the terminal."""
-    parts = [
-        "µs per chunk (~ sampled)",
-        plain_table(*_times(runs)),
-        "argstream's cost as a fraction of the peer's, under the same Python",
-        plain_table(*_ratios(runs)),
-        "µs per chunk of one string, by its size (~ sampled)",
-        plain_table(*_growth(runs)),
-        "What is shown after each chunk, in how many of them",
-        plain_table(*_truths(runs)),
+def as_text(
+    runs: list[Results], events: EventResults | None, promises: list[Budget], without_axio: str
+) -> str:
+    """Make the page for the terminal, of what there is."""
+    parts: list[str] = []
+    if runs:
+        parts += [
+            "µs per chunk (~ sampled)",
+            plain_table(*_times(runs)),
+            "argstream's cost as a fraction of the peer's, under the same Python",
+            plain_table(*_ratios(runs)),
+            "µs per chunk of one string, by its size (~ sampled)",
+            plain_table(*_growth(runs)),
+            "What is shown after each chunk, in how many of them",
+            plain_table(*_truths(runs)),
+        ]
+    for name, table in event_tables(events).items() if events else ():
+        parts += [EVENT_TITLES[name], plain_table(*table)]
+    parts += [
         "Budgets",
         plain_table(*_budgets(promises)),
         _without(without_axio),
-        f"Versions: {_versions(runs)}",
+        f"Versions: {_versions(runs, events)}",
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def as_markdown(runs: list[Results], promises: list[Budget], without_axio: str) -> str:
+def as_markdown(
+    runs: list[Results], events: EventResults, promises: list[Budget], without_axio: str
+) -> str:
     """Make the page for the docs."""
     missed = [promise for promise in promises if promise.verdict == "MISSED"]
     return PAGE.format(
@@ -51,13 +65,15 @@ def as_markdown(runs: list[Results], promises: list[Budget], without_axio: str) 
         remarks="\n".join(_remarks(runs)),
         times=markdown_table(*_times(runs)),
         without_axio=_without(without_axio) or _AXIO_IS_APART,
-        versions=_versions(runs),
+        versions=_versions(runs, events),
+        event_remarks=event_remarks(events),
+        **{name: markdown_table(*table) for name, table in event_tables(events).items()},
     )
 
 
-def _times(runs: list[Results]) -> _Table:
+def _times(runs: list[Results]) -> Table:
     workloads = _workloads(runs)
-    return _Table(
+    return Table(
         ["parser", *workloads],
         [
             [_label(runs, run, parser), *(_time(run.find(parser, name)) for name in workloads)]
@@ -67,9 +83,9 @@ def _times(runs: list[Results]) -> _Table:
     )
 
 
-def _ratios(runs: list[Results]) -> _Table:
+def _ratios(runs: list[Results]) -> Table:
     workloads = _workloads(runs)
-    return _Table(
+    return Table(
         ["peer", *workloads],
         [
             [_label(runs, run, parser), *(_ratio(run.ratio(parser, name)) for name in workloads)]
@@ -80,18 +96,18 @@ def _ratios(runs: list[Results]) -> _Table:
     )
 
 
-def _growth(runs: list[Results]) -> _Table:
+def _growth(runs: list[Results]) -> Table:
     rows = []
     for run in runs:
         for parser in dict.fromkeys(found.parser for found in run.growth):
             times = [_time(run.find(parser, str(size))) for size in GROWTH_SIZES]
             ratio = run.growth_of(parser)
             rows.append([_label(runs, run, parser), *times, growth(ratio) if ratio else "–"])
-    return _Table(["parser", *map(size_name, GROWTH_SIZES), "1 MB / 10 kB"], rows)
+    return Table(["parser", *map(size_name, GROWTH_SIZES), "1 MB / 10 kB"], rows)
 
 
-def _truths(runs: list[Results]) -> _Table:
-    return _Table(
+def _truths(runs: list[Results]) -> Table:
+    return Table(
         ["parser", "taken back later", "behind argstream", "final values"],
         [
             [
@@ -105,8 +121,8 @@ def _truths(runs: list[Results]) -> _Table:
     )
 
 
-def _budgets(promises: list[Budget]) -> _Table:
-    return _Table(
+def _budgets(promises: list[Budget]) -> Table:
+    return Table(
         ["what", "at most", "measured", "verdict"],
         [
             [
@@ -141,6 +157,8 @@ def _ratio(ratio: float | None) -> str:
 
 def _promised(promise: Budget, ratio: float | None) -> str:
     """Write growth, which is close to 1, in another way than a fraction of a peer's cost."""
+    if ratio and promise.unit:
+        return f"{ratio:.2f} {promise.unit}"
     return growth(ratio) if ratio and promise.limit >= 1 else _ratio(ratio)
 
 
@@ -153,9 +171,14 @@ def _without(reason: str) -> str:
     return f"axio was not measured: {reason}." if reason else ""
 
 
-def _versions(runs: list[Results]) -> str:
+def _versions(runs: list[Results], events: EventResults | None) -> str:
+    pythons = [(run.python, run.versions) for run in runs]
+    if events:
+        # The SDKs ran under the Python of the first run, so what they have is listed with it.
+        before = pythons[0][1] if pythons else {}
+        pythons[:1] = [(platform.python_version(), before | events.versions)]
     return "; ".join(
-        f"Python {run.python} with "
-        + ", ".join(f"{package} {version}" for package, version in run.versions.items())
-        for run in runs
+        f"Python {python} with "
+        + ", ".join(f"{package} {version}" for package, version in found.items())
+        for python, found in pythons
     )

@@ -2,12 +2,12 @@
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from readers import ARGSTREAM, Peer
-from stopwatch import Effort, Measurement, measure
+from stopwatch import Effort, Measurement, find, measure
 from truth import Truth, examine
 from workloads import Workload, nested_edits, one_string, small_rows, workloads
 
@@ -33,10 +33,7 @@ class Results:
 
     def find(self, parser: str, workload: str) -> Measurement | None:
         """Look up one figure."""
-        for found in self.measurements + self.growth:
-            if (found.parser, found.workload) == (parser, workload):
-                return found
-        return None
+        return find(self.measurements + self.growth, parser, workload)
 
     def ratio(self, peer: str, workload: str) -> float | None:
         """Divide argstream's cost by a peer's."""
@@ -81,7 +78,7 @@ def gather(peers: Sequence[Peer], *, quick: bool = False) -> Results:
     growing = [peer for peer in parsers if peer.shows_open_strings]
     return Results(
         platform.python_version(),
-        _versions(parsers),
+        versions(peer.package for peer in parsers),
         {peer.name: peer.remark for peer in parsers},
         measure(parsers, list(workloads()), QUICK if quick else FULL),
         measure(growing, sizes, QUICK if quick else GROWTH),
@@ -89,10 +86,10 @@ def gather(peers: Sequence[Peer], *, quick: bool = False) -> Results:
     )
 
 
-def _versions(parsers: Sequence[Peer]) -> dict[str, str]:
+def versions(packages: Iterable[str]) -> dict[str, str]:
     """Ask for the versions of what was measured."""
     found = {}
-    for package in dict.fromkeys(peer.package for peer in parsers):
+    for package in dict.fromkeys(packages):
         try:
             found[package] = version(package)
         except PackageNotFoundError:  # argstream itself, run from its source

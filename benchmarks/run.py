@@ -1,4 +1,4 @@
-"""Measures argstream beside its peers; prints the table, writes docs/benchmarks.md and its plot.
+"""Measures argstream beside its peers and the SDKs; prints the table, writes docs/benchmarks.md and its plot.
 
 Exit status 1 if a budget is missed.
 """
@@ -6,18 +6,21 @@ Exit status 1 if a budget is missed.
 import argparse
 import sys
 
-from budgets import budgets
+from budgets import budgets, event_budgets
+from event_results import gather_events
 from newer_python import ROOT, Unavailable, measure_axio
 from peers import PEERS
 from plot import growth_plot
 from report import as_markdown, as_text
 from results import Results, gather
+from routes import SDK_ROUTES
 
 
 def main() -> int:
     """Run everything."""
     options = _options()
     peers = [peer for peer in PEERS if options.only in peer.name]
+    routes = [route for route in SDK_ROUTES if options.only in route.name]
     runs = [gather(peers, quick=options.quick)] if peers else []
     without_axio = ""
     if options.only in "axio":
@@ -25,12 +28,13 @@ def main() -> int:
             runs.append(measure_axio(quick=options.quick))
         except Unavailable as reason:
             without_axio = str(reason)
-    if not runs:
+    events = gather_events(routes, quick=options.quick) if routes else None
+    if not runs and not events:
         sys.exit(without_axio or f"no peer has {options.only!r} in its name")
-    promises = budgets(runs)
-    print(as_text(runs, promises, without_axio))
-    if not options.quick and not options.only:
-        _write(runs, as_markdown(runs, promises, without_axio))
+    promises = budgets(runs) + (event_budgets(events) if events else [])
+    print(as_text(runs, events, promises, without_axio))
+    if events and not options.quick and not options.only:
+        _write(runs, as_markdown(runs, events, promises, without_axio))
     return 1 if any(promise.verdict == "MISSED" for promise in promises) else 0
 
 

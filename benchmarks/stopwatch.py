@@ -7,8 +7,9 @@ evenly spaced over the document, and their mean stands for the whole.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from readers import Feeder, Peer, Puller, Skipper, drive
@@ -40,6 +41,26 @@ class Measurement:
     """How many of the chunks were measured, if not all."""
 
 
+def find(measurements: Iterable[Measurement], parser: str, workload: str) -> Measurement | None:
+    """Look up one figure."""
+    for found in measurements:
+        if (found.parser, found.workload) == (parser, workload):
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the stopwatch does again and again."""
+
+    parser: str
+    workload: str
+    read: Callable[[], float]
+    """Takes one reading: seconds per chunk."""
+    sampled: int | None = None
+    """How many of the chunks it measures, if not all."""
+
+
 @dataclass(frozen=True)
 class _Plan:
     documents: int
@@ -67,26 +88,34 @@ def measure(
     peers: Sequence[Peer], workloads: Sequence[Workload], effort: Effort
 ) -> list[Measurement]:
     """Measure all peers on all workloads, in turns."""
-    jobs = list(_jobs(peers, workloads, effort))
+    jobs = [
+        Job(peer.name, workload.name, partial(_read, peer, workload, plan), plan.sampled)
+        for peer, workload, plan in _plans(peers, workloads, effort)
+    ]
+    return take_turns(jobs, effort)
+
+
+def take_turns(jobs: Sequence[Job], effort: Effort) -> list[Measurement]:
+    """Do each job once per round, and keep the best of its readings."""
     best = [float("inf")] * len(jobs)
     spent = [0.0] * len(jobs)
     for turn in range(effort.rounds):
-        for number, (peer, workload, plan) in enumerate(jobs):
+        for number, job in enumerate(jobs):
             if spent[number] > effort.total_seconds:
                 continue
             began = perf_counter()
-            seconds = _read(peer, workload, plan)
+            seconds = job.read()
             spent[number] += perf_counter() - began
             best[number] = min(seconds, best[number])
             if turn == 0:
-                _progress(f"{workload.name:14} {peer.name:22} about {seconds * 1e6:12,.2f} µs")
+                _progress(f"{job.workload:31} {job.parser:41} about {seconds * 1e6:12,.2f} µs")
     return [
-        Measurement(peer.name, workload.name, seconds * 1e6, plan.sampled)
-        for (peer, workload, plan), seconds in zip(jobs, best, strict=True)
+        Measurement(job.parser, job.workload, seconds * 1e6, job.sampled)
+        for job, seconds in zip(jobs, best, strict=True)
     ]
 
 
-def _jobs(
+def _plans(
     peers: Sequence[Peer], workloads: Sequence[Workload], effort: Effort
 ) -> Iterator[tuple[Peer, Workload, _Plan]]:
     """Plan everything, without those that are too slow."""

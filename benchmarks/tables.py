@@ -1,6 +1,14 @@
 """Figures and tables as text, for a terminal and for Markdown."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Table(NamedTuple):
+    """A table before it is known where it will be read. The first column names the rows."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def size_name(size: int) -> str:

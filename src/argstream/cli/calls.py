@@ -39,7 +39,7 @@ def _list_calls_of(file: str, protocol: ProtocolName) -> int:
     for call in events.calls:
         sys.stdout.write(json.dumps(_line(file, call)) + "\n")
         if call.verdict != "complete":
-            complain(f"{visible_line(file)}: the call {call.id!a} is {call.verdict}")
+            complain(f"{visible_line(file)}: the call {visible_line(call.id)} is {call.verdict}")
             status = 1
     sys.stdout.flush()
     return status

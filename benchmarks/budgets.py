@@ -85,9 +85,7 @@ def event_budgets(results: EventResults) -> list[Budget]:
         if route.name in _AGAINST_SDKS
     ]
     found += [
-        Budget(
-            f"{route.name} / that alone: {size}", _MOST_ON_TOP, results.ratio(route, _SDK_SIZE)
-        )
+        Budget(f"{route.name} / that alone: {size}", _MOST_ON_TOP, results.ratio(route, _SDK_SIZE))
         for route in results.on_top
     ]
     found += [

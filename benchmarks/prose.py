@@ -10,6 +10,10 @@ every chunk. How much does a chunk cost? Ratios are what counts here: everything
 measured side by side, in turns. Absolute times depend on the machine and are
 [further down](#absolute-times).
 
+The first part of this page is about the parser alone: text in, value out. The second,
+[from bytes to events](#from-bytes-to-events), is about the whole way from what a provider sends,
+beside the official SDKs.
+
 ## argstream beside its peers
 
 argstream's cost per chunk as a fraction of the peer's: 1/10 means that argstream needs a tenth of
@@ -44,6 +48,78 @@ made untrue, such as the 12 of 123. *Behind argstream*: it showed less than the 
 
 axio gives events and no value, so it is not in this table.
 
+## From bytes to events
+
+A provider sends a tool call as server-sent events, each with a few characters of the arguments.
+`argstream.stream(chunks)` makes events of these bytes, and so do the official SDKs. What does
+one such delta cost?
+
+### Beside the SDKs
+
+argstream's CPU time per delta as a fraction of the SDK's, for one call with arguments of 20 kB and
+of 100 kB.
+
+{event_ratios}
+
+They do not do the same thing. The SDKs make pydantic objects of all that is in a payload, and the
+helpers called `stream` keep a snapshot of the whole message besides. argstream reads only the
+fields it needs. What it does with them is more: it parses the arguments as they grow, and says of
+each when it begins, how it grows and when it is settled. Of an SDK one gets the pieces of the text,
+to be joined and parsed; or, of anthropic's `messages.stream`, the value so far without the string
+that is being written.
+
+{event_remarks}
+
+### On top of an SDK
+
+Who wants the SDK's connection, retries and types can have them: `stream(sdk_stream)` reads the
+SDK's own objects. This is what both cost together, at 100 kB.
+
+{event_on_top}
+
+### How the bytes come
+
+µs per delta at 100 kB. The SDKs above read through httpx2, in which the chunks come from memory
+and not from a network; argstream was given the chunks themselves. The last column is argstream
+through the same httpx2: the difference is what its HTTP client adds.
+
+{event_reads}
+
+### Growth of the arguments
+
+µs per delta. Nothing is looked at twice, so it does not depend on what has come before.
+
+{event_growth}
+
+### Memory
+
+The most that Python's allocator was asked for at any moment, by `tracemalloc`, while the events of
+a call with 1 MB of arguments, nearly all ASCII, were dropped as they came. Each character is kept
+twice: in the text as it came, and in the value. The slope counts, from 10 kB to 1 MB; the last
+column is what 10 kB take, with everything that does not depend on the size.
+
+{event_memory}
+
+OpenAI's Responses send all arguments again at the end, three times, each in one event: while such
+an event is read, it is in memory too.
+
+### How this is measured
+
+- One call, its arguments one long string, in pieces of 1 to 7 characters, 4 on average, one event
+  for each. Fields and padding of the events are as in recorded streams.
+- Each event is a network chunk of its own, if nothing else is said.
+- The clients of the SDKs are real; instead of a network they have a transport that gives the chunks
+  from memory. Their loop does nothing with the events, nor does ours.
+- CPU time, in turns, three rounds (two for the growth), of which the best counts. What has taken
+  more than five seconds skips the other rounds.
+- Before anything is timed, all ways have to come to the arguments that were sent.
+
+### µs per delta
+
+CPU time, on one machine, on one day.
+
+{event_times}
+
 ## Budgets
 
 What the project promises, checked by every run (exit status 1 if one is missed). {budget_summary}
@@ -60,7 +136,7 @@ about 1/3.2 on strings, 1/3.1 on edits and 1/1.9 on rows; the last would miss th
 
 {remarks}
 
-## How it is measured
+## How the parsers are measured
 
 - Four workloads: one string of 10 kB and one of 100 kB, 100 kB of nested edits (text that looks
   like code, with line ends, quotes, tabs, and some characters beyond ASCII), 100 kB of small rows
@@ -76,7 +152,7 @@ about 1/3.2 on strings, 1/3.1 on edits and 1/1.9 on rows; the last would miss th
 
 ## Absolute times
 
-µs per chunk, on one machine, on one day.
+µs per chunk of the parsers, on one machine, on one day.
 
 {times}
 
@@ -91,7 +167,7 @@ make bench
 ```
 
 It takes some minutes. `.venv/bin/python benchmarks/run.py --quick` only checks that everything
-works, `--only NAME` measures the peers with that in their name; neither writes this page. For axio
-it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON` names
-another.
+works, `--only NAME` measures the peers and SDKs with that in their name; neither writes this page.
+For axio it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON`
+names another.
 """

@@ -172,13 +172,11 @@ def _without(reason: str) -> str:
 
 
 def _versions(runs: list[Results], events: EventResults | None) -> str:
-    pythons = [(run.python, run.versions) for run in runs]
+    found = {run.python: dict(run.versions) for run in runs}
     if events:
-        # The SDKs ran under the Python of the first run, so what they have is listed with it.
-        before = pythons[0][1] if pythons else {}
-        pythons[:1] = [(platform.python_version(), before | events.versions)]
+        found.setdefault(platform.python_version(), {}).update(events.versions)
     return "; ".join(
         f"Python {python} with "
-        + ", ".join(f"{package} {version}" for package, version in found.items())
-        for python, found in pythons
+        + ", ".join(f"{package} {version}" for package, version in versions.items())
+        for python, versions in found.items()
     )

@@ -1,4 +1,6 @@
-"""Measures argstream beside its peers and the SDKs; prints the table, writes docs/benchmarks.md and its plot.
+"""Measures argstream beside its peers, and beside the official SDKs.
+
+Prints the tables, writes docs/benchmarks.md and its plot.
 
 Exit status 1 if a budget is missed.
 """

@@ -213,6 +213,13 @@ def test_what_must_go_back_is_kept_whole() -> None:
     assert (event.message.id, event.message.model) == ("msg_1", "claude")
 
 
+def test_the_container_that_the_next_request_must_name_is_kept() -> None:
+    end = message_end()
+    end[0]["delta"]["container"] = {"id": "container_1"}
+    event = completed([message_start(), *end])
+    assert event.message.parts == (OpaquePart(item={"container": {"id": "container_1"}}),)
+
+
 @pytest.mark.parametrize(
     ("content", "failed"),
     [

@@ -36,6 +36,12 @@ def test_an_exception_of_the_event_stream_is_a_failure(name: str, retryable: boo
     ]
 
 
+def test_an_error_of_the_connection_has_no_payload() -> None:
+    assert Assembler().feed(b"", "InternalServerError") == [
+        StreamFailed("InternalServerError", "InternalServerError", retryable=True)
+    ]
+
+
 def test_what_is_no_base64_cannot_be_read() -> None:
     (event,) = assemble([b'{"bytes": "?"}'])[1]
     assert isinstance(event, StreamFailed)

@@ -4,7 +4,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError
+from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
 from argstream.adapters.anthropic import AnthropicAdapter
 from argstream.adapters.bedrock_invoke import BedrockInvokeAdapter
 from argstream.adapters.openai_chat import OpenAIChatAdapter
@@ -68,14 +68,16 @@ _read = PayloadReader(_Head)
 
 def detect(payload: object, event: str = "") -> str | None:
     """Say which protocol a payload belongs to, or None if it does not tell."""
-    if payload == b"[DONE]" or payload == "[DONE]":
+    if event.endswith(("Exception", "Error")):  # of an AWS event stream
+        return "bedrock-invoke"
+    if is_done(payload):
         return "openai-chat"
     try:
         head = _read(payload)
     except UnreadableError:
         return None
     type_ = head.type or ""
-    if head.bytes is not None or event.endswith("Exception") or "bytes" in (head.chunk or ()):
+    if head.bytes is not None or "bytes" in (head.chunk or ()):
         return "bedrock-invoke"
     if head.choices is not None or (head.object or "").startswith("chat.completion"):
         return "openai-chat"

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-__all__ = ["PayloadReader", "UnreadableError", "plain"]
+__all__ = ["PayloadReader", "UnreadableError", "is_done", "plain"]
 
 _TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
 
@@ -42,6 +42,11 @@ class PayloadReader(Generic[StructType]):
             return self._decode(payload)
         except msgspec.DecodeError:
             return typing.cast("StructType", self._pick(_forgiving(payload)))
+
+
+def is_done(payload: object) -> bool:
+    """Say whether this is OpenAI's mark for an orderly end, which is no JSON."""
+    return isinstance(payload, _TEXT) and payload.strip() in (b"[DONE]", "[DONE]")
 
 
 def _forgiving(payload: bytes | bytearray | str) -> object:

@@ -62,6 +62,7 @@ class _Change(Struct, gc=False):
     citation: dict[str, Any] | None = None
     content: str | None = None
     stop_reason: str | None = None
+    container: dict[str, Any] | None = None
 
 
 class _Happening(Struct, gc=False):
@@ -228,11 +229,14 @@ class AnthropicAdapter:
     def _message_changed(self, happening: _Happening) -> list[Delta]:
         if happening.usage:
             self._usage |= {key: count for key, count in happening.usage.items() if count}
-        stop_reason = happening.delta and happening.delta.stop_reason
-        if not stop_reason:
-            return []
-        self._ended = True
-        return [_ended(stop_reason)]
+        change = happening.delta or _Change()
+        deltas: list[Delta] = []
+        if change.container is not None:  # to be named in the next request, or its files are gone
+            deltas.append(Opaque("container", {"container": change.container}))
+        if change.stop_reason:
+            self._ended = True
+            deltas.append(_ended(change.stop_reason))
+        return deltas
 
 
 def _ended(stop_reason: str) -> TurnEnded:

@@ -13,6 +13,7 @@ from argstream.deltas import Delta, ProviderFailed
 __all__ = ["BedrockInvokeAdapter"]
 
 _RETRYABLE = {
+    "InternalServerError",
     "internalServerException",
     "modelTimeoutException",
     "serviceUnavailableException",
@@ -43,9 +44,9 @@ class BedrockInvokeAdapter:
         """Take one payload of the event stream, or an event of boto3."""
         if isinstance(payload, dict) and isinstance(payload.get("chunk"), dict):
             return self._inner.feed(payload["chunk"].get("bytes") or b"{}")
-        chunk = _read(payload)
+        chunk = _read(payload or b"{}")  # an error of the connection has no payload
         if chunk.bytes is None:
-            if event.endswith("Exception"):
+            if event.endswith(("Exception", "Error")):
                 return [ProviderFailed(event, chunk.message or event, event in _RETRYABLE)]
             return []
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError
+from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
     Delta,
@@ -96,7 +96,7 @@ class OpenAIChatAdapter:
         try:
             happening = _read(payload)
         except UnreadableError:
-            if payload in (b"[DONE]", "[DONE]"):
+            if is_done(payload):
                 return self._done()
             raise
         chunk = happening.chunk or happening

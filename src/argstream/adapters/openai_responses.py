@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError
+from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -97,7 +97,7 @@ class OpenAIResponsesAdapter:
         try:
             happening = _read(payload)
         except UnreadableError:
-            if payload in (b"[DONE]", "[DONE]"):
+            if is_done(payload):
                 return []
             raise
         key: int | str = (

@@ -65,8 +65,11 @@ class Assembler:
         """Take a payload (bytes, text, a dict, an SDK's object) and say what it means.
 
         ``event`` is the name that the wire gave it, where it has one. Never raises for bad input.
+        After the end, further payloads change nothing.
         """
         events: list[Event] = []
+        if self.closed:
+            return events
         adapter = self._adapter or self._find_adapter(payload, event, events)
         if adapter is not None:
             try:

@@ -32,6 +32,7 @@ from argstream.jsonstream import JsonPath
 def sync_sources(
     chunks: Iterator[bytes],
     payloads: list[dict[str, Any]],
+    *,
     httpx_response: httpx.Response,
     httpx2_response: httpx2.Response,
     requests_response: requests.Response,

@@ -107,12 +107,13 @@ class Intake:
         if not chunk.strip():
             self._held.append(chunk)
             return []
-        self._first_bytes = chunk[:_SHOWN]
         self._decoder = _decoder_for(chunk)
         return self._decode(self._decoder, chunk)
 
     def _decode(self, decoder: _Decoder, chunk: bytes) -> list[Event]:
         events: list[Event] = []
+        if not self._any_frame:
+            self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
         for frame in decoder.feed(chunk):
             self._any_frame = True
             if isinstance(frame, Frame):

@@ -1,0 +1,94 @@
+"""Whatever a model writes and however it is cut, the three protocols agree, and so does json.loads.
+
+The oracle for whole texts is ``json.loads``; that for damaged ones is ``tests.reference``, which
+shares no code with the engine.
+"""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argstream import stream
+from argstream.events import ArgumentCompleted, ArgumentDelta, ToolArgsCompleted, ToolArgsDelta
+from argstream.testing import cut
+from tests.providers import (
+    anthropic_call,
+    assemble,
+    chat_call,
+    joined,
+    of_type,
+    only_call,
+    responses_call,
+    sse,
+)
+from tests.reference import judge
+from tests.strategies import any_texts, cuts
+from tests.support import encode, replace_surrogates
+
+TURNS = [anthropic_call, chat_call, responses_call]
+
+arguments = st.dictionaries(
+    st.text(max_size=5),
+    st.recursive(
+        st.one_of(st.text(max_size=9), st.integers(), st.booleans(), st.none()),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner)),
+        max_leaves=6,
+    ),
+    max_size=4,
+)
+
+
+@given(arguments, cuts, st.booleans())
+def test_arguments_arrive_as_they_were_meant(
+    meant: Any, sizes: list[int], ascii_only: bool
+) -> None:
+    text = json.dumps(meant, ensure_ascii=ascii_only)
+    for turn in TURNS:
+        calls, events = assemble(turn(*cut(text, sizes)))
+        assert calls[0].verdict == "complete"
+        assert calls[0].arguments == meant
+        assert calls[0].reinterpreted is None
+        assert "".join(event.delta for event in of_type(events, ToolArgsDelta)) == text
+        settled = {event.path: event.value for event in of_type(events, ArgumentCompleted)}
+        assert {path[0]: value for path, value in settled.items() if len(path) == 1} == meant
+        grown: dict[Any, str] = {}
+        for event in of_type(events, ArgumentDelta):
+            grown[event.path] = grown.get(event.path, "") + event.text
+        for path, text_so_far in grown.items():
+            assert settled[path] == text_so_far
+
+
+@given(any_texts, cuts)
+def test_a_verdict_is_true_whatever_the_text(text: str, sizes: list[int]) -> None:
+    verdict, _ = judge(text)
+    calls = [only_call(turn(*cut(text, sizes))) for turn in TURNS]
+    for call in calls:
+        assert call.raw == replace_surrogates(text)
+        if call.verdict == "complete" and call.reinterpreted is None:
+            assert not text.strip() or isinstance(json.loads(text), dict)
+        elif call.verdict == "complete":
+            assert verdict != "complete" or not isinstance(json.loads(text), dict)
+        else:
+            assert call.arguments == {"INVALID_JSON": call.raw}
+    assert len({(call.verdict, encode(call.arguments)) for call in calls}) == 1
+
+
+@given(arguments, cuts, cuts, st.data())
+def test_a_cut_never_makes_arguments_that_were_not_meant(
+    meant: Any, sizes: list[int], network: list[int], data: st.DataObject
+) -> None:
+    """Invariant 8, from bytes: what is complete is whole, wherever the connection broke."""
+    text = json.dumps(meant)
+    for turn in TURNS:
+        body = sse(turn(*cut(text, sizes)))
+        end = data.draw(st.integers(0, len(body)))
+        events = stream(cut(body[:end], network))
+        found = list(events)
+        for call in events.calls:
+            assert call.verdict in ("complete", "truncated")
+            if call.verdict == "complete":
+                assert call.arguments == meant
+        assert len(of_type(found, ToolArgsCompleted)) <= 1
+        assert joined(stream([body[:end]])) == joined(found)

@@ -1,0 +1,88 @@
+"""From bytes to events in linear time and little memory, whatever the chunks."""
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from argstream import stream
+from tests.growth import BOUND, growth
+from tests.providers import anthropic_call, chat_call, sse
+
+pytestmark = pytest.mark.timing
+
+
+def body(turn: Callable[..., list[dict[str, object]]], characters: int) -> bytes:
+    text = json.dumps({"path": "a.py", "content": "def f(x):\n    return x\n" * (characters // 24)})
+    return sse(turn(*(text[at : at + 4] for at in range(0, len(text), 4))))
+
+
+@pytest.mark.parametrize("turn", [anthropic_call, chat_call])
+@pytest.mark.parametrize("size", [7, 300, 65536])
+def test_the_cost_is_linear_in_the_length_of_the_arguments(
+    turn: Callable[..., list[dict[str, object]]], size: int
+) -> None:
+    def job(characters: int) -> Callable[[], object]:
+        data = body(turn, characters)
+        chunks = [data[at : at + size] for at in range(0, len(data), size)]
+
+        def read() -> None:
+            for _ in stream(chunks):
+                pass
+
+        return read
+
+    assert growth(job, 50_000 if size > 100 else 12_000) <= BOUND
+
+
+def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
+    """Deep in the second reading, too."""
+
+    def job(characters: int) -> Callable[[], object]:
+        text = json.dumps({"a": "x" * characters})
+        pieces = [text, *(text[at : at + 4] for at in range(0, len(text), 4))]
+        payloads = chat_call(*pieces)
+
+        def read() -> None:
+            for _ in stream(payloads):
+                pass
+
+        return read
+
+    assert growth(job, 20_000) <= BOUND
+
+
+def test_an_open_call_takes_at_most_four_bytes_a_character() -> None:
+    characters = 1_000_000
+    piece = "x" * 50
+
+    def chunks() -> Iterator[bytes]:
+        start, text, *_ = [sse([payload]) for payload in anthropic_call('{"content": "')[1:]]
+        yield start
+        yield text
+        yield from [sse(anthropic_call(piece)[2:3])] * (characters // len(piece))
+
+    tracemalloc.start()
+    try:
+        events = stream(chunks())
+        highest = 0
+        for _ in events:
+            pass
+        highest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(events.calls[0].raw) > characters
+    assert highest <= 4 * characters + 500_000
+
+
+def test_events_that_nobody_keeps_are_not_kept() -> None:
+    """A stream of text for hours, without a call."""
+    piece = sse([{"type": "content_block_delta", "index": 0, "delta": {"type": "ping"}}])
+    tracemalloc.start()
+    try:
+        for _ in stream([piece] * 100_000, "anthropic"):
+            pass
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()

@@ -25,3 +25,15 @@ def test_live_arguments() -> None:
         "refused: this cannot be part of a number, nor follow one (at character 61)",
         "(malformed)",
     ]
+
+
+def test_live_turn() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "live_turn.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "[write_file]",
+        "def greet(name):",
+        '    print(f"hello, {name}")',
+        "[complete: now greet.py can be written]",
+    ]

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 import argstream
+import argstream.adapters
+import argstream.assembly
 import argstream.jsonstream
+import argstream.streaming
 import argstream.testing
 import argstream.wire
 
@@ -27,7 +30,16 @@ def run_python(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "package", [argstream, argstream.jsonstream, argstream.testing, argstream.wire]
+    "package",
+    [
+        argstream,
+        argstream.adapters,
+        argstream.assembly,
+        argstream.jsonstream,
+        argstream.streaming,
+        argstream.testing,
+        argstream.wire,
+    ],
 )
 def test_all_names_what_is_there(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from argstream import __version__
 from argstream.adapters import ProtocolName
 from argstream.cli.calls import list_calls
 from argstream.cli.demo import show_demo
+from argstream.cli.mock import serve_mock
 from argstream.cli.parse import parse_to_ndjson
 from argstream.cli.watch import watch_stream
 
@@ -94,3 +95,31 @@ def calls(
     provider, with 2 if one cannot be read.
     """
     raise typer.Exit(list_calls(files, protocol))
+
+
+@app.command()
+def mock(
+    file: Annotated[
+        str, typer.Argument(help="A script or a recording; without one, an example is played.")
+    ] = "",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")
+    ] = 0,
+    pace: Annotated[
+        float, typer.Option(min=0, help="Seconds between two events of a stream.")
+    ] = 0.03,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FAULT",
+            help="What goes wrong; may be given often: cut=BYTES, cut=call, error=EVENTS, "
+            "malformed=EVENTS, status=429, slow=SECONDS, wait=SECONDS, total=SECONDS, split=SIZE, "
+            "split=random:SEED.",
+        ),
+    ] = None,
+) -> None:
+    """Start a provider on this machine, for the real clients to talk to, until Ctrl-C.
+
+    It speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses.
+    """
+    raise typer.Exit(serve_mock(file, port=port, pace=pace, faults=fault or []))

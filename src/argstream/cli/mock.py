@@ -1,12 +1,14 @@
 """``argstream mock``: a provider on this machine, for the real clients to talk to."""
 
+import contextlib
 import json
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from argstream.cli._input import complain
 from argstream.errors import UsageError
+from argstream.sanitise import visible_line
 from argstream.testing import Fault, MockProvider, ReceivedRequest, Reply, Slow
 from argstream.testing.faults import parse_fault
 from argstream.testing.script import EXAMPLE, parse_script
@@ -17,7 +19,7 @@ __all__ = ["serve_mock"]
 def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str]) -> int:
     """Serve a script or a recording, or an example for "", until it is interrupted.
 
-    ``pace`` is the seconds between two writes. Returns the exit status: 130 when it was
+    ``pace`` is the seconds between two events. Returns the exit status: 130 when it was
     interrupted, 2 if it cannot start.
     """
     try:
@@ -28,7 +30,7 @@ def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str]) -> i
             while True:
                 time.sleep(3600)  # the server has threads of its own
     except UsageError as error:
-        print(f"argstream: {_printable(error)}", file=sys.stderr)  # noqa: T201
+        complain(visible_line(str(error)))
         return 2
     except KeyboardInterrupt:
         return 130
@@ -73,15 +75,8 @@ def _log(request: ReceivedRequest) -> None:
     if request.is_streamed:
         words.append("streamed")
     words += [f"- {problem}" for problem in request.problems]
-    _say(_printable(" ".join(words)))
-
-
-def _printable(text: object) -> str:
-    """Leave printable ASCII only, so that nothing in a request can act on a terminal."""
-    return str(text).encode("ascii", "backslashreplace").decode().translate(_CONTROLS)
-
-
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
+    with contextlib.suppress(OSError):  # who reads no longer gets no lines, but still answers
+        _say(visible_line(" ".join(words)))
 
 
 def _say(text: str) -> None:

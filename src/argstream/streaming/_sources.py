@@ -70,18 +70,16 @@ AsyncSource: TypeAlias = (
 
 def is_async(source: object) -> bool:
     """Say whether a source must be read with ``async for``."""
-    if hasattr(source, "__iter__") or hasattr(source, "__aiter__"):
-        return not hasattr(source, "__iter__")
+    if hasattr(source, "__aiter__") or inspect.isawaitable(source):
+        return not hasattr(source, "__iter__") or inspect.isawaitable(source)
     if (read := getattr(source, "iter_bytes", None)) is not None:
         # One class of httpx serves both; what it reads from tells which it is.
         inner = getattr(source, "stream", None)
         only_async = hasattr(inner, "__aiter__") and not hasattr(inner, "__iter__")
         return only_async or inspect.isasyncgenfunction(read)
-    return (
-        hasattr(source, "__aenter__")
-        or inspect.isawaitable(source)
-        or hasattr(getattr(source, "content", None), "iter_any")
-    )
+    if hasattr(getattr(source, "content", None), "iter_any"):  # aiohttp
+        return True
+    return hasattr(source, "__aenter__") and not hasattr(source, "__iter__")
 
 
 @contextmanager

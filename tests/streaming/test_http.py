@@ -1,0 +1,175 @@
+"""stream() reads the response of every HTTP library that people use, from a real server."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.request import Request, urlopen
+
+import aiohttp
+import httpx
+import httpx2
+import httpx_sse
+import pytest
+import requests
+
+from argstream import stream
+from argstream.events import Event, StreamFailed
+from argstream.testing import CallTool, MockProvider, Reply, Split, Status
+
+ARGUMENTS = {"path": "a.py", "content": 'print("é😀")\n' * 20}
+HEADERS = {
+    "content-type": "application/json",
+    "x-api-key": "any",
+    "anthropic-version": "2023-06-01",
+    "authorization": "Bearer any",
+}
+BODY = {
+    "model": "any",
+    "max_tokens": 100,
+    "stream": True,
+    "messages": [{"role": "user", "content": "hi"}],
+}
+
+
+@pytest.fixture(params=["messages", "chat/completions"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with MockProvider(Reply(CallTool("write", ARGUMENTS)), faults=[Split(seed=1)]) as provider:
+        yield f"{provider.url}/v1/{request.param}"
+
+
+def arguments(source: Any) -> object:
+    events = stream(source)
+    assert list(events)[-1].type == "turn_completed"
+    (call,) = events.calls
+    return call.arguments
+
+
+def by_httpx(url: str) -> object:
+    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
+        return arguments(response)
+
+
+def by_httpx_unentered(url: str) -> object:
+    return arguments(httpx.stream("POST", url, json=BODY, headers=HEADERS))
+
+
+def by_httpx_lines(url: str) -> object:
+    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
+        return arguments(response.iter_lines())
+
+
+def by_httpx_text(url: str) -> object:
+    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
+        return arguments(response.iter_text())
+
+
+def by_httpx_sse(url: str) -> object:
+    with (
+        httpx.Client() as client,
+        httpx_sse.connect_sse(client, "POST", url, json=BODY, headers=HEADERS) as source,
+    ):
+        return arguments(source.iter_sse())
+
+
+def by_httpx2(url: str) -> object:
+    with (
+        httpx2.Client() as client,
+        client.stream("POST", url, json=BODY, headers=HEADERS) as response,
+    ):
+        return arguments(response)
+
+
+def by_requests(url: str) -> object:
+    with requests.post(url, json=BODY, headers=HEADERS, stream=True, timeout=20) as response:
+        return arguments(response)
+
+
+def by_requests_lines(url: str) -> object:
+    with requests.post(url, json=BODY, headers=HEADERS, stream=True, timeout=20) as response:
+        return arguments(response.iter_lines())
+
+
+def by_urllib(url: str) -> object:
+    request = Request(url, json.dumps(BODY).encode(), HEADERS)
+    with urlopen(request, timeout=20) as response:
+        return arguments(response)
+
+
+def by_http_client(url: str) -> object:
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=20)
+    try:
+        connection.request("POST", f"/{path}", json.dumps(BODY), HEADERS)
+        return arguments(connection.getresponse())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        by_httpx,
+        by_httpx_unentered,
+        by_httpx_lines,
+        by_httpx_text,
+        by_httpx_sse,
+        by_httpx2,
+        by_requests,
+        by_requests_lines,
+        by_urllib,
+        by_http_client,
+    ],
+)
+def test_sync_responses_are_read(fetch: Callable[[str], object], url: str) -> None:
+    assert fetch(url) == ARGUMENTS
+
+
+def test_async_responses_are_read(url: str) -> None:
+    async def arguments(source: Any) -> object:
+        events = stream(source)
+        found = [event async for event in events]
+        assert found[-1].type == "turn_completed"
+        return events.calls[0].arguments
+
+    async def run() -> list[object]:
+        results = []
+        async with httpx.AsyncClient() as client:
+            for make in (lambda r: r, lambda r: r.aiter_bytes(), lambda r: r.aiter_lines()):
+                async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
+                    results.append(await arguments(make(response)))
+            results.append(await arguments(client.stream("POST", url, json=BODY, headers=HEADERS)))
+        async with aiohttp.ClientSession() as session:
+            for take in (lambda r: r, lambda r: r.content):
+                async with session.post(url, json=BODY, headers=HEADERS) as answer:
+                    results.append(await arguments(take(answer)))
+            results.append(await arguments(session.post(url, json=BODY, headers=HEADERS)))
+        return results
+
+    assert asyncio.run(run()) == [ARGUMENTS] * 7
+
+
+def test_leaving_early_closes_the_connection(url: str) -> None:
+    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
+        with stream(response) as events:
+            for event in events:
+                if event.type == "tool_call_started":
+                    break
+        assert response.is_closed
+    assert [call.verdict for call in events.calls] == ["aborted"]
+
+
+def test_an_error_of_the_provider_is_read_from_its_body() -> None:
+    with MockProvider(Reply(), faults=[Status(429)]) as provider:
+
+        def events(path: str) -> list[Event]:
+            with httpx.stream(
+                "POST", f"{provider.url}/v1/{path}", json=BODY, headers=HEADERS
+            ) as response:
+                return list(stream(response))
+
+        for path in ("messages", "chat/completions"):
+            (event,) = events(path)
+            assert isinstance(event, StreamFailed)
+            assert event.retryable

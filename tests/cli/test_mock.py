@@ -121,7 +121,7 @@ def test_a_request_that_is_wrong_is_explained_and_cannot_act_on_a_terminal() -> 
             assert b" 404 " in connection.recv(100)
         _, output = running.interrupt()
     (line,) = output.splitlines()
-    assert line.startswith(r"404 POST /\x1b[31m\x9b - there is no POST")
+    assert line.startswith("404 POST /⟦ESC⟧[31m⟦CSI⟧ - there is no POST")
     assert "sk-secret" not in line
 
 

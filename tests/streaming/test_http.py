@@ -25,7 +25,7 @@ HEADERS = {
     "anthropic-version": "2023-06-01",
     "authorization": "Bearer any",
 }
-BODY = {
+BODY: Any = {
     "model": "any",
     "max_tokens": 100,
     "stream": True,
@@ -136,14 +136,16 @@ def test_async_responses_are_read(url: str) -> None:
     async def run() -> list[object]:
         results = []
         async with httpx.AsyncClient() as client:
-            for make in (lambda r: r, lambda r: r.aiter_bytes(), lambda r: r.aiter_lines()):
+            for held in ("response", "bytes", "lines"):
                 async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
-                    results.append(await arguments(make(response)))
+                    read = {"bytes": response.aiter_bytes, "lines": response.aiter_lines}.get(held)
+                    results.append(await arguments(read() if read else response))
             results.append(await arguments(client.stream("POST", url, json=BODY, headers=HEADERS)))
         async with aiohttp.ClientSession() as session:
-            for take in (lambda r: r, lambda r: r.content):
-                async with session.post(url, json=BODY, headers=HEADERS) as answer:
-                    results.append(await arguments(take(answer)))
+            async with session.post(url, json=BODY, headers=HEADERS) as answer:
+                results.append(await arguments(answer))
+            async with session.post(url, json=BODY, headers=HEADERS) as answer:
+                results.append(await arguments(answer.content))
             results.append(await arguments(session.post(url, json=BODY, headers=HEADERS)))
         return results
 

@@ -35,7 +35,9 @@ BODY: Any = {
 
 @pytest.fixture(params=["messages", "chat/completions"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with MockProvider(Reply(CallTool("write", ARGUMENTS)), faults=[Split(seed=1)]) as provider:
+    with MockProvider(
+        Reply(CallTool("write", ARGUMENTS)), faults=[Split((3, 500, 40))]
+    ) as provider:
         yield f"{provider.url}/v1/{request.param}"
 
 
@@ -136,10 +138,12 @@ def test_async_responses_are_read(url: str) -> None:
     async def run() -> list[object]:
         results = []
         async with httpx.AsyncClient() as client:
-            for held in ("response", "bytes", "lines"):
-                async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
-                    read = {"bytes": response.aiter_bytes, "lines": response.aiter_lines}.get(held)
-                    results.append(await arguments(read() if read else response))
+            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
+                results.append(await arguments(response))
+            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
+                results.append(await arguments(response.aiter_bytes()))
+            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
+                results.append(await arguments(response.aiter_lines()))
             results.append(await arguments(client.stream("POST", url, json=BODY, headers=HEADERS)))
         async with aiohttp.ClientSession() as session:
             async with session.post(url, json=BODY, headers=HEADERS) as answer:

@@ -71,6 +71,20 @@ def test_a_text_at_the_end_that_differs_is_the_providers_last_word_and_told() ->
     assert (call.arguments, call.raw, call.reinterpreted) == ({"a": 2}, '{"a":1}', "restated")
 
 
+def test_a_text_at_the_end_completes_what_was_written_differently() -> None:
+    payloads = turn(
+        item_added(0, **FUNCTION_CALL),
+        arguments_delta(0, '{"a":"x"'),
+        arguments_done(0, '{"a": "x"}'),
+    )
+    call = only_call(payloads)
+    assert (call.verdict, call.arguments, call.reinterpreted) == (
+        "complete",
+        {"a": "x"},
+        "restated",
+    )
+
+
 def test_white_space_around_the_text_at_the_end_means_nothing() -> None:
     payloads = turn(
         item_added(0, **FUNCTION_CALL), arguments_delta(0, '{"a":1} '), arguments_done(0, '{"a":1}')

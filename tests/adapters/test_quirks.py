@@ -357,8 +357,9 @@ def test_a_name_after_the_arguments_holds_them_back() -> None:
     assert events[0] == ToolCallStarted("call_a", 0, "tool")
 
 
-def test_a_call_that_never_gets_a_name_is_malformed() -> None:
-    call = only_call([tool_calls(entry('{"a":1}', id="call_a")), END])
+@pytest.mark.parametrize("text", ['{"a":1}', ""])
+def test_a_call_that_never_gets_a_name_is_malformed(text: str) -> None:
+    call = only_call([tool_calls(entry(text, id="call_a")), END])
     assert (call.name, call.verdict) == ("", "malformed")
 
 

@@ -66,13 +66,18 @@ def test_a_duplicate_key_makes_a_call_malformed(turn: Any) -> None:
     assert call.verdict == "malformed"
 
 
-@pytest.mark.parametrize("text", ["[1]", "1", "true", "-"])
+@pytest.mark.parametrize("text", ['["x", {"a": 1}]', "1", "true", "-"])
 @pytest.mark.parametrize("turn", TURNS)
 def test_arguments_that_are_no_object_are_malformed_at_once(turn: Any, text: str) -> None:
     _, events = assemble(turn(text))
     (invalid,) = of_type(events, ToolArgsInvalid)
     assert (invalid.verdict, invalid.error.reason) == ("malformed", "not_an_object")
-    assert types(events)[:3] == ["tool_call_started", "tool_args_delta", "tool_args_invalid"]
+    assert types(events) == [
+        "tool_call_started",
+        "tool_args_delta",
+        "tool_args_invalid",
+        "turn_completed",
+    ]
 
 
 @pytest.mark.parametrize("turn", TURNS)

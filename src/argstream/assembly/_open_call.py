@@ -37,8 +37,7 @@ class OpenCall:
     """The machine that writes to one ``Call``."""
 
     __slots__ = (
-        "_error",
-        "_feed",
+        "_is_json",
         "_mender",
         "_parser",
         "_pieces",
@@ -63,14 +62,13 @@ class OpenCall:
         self.has_result = False
         """Whether the provider has said what came of it."""
         self.item: Item | None = None
-        self._parser = None if call.kind in _FREE_TEXT else Parser(limits, unique_keys=True)
-        self._feed = None if self._parser is None else self._parser.feed
+        self._is_json = call.kind not in _FREE_TEXT
+        self._parser = Parser(limits, unique_keys=True)
         self._mender = SurrogateMender()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
         self._pieces: list[str] | None = []  # None once they are too many to be cumulative
         self._root_end: int | None = None
-        self._error: ArgumentsError | None = None
         self._second: SecondReading | None = None
         self._restated: str | None = None
 
@@ -97,20 +95,22 @@ class OpenCall:
             return  # kept for the record
         call_id, name = call.id, call.name
         events.append(ToolArgsDelta(call_id, name, text))
-        if self._feed is None:
+        if not self._is_json:
             return
         if self._pieces is not None:
-            self._remember(text)
+            self._pieces = [*self._pieces, text] if len(self._pieces) < EARLY_PIECES else None
         if self._second is not None:
             self._read_again(self._second, text, events)
             return
-        for fragment in self._feed(text):
+        for fragment in self._parser.feed(text):
             if type(fragment) is Text:
                 path, piece = fragment
                 if path:
                     events.append(ArgumentDelta(call_id, name, path, piece))
             else:
                 self._tell(fragment, events)
+                if call.verdict != "open":
+                    return
 
     def put(
         self, path: tuple[str | int, ...], value: object, events: list[Event], *, more: bool
@@ -150,7 +150,7 @@ class OpenCall:
             return
         # No text at all: whether that means no arguments depends on why it ended.
         if ending == "finished":
-            self._complete("" if self._parser is None else {}, events)
+            self._complete({} if self._is_json else "", events)
         else:
             self.cut(f"no arguments had come when the turn ended ({reason})", events)
 
@@ -161,8 +161,8 @@ class OpenCall:
         if rest := self._mender.close():
             self.grow(rest, events)
         raw = self.call.raw
-        path = () if self._parser is None else self._parser.path
-        self._invalid(verdict, ArgumentsError(verdict, message, len(raw), path), events)
+        error = ArgumentsError(verdict, message, len(raw), self._parser.path)
+        self._invalid(verdict, error, events)
 
     def part(self) -> CallPart:
         """Give the call as history keeps it."""
@@ -184,18 +184,15 @@ class OpenCall:
         match fragment:
             case Start((), kind):
                 if kind == "object":
-                    assert self._parser is not None  # noqa: S101
                     call.partial = self._parser.value
                 elif kind != "string" and kind != "null":  # these two may stand for an object
                     self._fail(Invalid((), fragment.offset, "not_an_object"), events)
             case Start(path, kind):
-                if not self.settled:
-                    events.append(ArgumentStarted(call.id, call.name, path, kind))
+                events.append(ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
                 self._root_end = offset
             case Done(path, value, _):
-                if not self.settled:
-                    events.append(ArgumentCompleted(call.id, call.name, path, value))
+                events.append(ArgumentCompleted(call.id, call.name, path, value))
             case Invalid():
                 self._fail(fragment, events)
             case _:
@@ -207,29 +204,19 @@ class OpenCall:
             self.call.reinterpreted = quirk.name
         return text
 
-    def _remember(self, text: str) -> None:
-        assert self._pieces is not None  # noqa: S101
-        self._pieces.append(text)
-        if len(self._pieces) > EARLY_PIECES:
-            self._pieces = None
-
     def _fail(self, invalid: Invalid, events: list[Event]) -> None:
         """Report the first error, unless the text may be meant in another way."""
-        if self.settled or self._second is not None:
-            return
-        self._error = _told(invalid)
         end = self._root_end if invalid.reason == "extra_text" else None
-        second = SecondReading(self._pieces, self.call.raw, end)
+        second = SecondReading(_told(invalid), self._pieces, self.call.raw, end)
         if second.possible:
             self._second = second
         else:
-            self._invalid("malformed", self._error, events)
+            self._invalid("malformed", second.error, events)
 
     def _read_again(self, second: SecondReading, text: str, events: list[Event]) -> None:
         second.feed(text)
         if not second.possible:
-            assert self._error is not None  # noqa: S101
-            self._invalid("malformed", self._error, events)
+            self._invalid("malformed", second.error, events)
 
     def _compare(self, text: str, events: list[Event]) -> None:
         """Use the whole text that came at the end: for the rest, or against what had come."""
@@ -242,31 +229,21 @@ class OpenCall:
     def _conclude(self, events: list[Event]) -> None:
         """Give the verdict on a text that is over."""
         parser = self._parser
-        call = self.call
-        if not call.name:
-            error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
-            self._invalid("malformed", error, events)
-        elif parser is None:
-            if self._restated is None:
-                self._complete(call.raw, events)
-            else:
-                self._complete(self._restated, events, "restated")
-        elif (
-            self._restated is not None
-            and (found := parse_object(self._restated)) is not None
-            and found != parser.value
-        ):
-            self._complete(found, events, "restated")
+        if not self._is_json:
+            text = self._restated
+            self._complete(text or self.call.raw, events, "restated" if text else None)
+            return
+        parser.close()
+        if self._restated and (found := parse_object(self._restated)) is not None:
+            same = parser.verdict == "complete" and parser.value == found
+            self._complete(found, events, None if same else "restated")
         elif self._second is not None:
-            assert self._error is not None  # noqa: S101
             if reading := self._second.close():
                 self._complete(reading[1], events, reading[0])
             else:
-                self._invalid("malformed", self._error, events)
-        elif any(isinstance(fragment, Invalid) for fragment in parser.close()):
-            invalid = parser.error
-            assert invalid is not None  # noqa: S101
-            self._invalid("truncated", _told(invalid), events)
+                self._invalid("malformed", self._second.error, events)
+        elif parser.error is not None:
+            self._invalid("truncated", _told(parser.error), events)
         else:
             self._conclude_whole(parser.value, events)
 
@@ -287,6 +264,10 @@ class OpenCall:
         reinterpreted: Reinterpretation | None = None,
     ) -> None:
         call = self.call
+        if not call.name:
+            error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
+            self._invalid("malformed", error, events)
+            return
         self.settled = True
         call.verdict = "complete"
         call.partial = arguments

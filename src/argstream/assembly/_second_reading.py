@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from argstream.assembly.call import Reinterpretation
+from argstream.events import ArgumentsError
 from argstream.jsonstream import Parser
 
-__all__ = ["SecondReading", "parse_object"]
+__all__ = ["EARLY_PIECES", "SecondReading", "parse_object"]
 
 EARLY_PIECES = 4
 """How many pieces to remember: a cumulative text is malformed as soon as it has two."""
@@ -20,8 +21,12 @@ EARLY_PIECES = 4
 class SecondReading:
     """Looks at the pieces of a text from its first error on."""
 
-    def __init__(self, pieces: list[str] | None, raw: str, root_end: int | None) -> None:
-        """Take the first pieces (None if there were more), all text, and where the root ended."""
+    def __init__(
+        self, error: ArgumentsError, pieces: list[str] | None, raw: str, root_end: int | None
+    ) -> None:
+        """Take the error, the first pieces (None if there were more), all text, the root's end."""
+        self.error = error
+        """What is wrong with the literal reading."""
         self._latest: str | None = None
         self._whole = ""
         self._repeated = -1  # how much of the whole has come again

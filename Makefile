@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports tests timing bench soak format clean
+.PHONY: help demo test check lint types imports tests uncovered bench soak format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -17,7 +17,7 @@ help: ## show this list
 demo: .venv/ready ## set up, and show what argstream does
 	@$(BIN)/argstream demo
 
-test: check tests timing ## set up, then everything that must pass before a change lands
+test: check tests uncovered ## set up, then everything that must pass before a change lands
 
 check: lint types imports ## the quick part of the tests: lint, types, import rules
 
@@ -34,15 +34,15 @@ imports: .venv/ready
 
 tests: .venv/ready
 	@rm -f .venv/coverage*
-	@$(BIN)/coverage run -m pytest --quiet -m "not timing"
+	@$(BIN)/coverage run -m pytest --quiet -m "not timing and not bulk"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }
 	@$(BIN)/coverage report --include='src/argstream/jsonstream/*' --fail-under=100 > .venv/report.log \
 		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
 
-timing: .venv/ready
-	@$(BIN)/pytest --quiet -m timing
+uncovered: .venv/ready
+	@$(BIN)/pytest --quiet -m "timing or bulk"
 
 bench: .venv/ready .venv/ready-bench ## measure against other parsers; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py

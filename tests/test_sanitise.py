@@ -117,6 +117,7 @@ class TestSpelling:
             assert unicodedata.normalize("NFKC", bracket) == bracket
 
 
+@pytest.mark.bulk
 class TestEveryCharacter:
     def test_what_must_be_escaped_is_and_nothing_else(
         self, spellings: dict[str, str], must_be_escaped: frozenset[str]
@@ -228,6 +229,7 @@ HOSTILE: list[Sequence[str]] = [
 ]
 
 
+@pytest.mark.bulk
 def test_a_hundred_thousand_hostile_arguments_leave_nothing_that_acts_or_hides(
     must_be_escaped: frozenset[str],
 ) -> None:

@@ -324,3 +324,34 @@ def test_a_message_that_begins_before_the_last_has_ended_cuts_its_calls() -> Non
 def test_a_delta_without_a_block_start_is_not_lost() -> None:
     call = only_call(turn(input_json(0, '{"a":1}'), block_stop(0)))
     assert (call.name, call.verdict, call.raw) == ("", "malformed", '{"a":1}')
+
+
+def test_a_message_without_an_end_is_ended_by_the_next_one() -> None:
+    """A stop reason, but no message_stop: the turn is complete all the same."""
+    first = anthropic_call("{}")[:-1]
+    calls, events = assemble([*first, *anthropic_call("{}")])
+    assert [call.verdict for call in calls] == ["complete", "complete"]
+    assert len(of_type(events, TurnCompleted)) == 2
+
+
+def test_a_message_that_stops_without_a_reason_closes_what_is_whole() -> None:
+    for text, verdict in (('{"a":1}', "complete"), ('{"a', "truncated"), ("", "truncated")):
+        payloads = [message_start(), tool_use(0), input_json(0, text), {"type": "message_stop"}]
+        assert only_call(payloads).verdict == verdict
+
+
+def test_after_a_failure_a_new_message_may_begin() -> None:
+    error = {"type": "error", "error": {"type": "api_error", "message": "oops"}}
+    calls, events = assemble([message_start(), tool_use(0), error, *anthropic_call("{}")])
+    assert [call.verdict for call in calls] == ["truncated", "complete"]
+    assert types(of_type(events, StreamFailed, TurnCompleted)) == [
+        "stream_failed",
+        "turn_completed",
+    ]
+
+
+def test_a_stream_that_is_joined_in_the_middle_is_read_from_there() -> None:
+    payloads = [block_delta(3, "text_delta", text="so"), tool_use(4), input_json(4, "{}")]
+    calls, events = assemble([*payloads, block_stop(4), *message_end()])
+    assert events[0] == TextDelta("so", 0)
+    assert calls[0].verdict == "complete"

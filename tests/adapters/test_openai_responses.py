@@ -297,3 +297,22 @@ def test_several_responses_in_one_stream_are_several_turns() -> None:
 def test_unknown_events_are_ignored() -> None:
     payloads = turn({"type": "response.brand_new", "delta": {"a": 1}}, {"type": "keepalive"})
     assert types(assemble(payloads)[1]) == ["turn_completed"]
+
+
+def test_a_patch_without_deltas_gives_its_diff_at_the_end() -> None:
+    operation = {"type": "create_file", "path": "a.py", "diff": "+b"}
+    item = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": operation}
+    call = only_call(turn(item_done(0, **item)))
+    assert (call.verdict, call.arguments) == ("complete", operation)
+
+
+def test_done_means_nothing_here() -> None:
+    """Some gateways end every stream with OpenAI's mark for Chat."""
+    assert types(assemble([*responses_call("{}"), b"[DONE]"])[1])[-1] == "turn_completed"
+
+
+def test_a_status_that_is_new_closes_what_is_whole_and_nothing_else() -> None:
+    for text, verdict in (('{"a":1}', "complete"), ("", "truncated")):
+        payloads = turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, text))
+        payloads[-1]["response"]["status"] = "brand_new"
+        assert only_call(payloads).verdict == verdict

@@ -262,6 +262,11 @@ def test_a_replay_that_differs_is_malformed() -> None:
     assert (call.verdict, call.arguments) == ("malformed", {"INVALID_JSON": '{"a":1}{"a":2}'})
 
 
+def test_a_second_reading_that_ends_too_early_is_malformed() -> None:
+    for pieces in (['{"a":1}', '{"a"'], ["{}", '{"a": 1'], ["{}", '{"a": 1', "}}"]):
+        assert only_call(chat_call(*pieces)).verdict == "malformed", pieces
+
+
 # 5
 
 
@@ -483,6 +488,14 @@ def test_a_custom_tool_over_chat_is_free_text() -> None:
     ]
     call = only_call(payloads)
     assert (call.name, call.kind, call.arguments) == ("sql", "custom", 'select "a"')
+
+
+def test_half_a_pair_at_the_end_of_the_arguments_is_kept_as_a_replacement() -> None:
+    function = r'{"name":"t","arguments":"{\"a\": \"x\ud83d"}'
+    whole = f'{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{function}}}]}}}}]}}'
+    for end in ([], [END]):
+        call = only_call([whole, *end])
+        assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
 
 
 # 12

@@ -103,6 +103,54 @@ class TestWatch:
             "— tool_calls (0 tokens in, 0 out)",
         ]
 
+    def test_thinking_that_is_not_shown_results_and_code_are_told(self) -> None:
+        error = {"type": "search_error", "error_code": "unavailable"}
+        turn = [
+            message_start(),
+            block_start(0, "redacted_thinking", data="x"),
+            block_stop(0),
+            *(
+                payload
+                for index, content in ((1, [{"url": "u" * 300}]), (3, error))
+                for payload in (
+                    block_start(index, "server_tool_use", id=f"s{index}", name="search", input={}),
+                    block_stop(index),
+                    block_start(
+                        index + 1,
+                        "web_search_tool_result",
+                        tool_use_id=f"s{index}",
+                        content=content,
+                    ),
+                    block_stop(index + 1),
+                )
+            ),
+            *message_end("end_turn"),
+        ]
+        assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines() == [
+            "~ …",
+            "● search  (server)  s1",
+            "  ✓ search: complete",
+            f'  = search: [{{"url": "{"u" * 190} …',
+            "● search  (server)  s3",
+            "  ✓ search: complete",
+            '  ✗ search failed: {"type": "search_error", "error_code": "unavailable"}',
+            "— end_turn (7 tokens in, 5 out)",
+        ]
+        custom = {
+            "index": 0,
+            "id": "c",
+            "type": "custom",
+            "custom": {"name": "sql", "input": "a\n"},
+        }
+        more = {"index": 0, "custom": {"input": "b"}}
+        turn = [tool_calls(custom), tool_calls(more), chunk(finish="stop")]
+        assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()[:4] == [
+            "● sql  (custom)  c",
+            "    a",
+            "    b",
+            "  ✓ sql: complete",
+        ]
+
     def test_what_a_model_wrote_cannot_act_on_the_terminal(self) -> None:
         nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"
         turn = [

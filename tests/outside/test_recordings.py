@@ -16,6 +16,8 @@ from tests.providers import joined
 
 RANDOM_CUTS = 20
 
+pytestmark = pytest.mark.bulk
+
 
 @pytest.fixture(scope="module")
 def all_recordings(outside_data: Path) -> list[Recording]:

@@ -193,6 +193,10 @@ class Source:
         self.closed = True
 
 
+async def _nothing() -> Any:
+    return 3
+
+
 class AsyncSource:
     """The same, async."""
 
@@ -281,11 +285,15 @@ def test_async_streams_end_like_sync_ones() -> None:
         unread = AsyncSource(PIECES)
         await stream(unread).aclose()
         assert unread.closed
+        await stream(each(PIECES)).aclose()
+        with pytest.raises(UsageError, match="cannot read a int"):
+            await collect(stream(_nothing()))
 
         finished = AsyncSource(PIECES)
         async with stream(finished) as events:
             assert (await anext(events)).type == "tool_call_started"
             assert joined([event async for event in events]) == EXPECTED[1:]
+            assert events.protocol == "anthropic"
         assert not finished.closed
 
         failing = AsyncSource(PIECES[:3], ConnectionResetError("gone"))

@@ -6,9 +6,10 @@ is valid until the next ``TurnOpened``; ids, verdicts and JSON are the business 
 """
 
 from collections.abc import Hashable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 __all__ = [
+    "FREE_TEXT_KINDS",
     "ArgumentText",
     "ArgumentValue",
     "CallClosed",
@@ -32,6 +33,8 @@ __all__ = [
 
 CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch"]
 """Who runs it, and what its input is: ``custom`` and ``code`` are free text, the others JSON."""
+
+FREE_TEXT_KINDS: Final[frozenset[CallKind]] = frozenset({"custom", "code"})
 
 Ending: TypeAlias = Literal["finished", "cut", "unknown"]
 """What a stop reason says of the calls before it: nothing was cut, something was, or neither."""

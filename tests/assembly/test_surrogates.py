@@ -4,18 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.assembly._surrogates import SurrogateMender, mended, mended_json
+from argstream.testing import cut
+from tests.strategies import cuts
 
 ANY_TEXT = st.text(st.characters(categories=("Cs", "Lu", "So")))
 
 
-@given(ANY_TEXT, st.lists(st.integers(0, 3)))
+@given(ANY_TEXT, cuts)
 def test_chunking_never_matters(text: str, sizes: list[int]) -> None:
     mender = SurrogateMender()
-    found, at = "", 0
-    for size in sizes:
-        found += mender.feed(text[at : at + size])
-        at += size
-    found += mender.feed(text[at:]) + mender.close()
+    found = "".join(mender.feed(piece) for piece in cut(text, sizes)) + mender.close()
     assert found == mended(text)
     found.encode()
 

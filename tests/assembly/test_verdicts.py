@@ -129,7 +129,7 @@ def test_a_payload_that_cannot_be_read_costs_the_calls_that_are_open(turn: Any) 
 
 
 @pytest.mark.parametrize(
-    "payload", [b"[1]", b'"text"', b"null", b"\xff", b"", "x" * 5000, b"[" * 5000]
+    "payload", [b"[1]", b'"text"', b"null", b"\xff", b"", "x" * 5000, b"[" * 5000, 3, None, [1]]
 )
 def test_no_payload_makes_it_raise(payload: Any) -> None:
     """Invariant 9."""

@@ -27,7 +27,7 @@ def all_recordings(outside_data: Path) -> list[Recording]:
 def ways(recording: Recording) -> Iterator[tuple[str, Sequence[bytes]]]:
     data = recording.data
     yield "whole", [data]
-    yield "byte by byte", [data[at : at + 1] for at in range(len(data))]
+    yield "byte by byte", cut(data, [1])
     for seed in range(RANDOM_CUTS):
         random = Random(f"{recording.name} {seed}")
         yield (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from argstream import stream
+from argstream.testing import cut
 from tests.growth import BOUND, growth
 from tests.providers import anthropic_call, chat_call, sse
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.timing
 
 def body(turn: Callable[..., list[dict[str, object]]], characters: int) -> bytes:
     text = json.dumps({"path": "a.py", "content": "def f(x):\n    return x\n" * (characters // 24)})
-    return sse(turn(*(text[at : at + 4] for at in range(0, len(text), 4))))
+    return sse(turn(*cut(text, [4])))
 
 
 @pytest.mark.parametrize("turn", [anthropic_call, chat_call])
@@ -25,7 +26,7 @@ def test_the_cost_is_linear_in_the_length_of_the_arguments(
 ) -> None:
     def job(characters: int) -> Callable[[], object]:
         data = body(turn, characters)
-        chunks = [data[at : at + size] for at in range(0, len(data), size)]
+        chunks = cut(data, [size])
 
         def read() -> None:
             for _ in stream(chunks):
@@ -41,7 +42,7 @@ def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
 
     def job(characters: int) -> Callable[[], object]:
         text = json.dumps({"a": "x" * characters})
-        pieces = [text, *(text[at : at + 4] for at in range(0, len(text), 4))]
+        pieces = [text, *cut(text, [4])]
         payloads = chat_call(*pieces)
 
         def read() -> None:

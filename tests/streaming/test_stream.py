@@ -13,7 +13,10 @@ import pytest
 
 from argstream import AsyncEventStream, EventStream, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
+from argstream.testing import at_every_place, cut
+from tests.adapters.test_bedrock_invoke import wrapped
 from tests.providers import anthropic_call, chat_call, joined, sse, types
+from tests.wire.test_aws_eventstream import event as aws_event
 
 TURN = anthropic_call('{"path": "/t', 'mp"}')
 BODY = sse(TURN)
@@ -49,7 +52,7 @@ class Sse(SimpleNamespace):
         BODY.decode().splitlines(keepends=True),
         BODY.decode().splitlines(),
         BODY.splitlines(),
-        [BODY[at : at + 3] for at in range(0, len(BODY), 3)],
+        cut(BODY, [3]),
         [b"", BODY[:9], b"", BODY[9:], b""],
         [b"\n", b" ", BODY],
         [b"\xef\xbb\xbf" + BODY],
@@ -130,10 +133,10 @@ def test_an_error_body_that_is_spread_over_lines_is_read() -> None:
 def test_a_multi_line_text_that_is_cut_is_no_line() -> None:
     """A chunk that begins like a line, and whose next one does too, but which is not whole."""
     body = sse(chat_call(json.dumps({"a": "data: {x}"})), done=True)
-    for at in range(1, len(body) - 1):
-        events = stream([body[:at], body[at:]])
+    for chunks in at_every_place(body):
+        events = stream(chunks)
         list(events)
-        assert [call.arguments for call in events.calls] == [{"a": "data: {x}"}], at
+        assert [call.arguments for call in events.calls] == [{"a": "data: {x}"}], chunks
 
 
 @pytest.mark.parametrize("source", [3, None, object()])
@@ -167,10 +170,13 @@ def test_nothing_is_told_too(source: list[Any]) -> None:
     assert event.code == "empty"
 
 
-def test_a_broken_event_stream_costs_the_open_calls() -> None:
-    (event,) = list(stream([b"\x00\x00\x00\x10garbage that is long enough"]))
-    assert isinstance(event, StreamFailed)
-    assert event.code == "broken_stream"
+def test_a_broken_event_stream_costs_the_open_calls_and_is_one_failure() -> None:
+    garbage = b"\x00\x00\x00\x10garbage that is long enough"
+    whole = b"".join(aws_event("chunk", wrapped(payload)) for payload in TURN[:3])
+    events = stream([whole, garbage, garbage])
+    failures = [event for event in events if isinstance(event, StreamFailed)]
+    assert [failure.code for failure in failures] == ["broken_stream"]
+    assert [call.verdict for call in events.calls] == ["truncated"]
 
 
 # How it ends

@@ -60,7 +60,6 @@ class _Head(Struct, gc=False):
     bytes: Any = None
     chunk: dict[str, Any] | None = None
     sequence_number: int | None = None
-    code: Any = None
 
 
 _read = PayloadReader(_Head)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-__all__ = ["PayloadReader", "UnreadableError", "is_done", "plain"]
+__all__ = ["PayloadReader", "UnreadableError", "count", "is_done", "plain"]
 
 _TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
 
@@ -32,16 +32,19 @@ class PayloadReader(Generic[StructType]):
     def __init__(self, struct: type[StructType]) -> None:
         self._struct = struct
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
-        self._pick = _picker(struct)
+        self._pick = _struct_picker(struct)
 
     def __call__(self, payload: object) -> StructType:
         """Give the struct for bytes, text, a dict, or an SDK's object."""
-        if not isinstance(payload, _TEXT):
-            return typing.cast("StructType", self._pick(payload))
-        try:
-            return self._decode(payload)
-        except msgspec.DecodeError:
-            return typing.cast("StructType", self._pick(_forgiving(payload)))
+        if isinstance(payload, _TEXT):
+            try:
+                return self._decode(payload)
+            except msgspec.DecodeError:
+                payload = _forgiving(payload)
+        found = self._pick(payload)
+        if found is None:
+            raise UnreadableError(f"a {type(payload).__name__}, where an object was expected")
+        return found
 
 
 def is_done(payload: object) -> bool:
@@ -49,13 +52,18 @@ def is_done(payload: object) -> bool:
     return isinstance(payload, _TEXT) and payload.strip() in (b"[DONE]", "[DONE]")
 
 
+def count(usage: object, *path: str) -> int:
+    """Give a number of tokens out of what a provider tells of its usage, 0 if it does not tell."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    return usage if isinstance(usage, int) else 0
+
+
 def _forgiving(payload: bytes | bytearray | str) -> object:
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UnreadableError(f"a JSON {type(value).__name__}, where an object was expected")
     return value
 
 
@@ -86,7 +94,7 @@ def _pick_one(annotation: Any) -> Callable[[Any], Any]:
     return plain
 
 
-def _struct_picker(struct: type[Struct]) -> Callable[[Any], Any]:
+def _struct_picker(struct: type[StructType]) -> Callable[[Any], StructType | None]:
     hints = typing.get_type_hints(struct)
     # For each field, the type that fits as it is, and what to do with any other.
     fields: dict[str, tuple[object, Callable[[Any], Any]]] = {}
@@ -95,7 +103,7 @@ def _struct_picker(struct: type[Struct]) -> Callable[[Any], Any]:
         as_it_is = next((option for option in options if option in (str, int)), None)
         fields[name] = (as_it_is, _picker(hints[name]))
 
-    def pick_struct(value: Any) -> Struct | None:
+    def pick_struct(value: Any) -> StructType | None:
         given: Any = value if type(value) is dict else getattr(value, "__dict__", None)
         if given is None:
             return None

@@ -75,7 +75,7 @@ class CallFinder:
     def __init__(self, choice: int) -> None:
         self._choice = choice
         self._calls: list[_Call] = []
-        self._at: dict[int, _Call] = {}
+        self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._last: _Call | None = None
         self._legacy: _Call | None = None
@@ -90,7 +90,7 @@ class CallFinder:
             name, arguments = entry.custom.name, entry.custom.input
         id_ = entry.id
         # Nearly every entry is the next piece of the call that was last written to.
-        call = self._at.get(entry.index) if entry.index is not None else None
+        call = self._by_index.get(entry.index) if entry.index is not None else None
         if call is None or id_ or name:
             id_ = "" if id_ is None or id_ in _NO_ID else id_
             kind: CallKind = "custom" if entry.custom or entry.type == "custom" else "function"
@@ -121,7 +121,7 @@ class CallFinder:
     ) -> _Call:
         call = self._by_id.get(id_) if id_ else None
         if call is None and index is not None:
-            call = self._at.get(index)
+            call = self._by_index.get(index)
             if call is not None and id_ and name and call.id:
                 call = None  # a new id, together with a name
         elif call is None and not id_:
@@ -133,7 +133,7 @@ class CallFinder:
         if call is None:
             call = self._new(id_, kind)
         if index is not None:
-            self._at[index] = call
+            self._by_index[index] = call
         if id_:
             if not call.opened:
                 call.id = call.id or id_

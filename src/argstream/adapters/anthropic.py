@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader
+from argstream.adapters._payloads import PayloadReader, count
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -93,7 +93,7 @@ class AnthropicAdapter:
         self._blocks: dict[int, dict[str, Any]] = {}  # that are open
         self._inputs: dict[int, Any] = {}  # of calls that came with one and, so far, no delta
         self._usage: dict[str, Any] = {}
-        self._ended = False  # whether the reason why it stopped was given
+        self._has_stop_reason = False
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
         """Take one payload: bytes, a dict, or an event of the SDK."""
@@ -101,17 +101,17 @@ class AnthropicAdapter:
             # The SDK's object for a piece of text has the fields of ours: no need to pick them.
             change: Any = getattr(payload, "delta", None)
             if getattr(change, "type", None) in _TEXT_CHANGES:
-                return self._changed(getattr(payload, "index", 0), change)
+                return self._block_changed(getattr(payload, "index", 0), change)
         happening = _read(payload)
         match happening.type:
             case "content_block_delta" if happening.delta is not None:
-                return self._changed(happening.index or 0, happening.delta)
+                return self._block_changed(happening.index or 0, happening.delta)
             case "content_block_start" if happening.content_block is not None:
-                return self._opened(happening.index or 0, happening.content_block)
+                return self._block_started(happening.index or 0, happening.content_block)
             case "content_block_stop":
-                return self._closed(happening.index or 0)
+                return self._block_stopped(happening.index or 0)
             case "message_start" if isinstance(happening.message, dict):
-                return self._message(happening.message)
+                return self._message_started(happening.message)
             case "message_delta":
                 return self._message_changed(happening)
             case "message_stop":
@@ -124,7 +124,7 @@ class AnthropicAdapter:
                     "stop_reason": happening.stop_reason,
                     "usage": happening.usage,
                 }
-                return self._message(message) + self._message_stopped()
+                return self._message_started(message) + self._message_stopped()
             case "error":
                 return [_failure(happening.error or {})]
             case _:  # a ping, or what did not exist when this was written
@@ -132,13 +132,13 @@ class AnthropicAdapter:
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
-        return self._message_stopped() if self._ended else []
+        return self._message_stopped() if self._has_stop_reason else []
 
     def _message_stopped(self) -> list[Delta]:
-        self._ended = False
+        self._has_stop_reason = False
         return [TurnClosed(_tokens(self._usage))]
 
-    def _changed(self, index: int, change: _Change) -> list[Delta]:
+    def _block_changed(self, index: int, change: _Change) -> list[Delta]:
         match change.type:
             case "input_json_delta":
                 if not change.partial_json:
@@ -167,10 +167,10 @@ class AnthropicAdapter:
         block = self._blocks.get(index)
         if block is not None:
             text = block.pop(field, None) or ""
-            text += piece
+            text += piece  # in place: nothing else refers to it (invariant 6)
             block[field] = text
 
-    def _opened(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self._blocks[index] = block = dict(block)
         match block.get("type"):
             case str(type_) if type_ in _CALLS:
@@ -191,7 +191,7 @@ class AnthropicAdapter:
             case _:
                 return []
 
-    def _closed(self, index: int) -> list[Delta]:
+    def _block_stopped(self, index: int) -> list[Delta]:
         block = self._blocks.pop(index, None)
         if block is None:
             return []
@@ -210,20 +210,20 @@ class AnthropicAdapter:
             case _:
                 return [Opaque(index, block)]
 
-    def _message(self, message: dict[str, Any]) -> list[Delta]:
+    def _message_started(self, message: dict[str, Any]) -> list[Delta]:
         self._blocks.clear()
         self._inputs.clear()
         self._usage = dict(message.get("usage") or {})
-        self._ended = False
+        self._has_stop_reason = False
         deltas: list[Delta] = [TurnOpened(message.get("id") or "", message.get("model") or "")]
         for index, block in enumerate(message.get("content") or ()):
-            deltas += self._opened(index, block)
+            deltas += self._block_started(index, block)
             if block.get("type") in _CALLS:
                 self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
-            deltas += self._closed(index)
+            deltas += self._block_stopped(index)
         if stop_reason := message.get("stop_reason"):
-            self._ended = True
-            deltas.append(_ended(stop_reason))
+            self._has_stop_reason = True
+            deltas.append(_turn_ended(stop_reason))
         return deltas
 
     def _message_changed(self, happening: _Happening) -> list[Delta]:
@@ -234,12 +234,12 @@ class AnthropicAdapter:
         if change.container is not None:  # to be named in the next request, or its files are gone
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
-            self._ended = True
-            deltas.append(_ended(change.stop_reason))
+            self._has_stop_reason = True
+            deltas.append(_turn_ended(change.stop_reason))
         return deltas
 
 
-def _ended(stop_reason: str) -> TurnEnded:
+def _turn_ended(stop_reason: str) -> TurnEnded:
     return TurnEnded(stop_reason, _ENDINGS.get(stop_reason, "unknown"))
 
 
@@ -255,14 +255,11 @@ def _has_failed(block: dict[str, Any]) -> bool:
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    def count(name: str) -> int:
-        value = usage.get(name)
-        return value if isinstance(value, int) else 0
-
-    read, written = count("cache_read_input_tokens"), count("cache_creation_input_tokens")
+    read = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
     return Tokens(
-        input_tokens=count("input_tokens") + read + written,
-        output_tokens=count("output_tokens"),
+        input_tokens=count(usage, "input_tokens") + read + written,
+        output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
     )

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from typing import Any
 
 from msgspec import Struct
 
@@ -25,7 +24,6 @@ class _Chunk(Struct, gc=False):
     """An event's payload; boto3 puts another object around it, with the bytes decoded."""
 
     bytes: str | None = None
-    chunk: Any = None
     message: str | None = None
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
+from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
     Delta,
@@ -191,7 +191,7 @@ class _ChoiceState:
     def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
         """End the calls of this choice."""
         self.flush(deltas)
-        if self.finished and reason is not None:
+        if self.finished:
             return  # a gateway said so twice
         self.finished = True
         ending = _ENDINGS.get(reason or "", "unknown")
@@ -253,13 +253,9 @@ def _failure(error: dict[str, Any] | str) -> ProviderFailed:
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    def count(holder: Any, name: str) -> int:
-        value = holder.get(name) if isinstance(holder, dict) else None
-        return value if isinstance(value, int) else 0
-
     return Tokens(
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
-        cache_read_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        cache_read_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
     )

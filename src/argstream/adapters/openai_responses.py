@@ -5,11 +5,11 @@ every event (Copilot). An item is added, grows by deltas, and is done; its last 
 in whole. Deltas may be missing (LM Studio), or stop early: then that form gives the rest.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
+from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -32,21 +32,23 @@ from argstream.deltas import (
 
 __all__ = ["OpenAIResponsesAdapter"]
 
-_CALLS: Final[dict[str, CallKind]] = {
-    "function_call": "function",
-    "mcp_call": "mcp",
-    "custom_tool_call": "custom",
-    "code_interpreter_call": "code",
-    "apply_patch_call": "patch",
-}
-_NAMES: Final = {"code_interpreter_call": "code_interpreter", "apply_patch_call": "apply_patch"}
-# Where each kind of item keeps its input; assembly keeps it, so it is not kept in the item.
-_INPUTS: Final = {
-    "function_call": "arguments",
-    "mcp_call": "arguments",
-    "custom_tool_call": "input",
-    "code_interpreter_call": "code",
-    "apply_patch_call": "operation",
+
+class _CallItem(NamedTuple):
+    """What is to be known of a type of item that is a call."""
+
+    kind: CallKind
+    input: str
+    """The field with its input; assembly keeps that, so it is not kept in the item."""
+    tool: str = ""
+    """Its tool's name, where the item has none."""
+
+
+_CALLS: Final = {
+    "function_call": _CallItem("function", "arguments"),
+    "mcp_call": _CallItem("mcp", "arguments"),
+    "custom_tool_call": _CallItem("custom", "input"),
+    "code_interpreter_call": _CallItem("code", "code", "code_interpreter"),
+    "apply_patch_call": _CallItem("patch", "operation", "apply_patch"),
 }
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
@@ -146,22 +148,23 @@ class OpenAIResponsesAdapter:
         response = happening.response
         match happening.type:
             case "response.created":
-                return self._opened(response or _Response())
+                return self._response_created(response or _Response())
             case "response.completed" | "response.incomplete" | "response.failed" | "response.done":
-                return self._ended(response or _Response())
+                return self._response_ended(response or _Response())
             case "error":
                 return self._failed(
                     happening.error or {"code": happening.code, "message": happening.message}
                 )
             case "" if happening.object == "response":
-                return self._opened(happening) + self._ended(happening)
+                return self._response_created(happening) + self._response_ended(happening)
             case _:
                 return []
 
-    def _opened(self, response: _Response) -> list[Delta]:
+    def _response_created(self, response: _Response) -> list[Delta]:
         self._items.clear()
         self._closed_calls.clear()
         self._told.clear()
+        self._failures.clear()
         return [TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: int | str, item: dict[str, Any]) -> list[Delta]:
@@ -171,14 +174,13 @@ class OpenAIResponsesAdapter:
             return [ThinkingOpened(key)]
         if type_ not in _CALLS:
             return []
+        kind, _, tool = _CALLS[type_]
         id_ = item.get("call_id") or item.get("id") or ""
-        if type_ == "code_interpreter_call":
-            id_ = item.get("id") or ""
-        name = _NAMES.get(type_) or item.get("name") or ""
-        deltas: list[Delta] = [CallOpened(key, id_, name, _CALLS[type_])]
+        deltas: list[Delta] = [CallOpened(key, id_, tool or item.get("name") or "", kind)]
         operation = item.get("operation")
         if isinstance(operation, dict):
-            deltas += _fields(key, {name: operation[name] for name in operation if name != "diff"})
+            settled = {field: value for field, value in operation.items() if field != "diff"}
+            deltas += _fields(key, settled)
         return deltas
 
     def _item_done(self, key: int | str, item: dict[str, Any]) -> list[Delta]:
@@ -204,7 +206,7 @@ class OpenAIResponsesAdapter:
             case _ if type_ in _CALLS:
                 deltas.append(_without_input(key, item))
                 deltas += self._call_closed(
-                    key, item.get(_INPUTS[type_]), cut=item.get("status") == "incomplete"
+                    key, item.get(_CALLS[type_].input), cut=item.get("status") == "incomplete"
                 )
                 deltas += _result(item)
             case _:
@@ -217,7 +219,7 @@ class OpenAIResponsesAdapter:
         self._closed_calls.add(key)
         return [CallClosed(key, text if isinstance(text, str) else None, cut)]
 
-    def _ended(self, response: _Response) -> list[Delta]:
+    def _response_ended(self, response: _Response) -> list[Delta]:
         deltas: list[Delta] = []
         for index, item in enumerate(response.output or ()):
             # Of a response that was not streamed, or of a server that streams no items.
@@ -251,7 +253,8 @@ def _fields(key: int | str, fields: dict[str, Any]) -> list[Delta]:
 
 
 def _without_input(key: int | str, item: dict[str, Any]) -> Opaque:
-    return Opaque(key, {name: item[name] for name in item if name != _INPUTS[item["type"]]})
+    kept_by_assembly = _CALLS[item["type"]].input
+    return Opaque(key, {name: value for name, value in item.items() if name != kept_by_assembly})
 
 
 def _result(item: dict[str, Any]) -> list[Delta]:
@@ -278,13 +281,9 @@ def _said(item: dict[str, Any]) -> str:
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    def count(holder: Any, name: str) -> int:
-        value = holder.get(name) if isinstance(holder, dict) else None
-        return value if isinstance(value, int) else 0
-
     return Tokens(
         input_tokens=count(usage, "input_tokens"),
         output_tokens=count(usage, "output_tokens"),
-        cache_read_tokens=count(usage.get("input_tokens_details"), "cached_tokens"),
-        reasoning_tokens=count(usage.get("output_tokens_details"), "reasoning_tokens"),
+        cache_read_tokens=count(usage, "input_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
     )

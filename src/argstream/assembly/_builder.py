@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from argstream.assembly._open_call import OpenCall
+from argstream.assembly._call_machine import CallMachine
 from argstream.assembly._quirks import Quirk, make_quirks
 from argstream.assembly._surrogates import mended, mended_json
 from argstream.assembly._turn import Thought, Turn, Words
@@ -52,7 +52,7 @@ class EventBuilder:
         self._limits = limits
         self._quirks = quirks
         self._turn: Turn | None = None
-        self._machines: dict[str, OpenCall] = {}  # by id, for results in a later turn
+        self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
         self._blocks = 0
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
             TurnOpened: self._turn_opened,
@@ -76,18 +76,20 @@ class EventBuilder:
         """Add the events that these deltas mean."""
         for delta in deltas:
             if type(delta) is ArgumentText and self._turn is not None:  # nearly always
-                call = self._turn.calls.get(delta.key)
-                if call is not None:
-                    call.grow(delta.text, events)
+                machine = self._turn.machines.get(delta.key)
+                if machine is not None:
+                    machine.grow(delta.text, events)
                     continue
             self.is_empty = False
             self._handlers[type(delta)](delta, events)
 
-    def lost(self, code: str, message: str, events: list[Event]) -> None:
+    def lost(self, code: str, message: str, events: list[Event], *, is_end: bool) -> None:
         """Say that something came that cannot be read: no open call can be trusted any more."""
         self._cut(f"a part of the stream was lost: {message}", events)
         events.append(StreamFailed(code, message))
         self.is_empty = False
+        if is_end:
+            self._turn = None
 
     def end(self, events: list[Event]) -> None:
         """Say that nothing more comes."""
@@ -119,7 +121,7 @@ class EventBuilder:
         self._turn = Turn(mended(delta.id), mended(delta.model), self._turn_number)
         self._turn_number += 1
 
-    def _here(self) -> Turn:
+    def _open_turn(self) -> Turn:
         """Give the open turn. Providers that do not say when one begins have it begun here."""
         if self._turn is None:
             self._turn = Turn("", "", self._turn_number)
@@ -127,25 +129,26 @@ class EventBuilder:
         return self._turn
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
-        turn = self._here()
+        turn = self._open_turn()
         turn.ended = True
         turn.stop_reason = turn.stop_reason or delta.stop_reason
         self._close_thoughts(turn, events)
-        calls = [
-            call
-            for key, call in turn.calls.items()
+        ended = [
+            machine
+            for key, machine in turn.machines.items()
             if delta.scope is None or (isinstance(key, tuple) and key[0] == delta.scope)
         ]
-        for call in calls:
-            call.end(delta.ending, delta.stop_reason, events, last=call is calls[-1])
+        for machine in ended:
+            machine.end(delta.ending, delta.stop_reason, events, last=machine is ended[-1])
 
     def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
-        turn = self._here()
+        turn = self._open_turn()
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
         self._cut("the turn was over before the provider closed the call", events)
         if not turn.failed:
-            events.append(TurnCompleted(turn.stop_reason, turn.message(), Usage(*delta.tokens)))
+            usage = Usage(**delta.tokens._asdict())
+            events.append(TurnCompleted(turn.stop_reason, turn.message(), usage))
         self._turn = None
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
@@ -160,8 +163,8 @@ class EventBuilder:
     ) -> None:
         if self._turn is not None:
             self._close_thoughts(self._turn, events)
-            for call in self._turn.calls.values():
-                call.cut(message, events, verdict)
+            for machine in self._turn.machines.values():
+                machine.cut(message, events, verdict)
 
     # Text and thinking
 
@@ -170,7 +173,7 @@ class EventBuilder:
         return self._blocks - 1
 
     def _text(self, delta: TextPiece, events: list[Event]) -> None:
-        turn = self._here()
+        turn = self._open_turn()
         words = turn.words(delta.block)
         if words is None:
             words = Words(self._next_block(), delta.parent_id)
@@ -179,7 +182,7 @@ class EventBuilder:
             events.append(words.event(piece))
 
     def _thought(self, block: Hashable, parent_id: str | None, events: list[Event]) -> Words:
-        turn = self._here()
+        turn = self._open_turn()
         words = turn.words(block)
         if words is None:
             words = Thought(self._next_block(), parent_id)
@@ -196,7 +199,7 @@ class EventBuilder:
             events.append(words.event(piece))
 
     def _thinking_closed(self, delta: ThinkingClosed, events: list[Event]) -> None:
-        thought = self._here().words(delta.block)
+        thought = self._open_turn().words(delta.block)
         if isinstance(thought, Thought) and not thought.closed:
             events.append(thought.completed())
 
@@ -206,41 +209,41 @@ class EventBuilder:
     # Calls
 
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
-        turn = self._here()
+        turn = self._open_turn()
         id_ = mended(delta.id) or turn.make_id()
         call = Call(id_, len(self.calls), mended(delta.name), delta.kind, delta.parent_id)
-        machine = OpenCall(call, self._limits, make_quirks(self._quirks))
+        machine = CallMachine(call, self._limits, make_quirks(self._quirks))
         turn.open_call(delta.key, machine)
         self.calls.append(call)
-        self._machines[id_] = machine
+        self._machines_by_id[id_] = machine
         events.append(machine.start())
 
-    def _call(self, key: Hashable, events: list[Event]) -> OpenCall:
+    def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
         """Give the call with this key; one that was never opened has no name."""
-        calls = self._here().calls
-        if key not in calls:
+        machines = self._open_turn().machines
+        if key not in machines:
             self._call_opened(CallOpened(key, "", ""), events)
-        return calls[key]
+        return machines[key]
 
     def _call_renamed(self, delta: CallRenamed, events: list[Event]) -> None:
-        call = self._call(delta.key, events).call
+        call = self._machine(delta.key, events).call
         call.name = mended(delta.name)
         call.reinterpreted = "split_name"
 
     def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
-        self._call(delta.key, events).grow(delta.text, events)
+        self._machine(delta.key, events).grow(delta.text, events)
 
     def _argument_value(self, delta: ArgumentValue, events: list[Event]) -> None:
-        self._call(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
+        self._machine(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
 
     def _call_closed(self, delta: CallClosed, events: list[Event]) -> None:
-        self._call(delta.key, events).close(delta.text, events, cut=delta.cut)
+        self._machine(delta.key, events).close(delta.text, events, cut=delta.cut)
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
         call_id, result = mended(delta.call_id), mended_json(delta.result)
         kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
-        self._here().keep_result(delta.block, kept)
-        machine = self._machines.get(call_id)
+        self._open_turn().keep_result(delta.block, kept)
+        machine = self._machines_by_id.get(call_id)
         if machine is None or machine.has_result:
             return
         machine.has_result = True
@@ -250,12 +253,8 @@ class EventBuilder:
         if delta.failed:
             events.append(ToolCallFailed(call_id, call.name, result))
         else:
-            arguments = call.arguments
-            events.append(
-                ToolCallCompleted(
-                    call_id, call.name, {} if arguments is None else arguments, result
-                )
-            )
+            _, arguments = machine.outcome()
+            events.append(ToolCallCompleted(call_id, call.name, arguments, result))
 
     def _opaque(self, delta: Opaque, events: list[Event]) -> None:  # noqa: ARG002
-        self._here().keep(delta.block, delta.item)
+        self._open_turn().keep(delta.block, delta.item)

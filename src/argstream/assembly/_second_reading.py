@@ -29,7 +29,7 @@ class SecondReading:
         """What is wrong with the literal reading."""
         self._latest: str | None = None
         self._whole = ""
-        self._repeated = -1  # how much of the whole has come again
+        self._repeated: int | None = None  # how much of the whole has come again
         self._rest: Parser | None = None
         if pieces is not None and _is_cumulative(pieces):
             self._latest = pieces[-1]
@@ -43,7 +43,7 @@ class SecondReading:
     @property
     def possible(self) -> bool:
         """Whether any reading fits all pieces so far."""
-        return self._latest is not None or self._repeated >= 0 or self._rest is not None
+        return self._latest is not None or self._repeated is not None or self._rest is not None
 
     def feed(self, piece: str) -> None:
         """Take the next piece."""
@@ -52,9 +52,9 @@ class SecondReading:
         self._go_on(piece)
 
     def _go_on(self, piece: str) -> None:
-        if self._repeated >= 0:
+        if self._repeated is not None:
             fits = self._whole.startswith(piece, self._repeated)
-            self._repeated = self._repeated + len(piece) if fits else -1
+            self._repeated = self._repeated + len(piece) if fits else None
             if self._repeated == len(self._whole):
                 self._repeated = 0  # it may come a third time
         if self._rest is not None:

@@ -3,7 +3,9 @@
 from collections.abc import Hashable
 from typing import Any
 
-from argstream.assembly._open_call import OpenCall
+from msgspec.structs import replace
+
+from argstream.assembly._call_machine import CallMachine
 from argstream.assembly._surrogates import SurrogateMender, mended_json
 from argstream.events import (
     Event,
@@ -40,7 +42,7 @@ class Words:
         if not piece.isascii() or self._mender.held:
             piece = self._mender.feed(piece)
         text, self.text = self.text, ""
-        text += piece
+        text += piece  # in place: nothing else refers to it (invariant 6)
         self.text = text
         return piece
 
@@ -72,6 +74,7 @@ class Thought(Words):
     def completed(self) -> Event:
         """Give the event that ends it."""
         self.closed = True
+        self.text += self._mender.close()
         return ThinkingCompleted(self.text, self.number, self.parent_id)
 
     def part(self) -> Part | None:
@@ -87,15 +90,9 @@ class _Kept:
         self._result = result
 
     def part(self) -> Part | None:
-        result = self._result
-        if result is not None:
-            return ResultPart(
-                call_id=result.call_id,
-                result=result.result,
-                failed=result.failed,
-                item=self.item,
-            )
-        return OpaquePart(item=self.item or {})
+        if self._result is None:
+            return OpaquePart(item=self.item or {})
+        return replace(self._result, item=self.item)
 
 
 class Turn:
@@ -105,13 +102,13 @@ class Turn:
         self.id = id_
         self.model = model
         self._number = number
-        self.calls: dict[Hashable, OpenCall] = {}
+        self.machines: dict[Hashable, CallMachine] = {}
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
         self._words: dict[Hashable, Words] = {}
         self._results: dict[Hashable, _Kept] = {}
-        self._blocks: list[Words | OpenCall | _Kept] = []  # in order
+        self._blocks: list[Words | CallMachine | _Kept] = []  # in order
 
     def words(self, block: Hashable) -> Words | None:
         """Give the block of text or thinking with this key, if there is one."""
@@ -122,9 +119,9 @@ class Turn:
         self._words[block] = words
         self._blocks.append(words)
 
-    def open_call(self, key: Hashable, call: OpenCall) -> None:
+    def open_call(self, key: Hashable, call: CallMachine) -> None:
         """Add a call."""
-        self.calls[key] = call
+        self.machines[key] = call
         self._blocks.append(call)
 
     def open_thoughts(self) -> list[Thought]:
@@ -138,7 +135,7 @@ class Turn:
     def keep(self, block: Hashable, item: Any) -> None:
         """Keep a provider's own form of a block, with the block if there is one."""
         item = mended_json(dict(item))
-        owner = self._words.get(block) or self.calls.get(block) or self._results.get(block)
+        owner = self._words.get(block) or self.machines.get(block) or self._results.get(block)
         if owner is None:
             owner = _Kept()
             self._blocks.append(owner)
@@ -153,7 +150,7 @@ class Turn:
 
     def make_id(self) -> str:
         """Give an id to a call that came without: the same for the same stream, no other's."""
-        return f"call_{self.id or f'turn{self._number}'}_{len(self.calls)}"
+        return f"call_{self.id or f'turn{self._number}'}_{len(self.machines)}"
 
     def message(self) -> Message:
         """Give the message as history keeps it."""

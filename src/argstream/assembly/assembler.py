@@ -75,13 +75,14 @@ class Assembler:
             try:
                 self._builder.take(adapter.feed(payload, event), events)
             except UnreadableError as error:
-                self._builder.lost("bad_payload", str(error), events)
+                self._builder.lost("bad_payload", str(error), events, is_end=False)
         return events
 
-    def lost(self, code: str, message: str) -> list[Event]:
-        """Say that a part of the stream cannot be read. No call that is open can be complete."""
+    def break_off(self, code: str, message: str) -> list[Event]:
+        """Say that nothing more can be read, and why: no call that is open can be complete."""
         events: list[Event] = []
-        self._builder.lost(code, message, events)
+        if not self.closed:
+            self._builder.lost(code, message, events, is_end=True)
         return events
 
     def close(self) -> list[Event]:

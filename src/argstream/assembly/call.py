@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeAlias
 
-from argstream.deltas import CallKind
+from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.history import Verdict
 from argstream.jsonstream import PENDING
 
@@ -30,14 +30,13 @@ class Call:
     """
 
     __slots__ = (
-        "_arguments",
-        "_raw",
         "id",
         "index",
         "kind",
         "name",
         "parent_id",
         "partial",
+        "raw",
         "reinterpreted",
         "verdict",
     )
@@ -53,23 +52,22 @@ class Call:
         self.verdict: CallVerdict = "open"
         self.reinterpreted: Reinterpretation | None = None
         self.partial: Any = PENDING
-        """The arguments so far, an unfinished string included. To look at, not to act on."""
-        self._raw = ""
-        self._arguments: dict[str, Any] | str | None = None
+        """The arguments so far, an unfinished string included. To look at, not to act on.
 
-    @property
-    def raw(self) -> str:
+        Free text (``custom``, ``code``) has none until it is complete: look at ``raw``.
+        """
+        self.raw = ""
         """All the text that came, exactly; also what came after an error."""
-        return self._raw
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:
         """The arguments, or how to tell a model that they were not valid; None while open."""
-        if self.verdict == "open" or self.verdict == "complete":
-            return self._arguments
-        if self.kind == "custom" or self.kind == "code":
-            return self._raw
-        return {"INVALID_JSON": self._raw}
+        if self.verdict == "open":
+            return None
+        if self.verdict == "complete":
+            settled: dict[str, Any] | str = self.partial
+            return settled
+        return self.raw if self.kind in FREE_TEXT_KINDS else {"INVALID_JSON": self.raw}
 
     def __repr__(self) -> str:
-        return f"<Call {self.name!r} {self.id} {self.verdict}, {len(self._raw)} characters>"
+        return f"<Call {self.name!r} {self.id} {self.verdict}, {len(self.raw)} characters>"

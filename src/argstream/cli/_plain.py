@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from argstream.deltas import FREE_TEXT_KINDS
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -32,7 +33,7 @@ from argstream.sanitise import visible, visible_line
 __all__ = ["PlainLines"]
 
 _INDENT = "    "
-_MOST_OF_A_RESULT = 200
+_MAX_RESULT = 200
 
 
 class PlainLines:
@@ -53,13 +54,13 @@ class PlainLines:
                 self._grow(("thinking", block), "~ ", "", "~ ")
             case ThinkingDelta(text, block):
                 self._grow(("thinking", block), "~ ", text, "~ ")
-            case ThinkingCompleted(text):
-                if not text and self._growing is not None:
+            case ThinkingCompleted(text, block):
+                if not text and self._growing == ("thinking", block):
                     self._write("…")  # it does not say what
                 self._end_line()
             case ToolCallStarted(call_id, _, name, kind):
                 self._call_id = call_id
-                if kind in ("custom", "code"):
+                if kind in FREE_TEXT_KINDS:
                     self._free_text.add(call_id)
                 what = "" if kind == "function" else f"  ({kind})"
                 self._line(f"● {visible_line(name)}{what}  {visible_line(call_id)}")
@@ -128,4 +129,4 @@ def _place(path: JsonPath) -> str:
 def _short(value: Any) -> str:
     """Give a value on one line, and not more of it than one wants to read."""
     text = visible_line(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= _MOST_OF_A_RESULT else text[:_MOST_OF_A_RESULT] + " …"
+    return text if len(text) <= _MAX_RESULT else text[:_MAX_RESULT] + " …"

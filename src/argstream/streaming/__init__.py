@@ -74,13 +74,12 @@ def stream(
     return EventStream(source, intake)
 
 
-class EventStream(Iterator[Event]):
-    """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
+class _Reading:
+    """What can be asked while a stream is read, with ``for`` or with ``async for``."""
 
     def __init__(self, source: object, intake: Intake) -> None:
-        self._intake = intake
         self._source = source
-        self._events = _read(source, intake)
+        self._intake = intake
 
     @property
     def calls(self) -> list[Call]:
@@ -91,6 +90,14 @@ class EventStream(Iterator[Event]):
     def protocol(self) -> str:
         """Which protocol is being read; ``auto`` until that is known."""
         return self._intake.assembler.protocol
+
+
+class EventStream(_Reading, Iterator[Event]):
+    """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
+
+    def __init__(self, source: object, intake: Intake) -> None:
+        super().__init__(source, intake)
+        self._events = _read(source, intake)
 
     def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: a call less for each event
         return self._events
@@ -132,23 +139,12 @@ def _read(source: object, intake: Intake) -> Generator[Event, None, None]:
             close_source(source)
 
 
-class AsyncEventStream(AsyncIterator[Event]):
+class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
     def __init__(self, source: object, intake: Intake) -> None:
-        self._intake = intake
-        self._source = source
+        super().__init__(source, intake)
         self._events = _read_async(source, intake)
-
-    @property
-    def calls(self) -> list[Call]:
-        """All calls so far, in order; each is live."""
-        return self._intake.assembler.calls
-
-    @property
-    def protocol(self) -> str:
-        """Which protocol is being read; ``auto`` until that is known."""
-        return self._intake.assembler.protocol
 
     def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
         return self._events

@@ -38,11 +38,11 @@ class Intake:
 
     def take(self, item: object) -> list[Event]:
         """Take the next item."""
-        kind = type(item)
-        if kind is bytes:
+        if type(item) is bytes:
             if self._decoder is None or self._add_line_ends:
-                return self._take_bytes(item)  # type: ignore[arg-type]
-            return self._decode(self._decoder, item)  # type: ignore[arg-type]
+                return self._take_bytes(item)
+            return self._decode(self._decoder, item)
+        kind = type(item)
         if kind in self._payload_types:
             return self.assembler.feed(item)
         if isinstance(item, str):
@@ -65,7 +65,8 @@ class Intake:
         """Say that there are no more items."""
         held, self._held = self._held, []
         events = self._begin(b"".join(held)) if held else []
-        for frame in self._decoder.close() if self._decoder is not None else ():
+        frames = [] if self._decoder is None else self._decoder.close()
+        for frame in frames:
             # What the end cut off is no news: that there was no proper end is said anyway.
             if isinstance(frame, Frame) and _is_whole(frame.data):
                 self._any_frame = True
@@ -120,7 +121,7 @@ class Intake:
                 events += self.assembler.feed(frame.data, frame.event)
             else:
                 message = f"the stream breaks the rules of its format ({frame.reason})"
-                events += self.assembler.lost("broken_stream", message)
+                events += self.assembler.break_off("broken_stream", message)
         return events
 
 

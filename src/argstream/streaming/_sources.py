@@ -70,8 +70,10 @@ AsyncSource: TypeAlias = (
 
 def is_async(source: object) -> bool:
     """Say whether a source must be read with ``async for``."""
-    if hasattr(source, "__aiter__") or inspect.isawaitable(source):
-        return not hasattr(source, "__iter__") or inspect.isawaitable(source)
+    if inspect.isawaitable(source):
+        return True
+    if hasattr(source, "__aiter__"):
+        return not hasattr(source, "__iter__")
     if (read := getattr(source, "iter_bytes", None)) is not None:
         # One class of httpx serves both; what it reads from tells which it is.
         inner = getattr(source, "stream", None)
@@ -107,12 +109,10 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
     """Open an async source: its items, one after the other."""
     if hasattr(source, "__aiter__"):
         yield source
-    elif (read := getattr(source, "aiter_bytes", None)) is not None or (
-        read := getattr(source, "iter_bytes", None)
-    ) is not None:  # httpx
-        yield read()
-    elif hasattr(content := getattr(source, "content", None), "iter_any"):  # aiohttp
-        yield content.iter_any()  # type: ignore[union-attr]
+    elif read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
+        yield read()  # httpx, SDKs
+    elif read := getattr(getattr(source, "content", None), "iter_any", None):
+        yield read()  # aiohttp
     elif hasattr(source, "__aenter__"):
         async with source as entered, async_items(entered) as found:
             yield found

@@ -18,8 +18,8 @@ _SHORT_EVENT: Final = re.compile(rb"(?:event: (.*)\n)?data: (.*)\n\n")
 _new = tuple.__new__  # half the cost of calling the class, which only this calls so often
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_MOST_NAMES = 100  # far more than a provider has
-_MOST_RETRY_DIGITS = 9  # eleven days; Python refuses to convert thousands of digits
+_MAX_NAMES = 100  # far more than a provider has
+_MAX_RETRY_DIGITS = 9  # eleven days; Python refuses to convert thousands of digits
 
 
 class SseDecoder:
@@ -53,14 +53,11 @@ class SseDecoder:
         position = 0
         if self._between_events and b"\r" not in chunk:
             while (event := _SHORT_EVENT.match(chunk, position)) is not None:
-                name, data = event.groups()
-                if name is not None:
-                    name = self._names.get(name)
-                    if name is None:
-                        break  # it is new
-                if len(data) > self._max_frame_bytes:
-                    break
-                frames.append(_new(Frame, (data, name or "", self.last_id, False)))
+                name_bytes, data = event.groups()
+                name = "" if name_bytes is None else self._names.get(name_bytes)
+                if name is None or len(data) > self._max_frame_bytes:
+                    break  # a name to be learnt, or too long: the long way knows what to do
+                frames.append(_new(Frame, (data, name, self.last_id, False)))
                 position = event.end()
         if position < len(chunk):
             self._feed_lines(chunk[position:] if position else chunk, frames)
@@ -117,10 +114,10 @@ class SseDecoder:
             self._data.append(value)
         elif name == b"event":
             self._event = value.decode(errors="replace")
-            if len(self._names) < _MOST_NAMES:
+            if len(self._names) < _MAX_NAMES:
                 self._names[value] = self._event
         elif name == b"id" and b"\0" not in value:
             self.last_id = value.decode(errors="replace")
-        elif name == b"retry" and value.isdigit() and len(value) <= _MOST_RETRY_DIGITS:
+        elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
             self.retry = int(value)
         # Anything else is a comment (its name is empty), or a field that nobody knows.

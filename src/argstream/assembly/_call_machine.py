@@ -12,7 +12,7 @@ from argstream.assembly._quirks import TextQuirk
 from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
 from argstream.assembly._surrogates import SurrogateMender, mended
 from argstream.assembly.call import Call, Reinterpretation
-from argstream.deltas import Ending
+from argstream.deltas import FREE_TEXT_KINDS, Ending
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -25,15 +25,13 @@ from argstream.events import (
     ToolArgsInvalid,
     ToolCallStarted,
 )
-from argstream.history import CallPart, Item
+from argstream.history import CallPart, Item, Verdict
 from argstream.jsonstream import Done, Fragment, Invalid, Limits, Parser, Start, Text
 
-__all__ = ["OpenCall"]
-
-_FREE_TEXT = ("custom", "code")
+__all__ = ["CallMachine"]
 
 
-class OpenCall:
+class CallMachine:
     """The machine that writes to one ``Call``."""
 
     __slots__ = (
@@ -50,19 +48,16 @@ class OpenCall:
         "closed",
         "has_result",
         "item",
-        "settled",
     )
 
     def __init__(self, call: Call, limits: Limits | None, quirks: list[TextQuirk]) -> None:
         self.call = call
         self.closed = False
         """Whether the provider has said that nothing more comes."""
-        self.settled = False
-        """Whether the verdict is final, and told."""
         self.has_result = False
         """Whether the provider has said what came of it."""
         self.item: Item | None = None
-        self._is_json = call.kind not in _FREE_TEXT
+        self._is_json = call.kind not in FREE_TEXT_KINDS
         self._parser = Parser(limits, unique_keys=True)
         self._mender = SurrogateMender()
         self._quirks = quirks
@@ -71,6 +66,11 @@ class OpenCall:
         self._root_end: int | None = None
         self._second: SecondReading | None = None
         self._restated: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the verdict is final, and told."""
+        return self.call.verdict != "open"
 
     def start(self) -> ToolCallStarted:
         """Give the event that announces the call."""
@@ -87,11 +87,10 @@ class OpenCall:
             return
         call = self.call
         # Appending is in place only while nothing else refers to the string (invariant 6).
-        raw = call._raw  # noqa: SLF001 - a call and its machine are one thing
-        call._raw = ""  # noqa: SLF001
+        raw, call.raw = call.raw, ""
         raw += text
-        call._raw = raw  # noqa: SLF001
-        if self.settled:
+        call.raw = raw
+        if call.verdict != "open":
             return  # kept for the record
         call_id, name = call.id, call.name
         events.append(ToolArgsDelta(call_id, name, text))
@@ -109,7 +108,7 @@ class OpenCall:
                     events.append(ArgumentDelta(call_id, name, path, piece))
             else:
                 self._tell(fragment, events)
-                if call.verdict != "open":
+                if self.settled:
                     return
 
     def put(
@@ -164,18 +163,24 @@ class OpenCall:
         error = ArgumentsError(verdict, message, len(raw), self._parser.path)
         self._invalid(verdict, error, events)
 
+    def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
+        """Give the verdict and the arguments of a call that is over."""
+        verdict, arguments = self.call.verdict, self.call.arguments
+        if verdict == "open" or arguments is None:
+            raise AssertionError("every call of a turn that is over has its verdict")
+        return verdict, arguments
+
     def part(self) -> CallPart:
         """Give the call as history keeps it."""
         call = self.call
-        assert call.verdict != "open"  # noqa: S101 - every call of a turn that is over is settled
-        arguments = call.arguments
+        verdict, arguments = self.outcome()
         return CallPart(
             call_id=call.id,
             name=call.name,
             kind=call.kind,
-            arguments={} if arguments is None else arguments,
+            arguments=arguments,
             raw=call.raw,
-            verdict=call.verdict,
+            verdict=verdict,
             item=self.item,
         )
 
@@ -268,16 +273,13 @@ class OpenCall:
             error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
             self._invalid("malformed", error, events)
             return
-        self.settled = True
         call.verdict = "complete"
         call.partial = arguments
-        call._arguments = arguments  # noqa: SLF001
         call.reinterpreted = reinterpreted or call.reinterpreted
         events.append(ToolArgsCompleted(call.id, call.name, arguments))
 
     def _invalid(self, verdict: InvalidVerdict, error: ArgumentsError, events: list[Event]) -> None:
         call = self.call
-        self.settled = True
         call.verdict = verdict
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 

@@ -11,6 +11,7 @@ from argstream.cli.demo import show_demo
 from argstream.cli.mock import serve_mock
 from argstream.cli.parse import parse_to_ndjson
 from argstream.cli.watch import watch_stream
+from argstream.testing.faults import known_faults
 
 __all__ = ["app"]
 
@@ -112,9 +113,7 @@ def mock(
         list[str] | None,
         typer.Option(
             metavar="FAULT",
-            help="What goes wrong; may be given often: cut=BYTES, cut=call, error=EVENTS, "
-            "malformed=EVENTS, status=429, slow=SECONDS, wait=SECONDS, total=SECONDS, split=SIZE, "
-            "split=random:SEED.",
+            help=f"What goes wrong; may be given often: {known_faults()}.",
         ),
     ] = None,
 ) -> None:

@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -48,18 +48,18 @@ def error_answer(dialect: Dialect, status: int, message: str) -> Answer:
 
 def fault_answer(dialect: Dialect, faults: Sequence[Fault], *, streamed: bool) -> Answer | None:
     """Give the error that takes the place of an answer, if a fault says so."""
-    slow = _Timing(faults)
     for fault in faults:
         if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not streamed):
-            message = fault.message or STATUS_MESSAGES.get(fault.status, "An error, as was asked")
-            body = encode(dialect.error(fault.status, message))
-            headers = {"content-type": "application/json"}
+            answer = error_answer(dialect, fault.status, _message(fault))
             retry_after = fault.retry_after if isinstance(fault, Status) else None
             if retry_after is None and fault.status == 429:
                 retry_after = 1
-            if retry_after is not None:
-                headers["retry-after"] = f"{retry_after:g}"
-            return Answer(fault.status, headers, [Write(body)], len(body), slow.before)
+            headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+            return replace(
+                answer,
+                headers={**answer.headers, **headers},
+                seconds_before=_Timing(faults).before,
+            )
     return None
 
 
@@ -72,8 +72,7 @@ def stream_answer(dialect: Dialect, events: Iterable[bytes], faults: Sequence[Fa
             events[index] = _halved(events[index])
     for error in _of(ErrorEvent, faults):
         index = min(_event_at(error.at, events), len(events))
-        message = error.message or STATUS_MESSAGES.get(error.status, "An error, as was asked")
-        events[index:] = dialect.error_events(error.status, message, index)
+        events[index:] = dialect.error_events(error.status, _message(error), index)
     headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
     return _written(events, headers, None, faults)
 
@@ -163,6 +162,10 @@ def _halved(event: bytes) -> bytes:
     start = event.rfind(b"data:") + len(b"data:")
     text = event.rstrip(b"\r\n")
     return text[: max(start + 1, (start + len(text)) // 2)] + b"\n\n"
+
+
+def _message(fault: Status | ErrorEvent) -> str:
+    return fault.message or STATUS_MESSAGES.get(fault.status, "An error, as was asked")
 
 
 def _has_arguments(event: bytes) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "Slow",
     "Split",
     "Status",
+    "known_faults",
     "parse_fault",
 ]
 
@@ -121,7 +122,7 @@ def parse_fault(text: str) -> Fault:
     """
     name, _, value = text.partition("=")
     if name not in _FORMS:
-        raise UsageError(f"no fault is called {name!r}; there are: {_known()}")
+        raise UsageError(f"no fault is called {name!r}; there are: {known_faults()}")
     forms, make = _FORMS[name]
     try:
         return make(value)
@@ -154,7 +155,8 @@ _FORMS: Final[dict[str, tuple[Sequence[str], Callable[[str], Fault]]]] = {
 }
 
 
-def _known() -> str:
+def known_faults() -> str:
+    """Give the forms of all faults, as they are written on the command line."""
     return ", ".join(form for forms, _ in _FORMS.values() for form in forms)
 
 

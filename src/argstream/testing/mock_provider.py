@@ -45,12 +45,12 @@ class MockProvider:
         port: int = 0,
         on_request: Callable[[ReceivedRequest], None] | None = None,
     ) -> None:
-        is_single = isinstance(script, Reply | Recording)
-        answers = (script,) if isinstance(script, Reply | Recording) else tuple(script)
-        if not answers:
+        if isinstance(script, Reply | Recording):
+            script, repeat = (script,), True
+        if not script:
             raise UsageError("MockProvider: give at least one reply or recording")
         self._responder = Responder(
-            answers, tuple(faults), repeats=repeat or is_single, on_request=on_request
+            tuple(script), tuple(faults), repeats=repeat, on_request=on_request
         )
         self._port = port
         self._server: LoopbackServer | None = None

@@ -61,8 +61,8 @@ of 100 kB.
 
 {event_ratios}
 
-They do not do the same thing. The SDKs make pydantic objects of all that is in a payload, and the
-helpers called `stream` keep a snapshot of the whole message besides. argstream reads only the
+They do not do the same thing. The SDKs make pydantic objects of all that is in a payload, and their
+methods called `stream` keep a snapshot of the whole message besides. argstream reads only the
 fields it needs. What it does with them is more: it parses the arguments as they grow, and says of
 each when it begins, how it grows and when it is settled. Of an SDK one gets the pieces of the text,
 to be joined and parsed; or, of anthropic's `messages.stream`, the value so far without the string
@@ -112,7 +112,8 @@ an event is read, it is in memory too.
   from memory. Their loop does nothing with the events, nor does ours.
 - CPU time, in turns, three rounds (two for the growth), of which the best counts. What has taken
   more than five seconds skips the other rounds.
-- Before anything is timed, all ways have to come to the arguments that were sent.
+- Before anything is timed, argstream and every SDK have to come to the arguments that were sent
+  (the SDKs at 20 kB).
 
 ### µs per delta
 

@@ -12,6 +12,7 @@ __all__ = [
     "FREE_TEXT_KINDS",
     "ArgumentText",
     "ArgumentValue",
+    "BlockSaid",
     "CallClosed",
     "CallKind",
     "CallOpened",
@@ -85,6 +86,14 @@ class ThinkingClosed(NamedTuple):
     """A thought is over."""
 
     block: Hashable
+
+
+class BlockSaid(NamedTuple):
+    """All of a block's text, said once more at its end: what had not come is new."""
+
+    block: Hashable
+    text: str
+    is_thinking: bool = False
 
 
 class CallOpened(NamedTuple):
@@ -176,6 +185,7 @@ Delta: TypeAlias = (
     | ThinkingOpened
     | ThinkingPiece
     | ThinkingClosed
+    | BlockSaid
     | CallOpened
     | CallRenamed
     | ArgumentText

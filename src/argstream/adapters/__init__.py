@@ -27,6 +27,9 @@ class Adapter(Protocol):
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload; raises ``UnreadableError`` if it is no payload at all."""
 
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost; gives what was held back, so that it is known as open."""
+
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
 

@@ -2,20 +2,29 @@
 
 Three ways in, one way out. Bytes are decoded by msgspec, straight into the struct: this is the hot
 path. What msgspec refuses is read again by a decoder that forgives: half a surrogate pair in an
-escape (some servers cut there), a number where a string should be. SDK objects are never dumped:
-the fields that we need are picked out of them, extras that their types do not know included.
+escape, half a UTF-8 sequence (some servers cut there), a field of another type. SDK objects are
+never dumped: the fields that we need are picked out of them, extras included that their types do
+not know.
 """
 
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-__all__ = ["PayloadReader", "UnreadableError", "count", "is_done", "plain"]
+__all__ = [
+    "PayloadReader",
+    "UnreadableError",
+    "count",
+    "is_done",
+    "plain",
+    "refuse_duplicate_keys",
+    "text_of",
+]
 
 _TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
 
@@ -23,28 +32,66 @@ StructType = TypeVar("StructType", bound=Struct)
 
 
 class UnreadableError(ValueError):
-    """The payload is no JSON object."""
+    """The payload is no JSON object, or a piece of something is missing in it."""
+
+
+class _MisfitError(UnreadableError):
+    """A vital field is of a type that it cannot have."""
 
 
 class PayloadReader(Generic[StructType]):
     """Reads payloads of one protocol, in whatever form they come."""
 
-    def __init__(self, struct: type[StructType]) -> None:
+    def __init__(
+        self,
+        struct: type[StructType],
+        vital: Collection[str] = (),
+        known: Collection[str] | None = None,
+    ) -> None:
+        """Read into this struct. A payload is unreadable if a vital field is of a wrong type.
+
+        Vital is what carries a piece of something: without it, the rest might look whole. What is
+        of a type that is not known, by its field ``type``, may look as it likes.
+        """
         self._struct = struct
+        self._known = known
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
-        self._pick = _struct_picker(struct)
+        self._pick = _struct_picker(struct, frozenset(vital))
 
     def __call__(self, payload: object) -> StructType:
-        """Give the struct for bytes, text, a dict, or an SDK's object."""
+        """Give the struct for bytes, text, a mapping, or an SDK's object."""
         if isinstance(payload, _TEXT):
             try:
                 return self._decode(payload)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 payload = _forgiving(payload)
-        found = self._pick(payload)
+        try:
+            found = self._pick(payload)
+        except _MisfitError:
+            if self._known is None or _type_of(payload) in self._known:
+                raise
+            return self._struct()
         if found is None:
             raise UnreadableError(f"a {type(payload).__name__}, where an object was expected")
         return found
+
+
+def text_of(value: object) -> str:
+    """Give an id or a name: a string, or a number that stands for one."""
+    return value if isinstance(value, str) else str(value) if type(value) is int else ""
+
+
+def _type_of(payload: object) -> object:
+    if isinstance(payload, Mapping):
+        return payload.get("type")
+    return getattr(payload, "type", None)
+
+
+def count(usage: object, *path: str) -> int:
+    """Give a number of tokens out of what a provider tells of its usage, 0 if it does not tell."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    return usage if type(usage) is int else 0
 
 
 def is_done(payload: object) -> bool:
@@ -52,25 +99,35 @@ def is_done(payload: object) -> bool:
     return isinstance(payload, _TEXT) and payload.strip() in (b"[DONE]", "[DONE]")
 
 
-def count(usage: object, *path: str) -> int:
-    """Give a number of tokens out of what a provider tells of its usage, 0 if it does not tell."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) else 0
+def refuse_duplicate_keys(payload: object) -> None:
+    """Refuse a payload with arguments in which a key is given twice: the decoder kept one."""
+    if isinstance(payload, _TEXT):
+        _forgiving(payload, object_pairs_hook=_unique)
 
 
-def _forgiving(payload: bytes | bytearray | str) -> object:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UnreadableError("a key is given twice in one object")
+    return found
+
+
+def _forgiving(payload: bytes | bytearray | str, **options: Any) -> object:
+    if not isinstance(payload, str):
+        # What is no UTF-8 becomes surrogates, of which assembly makes the best.
+        payload = payload.decode("utf-8-sig", "surrogateescape")
     try:
-        value = json.loads(payload)
+        return json.loads(payload, **options)
+    except UnreadableError:
+        raise
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"no JSON: {error}") from error
-    return value
 
 
-def _picker(annotation: Any) -> Callable[[Any], Any]:
+def _picker(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
     """Make a function that gives a value of this type, or None if what it gets does not fit."""
     options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
-    pickers = [_pick_one(option) for option in options if option is not types.NoneType]
+    pickers = [_pick_one(option, vital) for option in options if option is not types.NoneType]
     if len(pickers) == 1:
         return pickers[0]
 
@@ -80,31 +137,33 @@ def _picker(annotation: Any) -> Callable[[Any], Any]:
     return pick_any
 
 
-def _pick_one(annotation: Any) -> Callable[[Any], Any]:
+def _pick_one(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
     if annotation is str:
         return lambda value: value if isinstance(value, str) else None
     if annotation is int:
         return _integer
     if typing.get_origin(annotation) is list:
-        return _list_picker(_picker(typing.get_args(annotation)[0]))
+        return _list_picker(_picker(typing.get_args(annotation)[0], vital))
     if typing.get_origin(annotation) is dict:
         return lambda value: found if isinstance(found := plain(value), dict) else None
     if isinstance(annotation, type) and issubclass(annotation, Struct):
-        return _struct_picker(annotation)
+        return _struct_picker(annotation, vital)
     return plain
 
 
-def _struct_picker(struct: type[StructType]) -> Callable[[Any], StructType | None]:
+def _struct_picker(
+    struct: type[StructType], vital: frozenset[str]
+) -> Callable[[Any], StructType | None]:
     hints = typing.get_type_hints(struct)
     # For each field, the type that fits as it is, and what to do with any other.
     fields: dict[str, tuple[object, Callable[[Any], Any]]] = {}
     for name in struct.__struct_fields__:
         options = typing.get_args(hints[name]) or (hints[name],)
         as_it_is = next((option for option in options if option in (str, int)), None)
-        fields[name] = (as_it_is, _picker(hints[name]))
+        fields[name] = (as_it_is, _picker(hints[name], vital))
 
     def pick_struct(value: Any) -> StructType | None:
-        given: Any = value if type(value) is dict else getattr(value, "__dict__", None)
+        given: Any = value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
         if given is None:
             return None
         if given is not value and (extra := getattr(value, "__pydantic_extra__", None)):
@@ -117,6 +176,8 @@ def _struct_picker(struct: type[StructType]) -> Callable[[Any], StructType | Non
                     found[name] = part
                 elif (picked := pick(part)) is not None:
                     found[name] = picked
+                elif name in vital:
+                    raise _MisfitError(f"{name} is a {type(part).__name__}")
         return struct(**found)
 
     return pick_struct
@@ -142,7 +203,7 @@ def plain(value: Any) -> Any:
     """Turn an SDK's object, and all that is in it, into what JSON has. Not for the hot path."""
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]

@@ -16,6 +16,7 @@ from msgspec import Struct
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
+    CallClosed,
     CallKind,
     CallOpened,
     CallRenamed,
@@ -73,12 +74,15 @@ class CallFinder:
     """The calls of one choice."""
 
     def __init__(self, choice: int) -> None:
+        self.has_objects = False
+        """Whether arguments came as an object."""
         self._choice = choice
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._last: _Call | None = None
         self._legacy: _Call | None = None
+        self._interleaves = False  # whether a call was written to after a later one had begun
 
     def read(self, entry: Entry, deltas: list[Delta]) -> None:
         """Take an entry, and say what is new."""
@@ -96,8 +100,10 @@ class CallFinder:
             kind: CallKind = "custom" if entry.custom or entry.type == "custom" else "function"
             call = self._find(entry.index, id_, name or "", arguments, kind)
         self._last = call
+        if call is not self._calls[-1]:
+            self._interleaves = True
         if entry.extra_content:
-            call.extra = {**(call.extra or {}), **entry.extra_content}
+            call.extra = {**(call.extra or {}), "extra_content": entry.extra_content}
         self._go_on(call, name or "", arguments, deltas)
 
     def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
@@ -105,6 +111,7 @@ class CallFinder:
         call = self._legacy
         if call is None:
             call = self._legacy = self._new("", "function")
+        self._last = call
         self._go_on(call, function.name or "", function.arguments, deltas)
 
     def flush(self, deltas: list[Delta]) -> None:
@@ -113,8 +120,18 @@ class CallFinder:
             if not call.opened:
                 self._open(call, deltas)
             if call.extra:
-                deltas.append(Opaque(call.key, {"extra_content": call.extra}))
+                deltas.append(Opaque(call.key, call.extra))
                 call.extra = None
+
+    def close_all_but_the_last(self, deltas: list[Delta]) -> None:
+        """Say of a turn that was cut which of its calls were over: those before the last.
+
+        JSON says itself whether it is whole. Free text does not, so it must not have been open.
+        """
+        for call in self._calls:
+            is_sure = call.kind == "function" or not self._interleaves
+            if call is not self._last and is_sure:
+                deltas.append(CallClosed(call.key))
 
     def _find(
         self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind
@@ -126,17 +143,22 @@ class CallFinder:
                 call = None  # a new id, together with a name
         elif call is None and not id_:
             call = self._last
-        if call is not None and name and call.name and call.has_arguments:
+        if call is not None and name and call.name:
+            is_anonymous = index is None and not id_
             begins = isinstance(arguments, str) and arguments.lstrip().startswith("{")
-            if name != call.name or (index is None and not id_ and begins):
+            is_another = name != call.name and (call.has_arguments or is_anonymous)
+            if is_another or (call.has_arguments and is_anonymous and begins):
                 call = None  # another tool, or the same one once more
         if call is None:
             call = self._new(id_, kind)
         if index is not None:
             self._by_index[index] = call
         if id_:
-            if not call.opened:
-                call.id = call.id or id_
+            if not call.id:
+                call.id = id_
+                if call.opened:
+                    # It came too late to be the call's id, but results must go back under it.
+                    call.extra = {**(call.extra or {}), "id": id_}
             self._by_id[id_] = call
         return call
 
@@ -153,7 +175,7 @@ class CallFinder:
                 deltas.append(CallRenamed(call.key, call.name))
         if call.name and not call.opened:
             self._open(call, deltas)
-        if not arguments and not isinstance(arguments, dict):
+        if arguments is None or arguments == "" or arguments == []:
             return
         call.has_arguments = True
         piece: Delta
@@ -161,6 +183,7 @@ class CallFinder:
             piece = ArgumentText(call.key, arguments)
         else:
             piece = ArgumentValue(call.key, (), arguments)
+            self.has_objects = True
         if call.opened:
             deltas.append(piece)
         else:

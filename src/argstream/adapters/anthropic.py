@@ -7,7 +7,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, count
+from argstream.adapters._payloads import (
+    PayloadReader,
+    count,
+    refuse_duplicate_keys,
+    text_of,
+)
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -45,6 +50,7 @@ _ENDINGS: Final[dict[str, Ending]] = {
     "model_context_window_exceeded": "cut",
     "refusal": "cut",
 }
+_THOUGHTS: Final = {"thinking", "redacted_thinking"}
 _RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 _TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
 # What assembly keeps of a call by itself; what else a block has must go back with it.
@@ -81,7 +87,19 @@ class _Happening(Struct, gc=False):
     stop_reason: str | None = None
 
 
-_read = PayloadReader(_Happening)
+_read = PayloadReader(
+    _Happening,
+    vital={"index", "delta", "content_block", "partial_json", "text", "thinking", "content"},
+    known={
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "message",
+    },
+)
 
 
 class AnthropicAdapter:
@@ -107,6 +125,8 @@ class AnthropicAdapter:
             case "content_block_delta" if happening.delta is not None:
                 return self._block_changed(happening.index or 0, happening.delta)
             case "content_block_start" if happening.content_block is not None:
+                if happening.content_block.get("input"):
+                    refuse_duplicate_keys(payload)
                 return self._block_started(happening.index or 0, happening.content_block)
             case "content_block_stop":
                 return self._block_stopped(happening.index or 0)
@@ -130,13 +150,18 @@ class AnthropicAdapter:
             case _:  # a ping, or what did not exist when this was written
                 return []
 
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        return []
+
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
-        return self._message_stopped() if self._has_stop_reason else []
+        deltas = self._rest_of_blocks()
+        return deltas + self._message_stopped() if self._has_stop_reason else deltas
 
     def _message_stopped(self) -> list[Delta]:
         self._has_stop_reason = False
-        return [TurnClosed(_tokens(self._usage))]
+        return [*self._rest_of_blocks(), TurnClosed(_tokens(self._usage))]
 
     def _block_changed(self, index: int, change: _Change) -> list[Delta]:
         match change.type:
@@ -156,7 +181,9 @@ class AnthropicAdapter:
                 self._grow(index, "signature", change.signature)
             case "citations_delta" if change.citation is not None:
                 block = self._blocks.setdefault(index, {"type": "text"})
-                block["citations"] = [*(block.get("citations") or ()), change.citation]
+                if not isinstance(block.get("citations"), list):
+                    block["citations"] = []
+                block["citations"].append(change.citation)
             case "compaction_delta" if change.content:
                 self._grow(index, "content", change.content)
             case _:
@@ -172,56 +199,74 @@ class AnthropicAdapter:
 
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self._blocks[index] = block = dict(block)
-        match block.get("type"):
-            case str(type_) if type_ in _CALLS:
-                if block.get("input"):
-                    self._inputs[index] = block["input"]
-                return [
-                    CallOpened(index, block.get("id") or "", block.get("name") or "", _CALLS[type_])
-                ]
-            case "text" if text := block.get("text"):
-                return [TextPiece(index, text)]
-            case "thinking":
-                text = block.get("thinking")
-                return [ThinkingOpened(index), *([ThinkingPiece(index, text)] if text else ())]
-            case "redacted_thinking":
-                return [ThinkingOpened(index)]
-            case str() if call_id := block.get("tool_use_id"):
-                return [CallResult(call_id, block.get("content"), _has_failed(block), index)]
-            case _:
-                return []
+        type_, text = block.get("type"), block.get("text")
+        if type_ in _CALLS:
+            if block.get("input"):
+                self._inputs[index] = block["input"]
+            name, id_ = text_of(block.get("name")), text_of(block.get("id"))
+            return [CallOpened(index, id_, name, _CALLS[type_])]
+        if type_ == "text" and text:
+            return [TextPiece(index, str(text))]
+        if type_ in _THOUGHTS:
+            thought = block.get("thinking")
+            return [
+                ThinkingOpened(index),
+                *([ThinkingPiece(index, str(thought))] if thought else ()),
+            ]
+        if call_id := text_of(block.get("tool_use_id")):
+            return [CallResult(call_id, block.get("content"), _has_failed(block), index)]
+        return []
 
     def _block_stopped(self, index: int) -> list[Delta]:
-        block = self._blocks.pop(index, None)
-        if block is None:
-            return []
+        deltas = self._rest_of_block(index)
+        is_call = index in self._blocks and self._blocks[index].get("type") in _CALLS
+        self._blocks.pop(index, None)
+        return [*deltas, CallClosed(index)] if is_call else deltas
+
+    def _rest_of_block(self, index: int) -> list[Delta]:
+        """Give what of a block can only be said at its end."""
+        block = self._blocks.get(index, {})
+        deltas: list[Delta] = []
         match block.get("type"):
             case str(type_) if type_ in _CALLS:
-                deltas: list[Delta] = []
-                if (given := self._inputs.pop(index, None)) is not None:
-                    deltas.append(ArgumentValue(index, (), given))
+                if index in self._inputs:
+                    deltas.append(ArgumentValue(index, (), self._inputs.pop(index)))
                 if block.keys() - _KNOWN_OF_A_CALL:
                     deltas.append(Opaque(index, {**block, "input": {}}))
-                return [*deltas, CallClosed(index)]
             case "text" if not block.get("citations"):
-                return []
-            case "thinking" | "redacted_thinking":
-                return [Opaque(index, block), ThinkingClosed(index)]
+                pass
+            case str(type_):
+                deltas.append(Opaque(index, block))
+                if type_ in _THOUGHTS:
+                    deltas.append(ThinkingClosed(index))
             case _:
-                return [Opaque(index, block)]
+                pass
+        return deltas
+
+    def _rest_of_blocks(self) -> list[Delta]:
+        """Do that for all that were not stopped; whether they are closed is not ours to say."""
+        rest = [delta for index in self._blocks for delta in self._rest_of_block(index)]
+        self._blocks.clear()
+        return rest
 
     def _message_started(self, message: dict[str, Any]) -> list[Delta]:
         self._blocks.clear()
         self._inputs.clear()
-        self._usage = dict(message.get("usage") or {})
+        usage, content = message.get("usage"), message.get("content")
+        self._usage = dict(usage) if isinstance(usage, dict) else {}
         self._has_stop_reason = False
-        deltas: list[Delta] = [TurnOpened(message.get("id") or "", message.get("model") or "")]
-        for index, block in enumerate(message.get("content") or ()):
+        deltas: list[Delta] = [
+            TurnOpened(text_of(message.get("id")), text_of(message.get("model")))
+        ]
+        stop_reason = text_of(message.get("stop_reason"))
+        for index, block in enumerate(content if isinstance(content, list) else ()):
             deltas += self._block_started(index, block)
             if block.get("type") in _CALLS:
                 self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
-            deltas += self._block_stopped(index)
-        if stop_reason := message.get("stop_reason"):
+            # What stopped the message says of its last call whether it was cut.
+            deltas += self._rest_of_block(index) if stop_reason else self._block_stopped(index)
+        self._blocks.clear()
+        if stop_reason:
             self._has_stop_reason = True
             deltas.append(_turn_ended(stop_reason))
         return deltas
@@ -235,7 +280,7 @@ class AnthropicAdapter:
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True
-            deltas.append(_turn_ended(change.stop_reason))
+            deltas += [*self._rest_of_blocks(), _turn_ended(change.stop_reason)]
         return deltas
 
 

@@ -53,6 +53,10 @@ class BedrockInvokeAdapter:
             raise UnreadableError(f"no base64: {error}") from error
         return self._inner.feed(inner)
 
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        return self._inner.interrupt()
+
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
         return self._inner.close()

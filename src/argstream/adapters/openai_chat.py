@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done
+from argstream.adapters._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    is_done,
+    refuse_duplicate_keys,
+    text_of,
+)
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
     Delta,
@@ -33,13 +40,19 @@ _ENDINGS: Final[dict[str, Ending]] = {
     "function_call": "finished",
     "end_turn": "finished",
     "eos": "finished",
+    "complete": "finished",
     "length": "cut",
     "model_length": "cut",
+    "max_length": "cut",
+    "max_tokens": "cut",
+    "max_output_tokens": "cut",
     "content_filter": "cut",
+    "incomplete": "cut",
+    "insufficient_system_resource": "cut",
+    "abort": "cut",
     "error": "cut",
 }
-# What a gateway's provider said in its own words, where the gateway called it something else.
-_CUT: Final = {"max_tokens", "max_output_tokens", "length", "incomplete", "model_length"}
+_GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
 
@@ -78,7 +91,22 @@ class _Happening(_Chunk, gc=False):
     chunk: _Chunk | None = None
 
 
-_read = PayloadReader(_Happening)
+_read = PayloadReader(
+    _Happening,
+    vital={
+        "choices",
+        "index",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "arguments",
+        "custom",
+        "input",
+        "function_call",
+    },
+)
 
 
 class OpenAIChatAdapter:
@@ -114,12 +142,21 @@ class OpenAIChatAdapter:
             message = choice.delta or choice.message
             if message is not None:
                 state.read(message, deltas)
+                if state.has_object_arguments:
+                    refuse_duplicate_keys(payload)
             if choice.error is not None:
                 deltas.append(_failure(choice.error))
             if choice.finish_reason:
                 state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
         if chunk.error is not None:
             deltas.append(_failure(chunk.error))
+        return deltas
+
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            state.flush(deltas)
         return deltas
 
     def close(self) -> list[Delta]:
@@ -154,6 +191,11 @@ class _ChoiceState:
         self._writes = ""  # what the block is: text, thinking, or neither
         self._details: list[dict[str, Any]] = []
 
+    @property
+    def has_object_arguments(self) -> bool:
+        """Whether arguments came as an object, which nobody does."""
+        return self._calls.has_objects
+
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         """Take what is new."""
         thought = message.reasoning_content or message.reasoning
@@ -182,7 +224,11 @@ class _ChoiceState:
         for part in parts:
             match part:
                 case {"type": "thinking", "thinking": [*thoughts]}:
-                    text = "".join(str(thought.get("text") or "") for thought in thoughts)
+                    text = "".join(
+                        text_of(thought.get("text"))
+                        for thought in thoughts
+                        if isinstance(thought, dict)
+                    )
                     if text:
                         deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), text))
                 case {"text": str(text)} if text:
@@ -194,9 +240,12 @@ class _ChoiceState:
         if self.finished:
             return  # a gateway said so twice
         self.finished = True
-        ending = _ENDINGS.get(reason or "", "unknown")
-        if native is not None and native.lower() in _CUT:
+        ending = _ENDINGS.get((reason or "").lower(), "unknown")
+        if native is not None and _ENDINGS.get(native.lower()) == "cut":
+            # What a gateway's provider said itself; the gateway may call it something else.
             ending = "cut"
+        if ending == "cut":
+            self._calls.close_all_but_the_last(deltas)
         deltas.append(TurnEnded(reason, ending, self._index))
 
     def flush(self, deltas: list[Delta]) -> None:
@@ -221,28 +270,28 @@ class _ChoiceState:
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
     merged: list[dict[str, Any]] = []
-    for piece in details:
-        last = merged[-1] if merged else None
-        if (
-            last is None
-            or last.get("index") != piece.get("index")
-            or last.get("type") != piece.get("type")
-        ):
-            merged.append(dict(piece))
-            continue
-        for key, value in piece.items():
-            if key in ("text", "summary", "data") and isinstance(last.get(key), str):
-                last[key] += value if isinstance(value, str) else ""
-            elif value is not None:
-                last[key] = value
-    return merged
+    pieces: list[dict[str, list[str]]] = []  # of the fields that grow, for each entry
+    for detail in details:
+        same = merged and all(merged[-1].get(key) == detail.get(key) for key in ("index", "type"))
+        if not same:
+            merged.append({})
+            pieces.append({})
+        for key, value in detail.items():
+            if key in _GROWING and isinstance(value, str):
+                pieces[-1].setdefault(key, []).append(value)
+            elif value is not None or key not in merged[-1]:
+                merged[-1][key] = value
+    return [
+        {**entry, **{key: "".join(texts) for key, texts in grown.items()}}
+        for entry, grown in zip(merged, pieces, strict=True)
+    ]
 
 
 def _failure(error: dict[str, Any] | str) -> ProviderFailed:
     if isinstance(error, str):
         return ProviderFailed("error", error)
-    code = str(error.get("code") or error.get("type") or "error")
-    message = str(error.get("message") or code)
+    code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
+    message = text_of(error.get("message")) or code
     if failed := error.get("failed_generation"):  # Groq refuses a call and shows it here
         message = f"{message} (it wrote: {failed})"
     status = error.get("code") if isinstance(error.get("code"), int) else error.get("status_code")

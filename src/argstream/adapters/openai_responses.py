@@ -5,19 +5,22 @@ every event (Copilot). An item is added, grows by deltas, and is done; its last 
 in whole. Deltas may be missing (LM Studio), or stop early: then that form gives the rest.
 """
 
-from typing import Any, Final, NamedTuple
+import json
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done
+from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done, text_of
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
+    BlockSaid,
     CallClosed,
     CallKind,
     CallOpened,
     CallResult,
     Delta,
+    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -50,6 +53,7 @@ _CALLS: Final = {
     "code_interpreter_call": _CallItem("code", "code", "code_interpreter"),
     "apply_patch_call": _CallItem("patch", "operation", "apply_patch"),
 }
+_CUT: Final = {"incomplete", "cancelled", "failed"}
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
@@ -80,7 +84,61 @@ class _Happening(_Response, gc=False):
     object: str | None = None
 
 
-_read = PayloadReader(_Happening)
+_ARGUMENT_DELTAS: Final = {
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+    "response.mcp_call_arguments.delta",
+    "response.code_interpreter_call_code.delta",
+}
+_ARGUMENTS_DONE: Final = {
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.done",
+    "response.mcp_call_arguments.done",
+    "response.code_interpreter_call_code.done",
+}
+_TEXT_DELTAS: Final = {"response.output_text.delta", "response.refusal.delta"}
+_THINKING_DELTAS: Final = {
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+}
+_DIFF_DELTA: Final = "response.apply_patch_call_operation_diff.delta"
+_ENDS: Final = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+
+_read = PayloadReader(
+    _Happening,
+    vital={"output_index", "delta", "arguments", "input", "item", "response", "output"},
+    known={
+        *_ARGUMENT_DELTAS,
+        *_ARGUMENTS_DONE,
+        *_TEXT_DELTAS,
+        *_THINKING_DELTAS,
+        *_ENDS,
+        _DIFF_DELTA,
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+    },
+)
+
+_Key: TypeAlias = int | str
+
+
+class _Item:
+    """An output item that has been added."""
+
+    __slots__ = ("has_diff", "is_done", "text", "type")
+
+    def __init__(self, type_: str) -> None:
+        self.type = type_
+        self.is_done = False
+        self.has_diff = False  # whether pieces of a patch have come
+        self.text: str | None = None
+        """The whole input of a call, if it was said before the item was done."""
 
 
 class OpenAIResponsesAdapter:
@@ -89,9 +147,8 @@ class OpenAIResponsesAdapter:
     protocol = "openai-responses"
 
     def __init__(self) -> None:
-        self._items: dict[int | str, str] = {}  # type of each that is open, by key
-        self._closed_calls: set[int | str] = set()
-        self._told: set[int | str] = set()  # keys of which some text has come
+        self._items: dict[_Key, _Item] = {}
+        self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
         self._failures: set[str] = set()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
@@ -102,159 +159,163 @@ class OpenAIResponsesAdapter:
             if is_done(payload):
                 return []
             raise
-        key: int | str = (
-            happening.output_index if happening.output_index is not None else happening.item_id or 0
-        )
-        match happening.type:
-            case (
-                "response.function_call_arguments.delta"
-                | "response.custom_tool_call_input.delta"
-                | "response.mcp_call_arguments.delta"
-                | "response.code_interpreter_call_code.delta"
-            ):
-                self._told.add(key)
-                return [ArgumentText(key, happening.delta)] if happening.delta else []
-            case "response.output_text.delta" | "response.refusal.delta":
-                self._told.add(key)
-                return [TextPiece(key, happening.delta)] if happening.delta else []
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                self._told.add(key)
-                return [ThinkingPiece(key, happening.delta)] if happening.delta else []
-            case "response.apply_patch_call_operation_diff.delta":
-                self._told.add(key)
-                return [ArgumentValue(key, ("diff",), happening.delta or "", more=True)]
-            case "response.reasoning_summary_part.added" if happening.summary_index:
-                return [ThinkingPiece(key, "\n\n")]
-            case (
-                "response.function_call_arguments.done"
-                | "response.custom_tool_call_input.done"
-                | "response.mcp_call_arguments.done"
-                | "response.code_interpreter_call_code.done"
-            ):
-                text = happening.arguments or happening.input or happening.code
-                return self._call_closed(key, text)
-            case "response.output_item.added" if happening.item is not None:
-                return self._item_added(key, happening.item)
-            case "response.output_item.done" if happening.item is not None:
-                return self._item_done(key, happening.item)
-            case _:
-                return self._other(happening)
+        key = happening.output_index
+        if key is None:
+            return self._read(happening, happening.item_id or _id_of(happening.item))
+        return self._read(happening, key)
+
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        return []
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
         return []
 
-    def _other(self, happening: _Happening) -> list[Delta]:
-        response = happening.response
-        match happening.type:
-            case "response.created":
-                return self._response_created(response or _Response())
-            case "response.completed" | "response.incomplete" | "response.failed" | "response.done":
-                return self._response_ended(response or _Response())
-            case "error":
-                return self._failed(
-                    happening.error or {"code": happening.code, "message": happening.message}
-                )
-            case "" if happening.object == "response":
-                return self._response_created(happening) + self._response_ended(happening)
-            case _:
-                return []
+    def _read(self, happening: _Happening, key: _Key) -> list[Delta]:
+        type_, delta, item = happening.type, happening.delta, happening.item
+        if type_ in _ARGUMENT_DELTAS:
+            return [ArgumentText(key, delta)] if delta else []
+        if type_ in _TEXT_DELTAS:
+            return [TextPiece(key, delta)] if delta else []
+        if type_ in _THINKING_DELTAS:
+            return [ThinkingPiece(key, delta)] if delta else []
+        if type_ == _DIFF_DELTA:
+            self._item(key).has_diff = True
+            return [ArgumentValue(key, ("diff",), delta or "", more=True)]
+        if type_ in _ARGUMENTS_DONE:
+            # The item is done when it is said to be: only then is it known whether it was cut.
+            text = happening.arguments or happening.input or happening.code
+            self._item(key).text = text or self._item(key).text
+            return []
+        if type_ == "response.reasoning_summary_part.added" and happening.summary_index:
+            return [ThinkingPiece(key, "\n\n")]
+        if type_ == "response.output_item.added" and item is not None:
+            return self._item_added(key, item)
+        if type_ == "response.output_item.done" and item is not None:
+            return self._item_done(key, item)
+        if type_ == "response.created":
+            return self._response_created(happening.response or _Response())
+        if type_ in _ENDS:
+            response = happening.response or _Response()
+            return self._response_ended(response, response.status or _ENDS[type_])
+        if type_ == "error":
+            error = {"code": happening.code, "message": happening.message}
+            return self._failed(happening.error or error)
+        if happening.object == "response":
+            status = happening.status or "unknown"
+            return self._response_created(happening) + self._response_ended(happening, status)
+        return []
+
+    def _find(self, index: int, item: dict[str, Any]) -> _Key:
+        """Find an item of the finished response among those that were streamed."""
+        for id_ in _ids_of(item):
+            if id_ in self._keys:
+                return self._keys[id_]
+        there = self._items.get(index)
+        is_free = there is None or there.type == item.get("type")
+        return index if is_free else f"output {index}"
+
+    def _item(self, key: _Key) -> _Item:
+        return self._items.setdefault(key, _Item("function_call"))
 
     def _response_created(self, response: _Response) -> list[Delta]:
         self._items.clear()
-        self._closed_calls.clear()
-        self._told.clear()
+        self._keys.clear()
         self._failures.clear()
         return [TurnOpened(response.id or "", response.model or "")]
 
-    def _item_added(self, key: int | str, item: dict[str, Any]) -> list[Delta]:
-        type_ = str(item.get("type"))
-        self._items[key] = type_
+    def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
+        type_ = text_of(item.get("type"))
+        added = self._items[key] = _Item(type_)
+        self._keys |= dict.fromkeys(_ids_of(item), key)
         if type_ == "reasoning":
             return [ThinkingOpened(key)]
         if type_ not in _CALLS:
             return []
-        kind, _, tool = _CALLS[type_]
-        id_ = item.get("call_id") or item.get("id") or ""
-        deltas: list[Delta] = [CallOpened(key, id_, tool or item.get("name") or "", kind)]
-        operation = item.get("operation")
+        kind, field, tool = _CALLS[type_]
+        given, operation = item.get(field), item.get("operation")
+        added.text = given if isinstance(given, str) and given else None
+        id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
+        deltas: list[Delta] = [CallOpened(key, id_, tool or text_of(item.get("name")), kind)]
         if isinstance(operation, dict):
-            settled = {field: value for field, value in operation.items() if field != "diff"}
+            settled = {name: value for name, value in operation.items() if name != "diff"}
             deltas += _fields(key, settled)
         return deltas
 
-    def _item_done(self, key: int | str, item: dict[str, Any]) -> list[Delta]:
-        type_ = str(item.get("type"))
-        deltas = [] if key in self._items else self._item_added(key, item)
-        self._items[key] = type_
-        told = key in self._told
-        match type_:
-            case "reasoning":
-                if not told and (thought := _thought(item)):
-                    deltas.append(ThinkingPiece(key, thought))
-                deltas += [Opaque(key, item), ThinkingClosed(key)]
-            case "message":
-                if not told and (text := _said(item)):
-                    deltas.append(TextPiece(key, text))
-                deltas.append(Opaque(key, item))
-            case "apply_patch_call":
-                operation = item.get("operation")
-                diff = operation.get("diff") if isinstance(operation, dict) else None
-                if diff is not None and not told:
-                    deltas += _fields(key, {"diff": diff})
-                deltas += [_without_input(key, item), *self._call_closed(key, None)]
-            case _ if type_ in _CALLS:
-                deltas.append(_without_input(key, item))
-                deltas += self._call_closed(
-                    key, item.get(_CALLS[type_].input), cut=item.get("status") == "incomplete"
-                )
-                deltas += _result(item)
-            case _:
-                deltas.append(Opaque(key, item))
-        return deltas
-
-    def _call_closed(self, key: int | str, text: object, *, cut: bool = False) -> list[Delta]:
-        if key in self._closed_calls:
+    def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[Delta]:
+        known = self._items.get(key)
+        if known is not None and known.is_done:
             return []
-        self._closed_calls.add(key)
-        return [CallClosed(key, text if isinstance(text, str) else None, cut)]
+        deltas = self._item_added(key, item) if known is None else []
+        done = self._items[key]
+        done.is_done = True
+        type_ = text_of(item.get("type"))
+        if type_ in _CALLS:
+            cut = cut or item.get("status") == "incomplete"
+            return deltas + self._call_done(key, done, item, _CALLS[type_].input, cut=cut)
+        if type_ == "reasoning":
+            deltas += [BlockSaid(key, _thought(item), is_thinking=True), Opaque(key, item)]
+            return [*deltas, ThinkingClosed(key)]
+        if type_ == "message":
+            deltas.append(BlockSaid(key, _said(item)))
+        return [*deltas, Opaque(key, item)]
 
-    def _response_ended(self, response: _Response) -> list[Delta]:
+    def _call_done(
+        self, key: _Key, done: _Item, item: dict[str, Any], field: str, *, cut: bool
+    ) -> list[Delta]:
+        given = item.get(field)
         deltas: list[Delta] = []
+        if isinstance(given, dict):  # a patch
+            if "diff" in given and not done.has_diff:
+                deltas += _fields(key, {"diff": given["diff"]})
+            given = json.dumps(given, ensure_ascii=False)
+        text = given if isinstance(given, str) and given else done.text
+        kept = {name: value for name, value in item.items() if name != field}
+        return [*deltas, Opaque(key, kept), CallClosed(key, text, cut), *_result(item)]
+
+    def _response_ended(self, response: _Response, status: str) -> list[Delta]:
+        deltas: list[Delta] = []
+        is_cut = status in _CUT
         for index, item in enumerate(response.output or ()):
-            # Of a response that was not streamed, or of a server that streams no items.
-            if index not in self._items and not any(isinstance(key, str) for key in self._items):
-                deltas += self._item_done(index, item)
-        reason = (response.incomplete_details or {}).get("reason")
-        match response.status:
-            case "failed":
-                deltas += self._failed(response.error or {"code": "failed"})
-            case "incomplete" | "cancelled":
-                deltas.append(TurnEnded(str(reason or response.status), "cut"))
-            case "completed" | None:
-                deltas.append(TurnEnded("completed", "finished"))
-            case status:
-                deltas.append(TurnEnded(status, "unknown"))
-        if response.status != "failed":
-            deltas.append(TurnClosed(_tokens(response.usage or {})))
-        return deltas
+            # Of a response that was not streamed, or of a server that leaves out what it can.
+            whole = item.get("status") == "completed"
+            deltas += self._item_done(self._find(index, item), item, cut=is_cut and not whole)
+        if status == "failed":
+            return deltas + self._failed(response.error or {"code": "failed"})
+        if status == "completed":
+            deltas += [
+                CallClosed(key, item.text)
+                for key, item in self._items.items()
+                if item.type in _CALLS and not item.is_done
+            ]
+        reason = text_of((response.incomplete_details or {}).get("reason"))
+        ending: Ending = "cut" if is_cut else "finished" if status == "completed" else "unknown"
+        return [
+            *deltas,
+            TurnEnded(reason if is_cut and reason else status, ending),
+            TurnClosed(_tokens(response.usage or {})),
+        ]
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
-        code = str(error.get("code") or error.get("type") or "error")
-        message = str(error.get("message") or code)
+        code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
+        message = text_of(error.get("message")) or code
         if message in self._failures:
             return []  # first as an error, then as the end of the response
         self._failures.add(message)
         return [ProviderFailed(code, message, code in _RETRYABLE)]
 
 
-def _fields(key: int | str, fields: dict[str, Any]) -> list[Delta]:
+def _id_of(item: dict[str, Any] | None) -> str:
+    return text_of((item or {}).get("id"))
+
+
+def _ids_of(item: dict[str, Any]) -> list[str]:
+    return [id_ for id_ in (text_of(item.get("call_id")), _id_of(item)) if id_]
+
+
+def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
     return [ArgumentValue(key, (name,), value) for name, value in fields.items()]
-
-
-def _without_input(key: int | str, item: dict[str, Any]) -> Opaque:
-    kept_by_assembly = _CALLS[item["type"]].input
-    return Opaque(key, {name: value for name, value in item.items() if name != kept_by_assembly})
 
 
 def _result(item: dict[str, Any]) -> list[Delta]:
@@ -271,13 +332,17 @@ def _result(item: dict[str, Any]) -> list[Delta]:
 
 
 def _thought(item: dict[str, Any]) -> str:
-    parts = item.get("summary") or item.get("content") or ()
-    return "\n\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    return "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
 
 
 def _said(item: dict[str, Any]) -> str:
-    parts = item.get("content") or ()
-    return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+    return "".join(_texts(item.get("content")))
+
+
+def _texts(parts: object) -> list[str]:
+    found = parts if isinstance(parts, list) else []
+    texts = (part.get("text") or part.get("refusal") for part in found if isinstance(part, dict))
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:

@@ -11,6 +11,7 @@ from argstream.assembly.call import Call
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
+    BlockSaid,
     CallClosed,
     CallOpened,
     CallRenamed,
@@ -60,6 +61,7 @@ class EventBuilder:
             ThinkingOpened: self._thinking_opened,
             ThinkingPiece: self._thinking,
             ThinkingClosed: self._thinking_closed,
+            BlockSaid: self._block_said,
             CallOpened: self._call_opened,
             CallRenamed: self._call_renamed,
             ArgumentText: self._argument_text,
@@ -131,15 +133,12 @@ class EventBuilder:
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
         turn = self._open_turn()
         turn.ended = True
-        turn.stop_reason = turn.stop_reason or delta.stop_reason
         self._close_thoughts(turn, events)
-        ended = [
-            machine
-            for key, machine in turn.machines.items()
-            if delta.scope is None or (isinstance(key, tuple) and key[0] == delta.scope)
-        ]
-        for machine in ended:
-            machine.end(delta.ending, delta.stop_reason, events, last=machine is ended[-1])
+        reason = None if delta.stop_reason is None else mended(delta.stop_reason)
+        turn.stop_reason = turn.stop_reason or reason
+        for key, machine in turn.machines.items():
+            if delta.scope is None or (isinstance(key, tuple) and key[0] == delta.scope):
+                machine.end(delta.ending, reason, events)
 
     def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
         turn = self._open_turn()
@@ -163,7 +162,7 @@ class EventBuilder:
     ) -> None:
         if self._turn is not None:
             self._close_thoughts(self._turn, events)
-            for machine in self._turn.machines.values():
+            for machine in self._turn.take_unsettled():
                 machine.cut(message, events, verdict)
 
     # Text and thinking
@@ -184,11 +183,21 @@ class EventBuilder:
     def _thought(self, block: Hashable, parent_id: str | None, events: list[Event]) -> Words:
         turn = self._open_turn()
         words = turn.words(block)
-        if words is None:
+        if words is None or (isinstance(words, Thought) and words.closed):
             words = Thought(self._next_block(), parent_id)
             turn.open_words(block, words)
             events.append(words.started())
         return words
+
+    def _block_said(self, delta: BlockSaid, events: list[Event]) -> None:
+        words = self._open_turn().words(delta.block)
+        known = "" if words is None else words.text
+        if len(delta.text) > len(known) and delta.text.startswith(known):
+            rest = delta.text[len(known) :]
+            if delta.is_thinking:
+                self._thinking(ThinkingPiece(delta.block, rest), events)
+            else:
+                self._text(TextPiece(delta.block, rest), events)
 
     def _thinking_opened(self, delta: ThinkingOpened, events: list[Event]) -> None:
         self._thought(delta.block, delta.parent_id, events)
@@ -210,9 +219,14 @@ class EventBuilder:
 
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._open_turn()
-        id_ = mended(delta.id) or turn.make_id()
+        given = mended(delta.id)
+        id_ = given if given and not turn.has_id(given) else turn.make_id(given)
         call = Call(id_, len(self.calls), mended(delta.name), delta.kind, delta.parent_id)
         machine = CallMachine(call, self._limits, make_quirks(self._quirks))
+        if given != id_ and given:
+            machine.item = {"id": given}  # results must go back under it
+        if (before := turn.machines.get(delta.key)) is not None:
+            before.cut("another call took its place before it was closed", events)
         turn.open_call(delta.key, machine)
         self.calls.append(call)
         self._machines_by_id[id_] = machine
@@ -248,7 +262,7 @@ class EventBuilder:
             return
         machine.has_result = True
         # The provider ran it, so nothing of it was cut.
-        machine.end("finished", None, events, last=False)
+        machine.end("finished", None, events)
         call = machine.call
         if delta.failed:
             events.append(ToolCallFailed(call_id, call.name, result))

@@ -5,6 +5,8 @@ only when the provider has closed it and its JSON is whole. A call without any t
 itself whether it was cut, so its verdict waits until the stop reason is known.
 """
 
+import json
+from math import isinf
 from typing import Any
 
 from argstream.assembly._json_writer import JsonWriter
@@ -83,14 +85,15 @@ class CallMachine:
             text = self._mender.feed(text)
         for quirk in self._quirks:
             text = self._unquirk(quirk, text)
-        if not text:
-            return
         call = self.call
+        verdict = call.verdict
+        if not text or verdict == "complete":
+            return
         # Appending is in place only while nothing else refers to the string (invariant 6).
         raw, call.raw = call.raw, ""
         raw += text
         call.raw = raw
-        if call.verdict != "open":
+        if verdict != "open":
             return  # kept for the record
         call_id, name = call.id, call.name
         events.append(ToolArgsDelta(call_id, name, text))
@@ -121,27 +124,24 @@ class CallMachine:
 
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
         """Take the provider's word that the call is over, and what it says the whole text is."""
+        if self._writer is not None:
+            self.grow(self._writer.close(), events)
         if text:
             self._compare(mended(text), events)
-        if self._writer is not None and (rest := self._writer.close()):
-            self.grow(rest, events)
-        if rest := self._mender.close():
-            self.grow(rest, events)
-        quirks, self._quirks = self._quirks, []
-        for quirk in quirks:
-            self.grow(quirk.close(), events)
+        is_whole = self._flush(events)
         self.closed = True
         if self.settled:
             return
-        if cut:
+        if cut or not is_whole:
             self.cut("the provider did not finish the call", events)
         elif self.call.raw.strip():
             self._conclude(events)
 
-    def end(self, ending: Ending, reason: str | None, events: list[Event], *, last: bool) -> None:
-        """Take the reason why the turn ended; ``last`` says that no call began after this one."""
+    def end(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
+        """Take the reason why the turn ended."""
         if not self.closed:
-            if ending == "cut" and last:
+            # A turn that was cut closes nothing, and free text cannot say itself that it is whole.
+            if ending == "cut" or (ending == "unknown" and not self._is_json):
                 self.cut(f"the turn was cut off ({reason})", events)
             else:
                 self.close(None, events)
@@ -155,13 +155,19 @@ class CallMachine:
 
     def cut(self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated") -> None:
         """End the call because nothing more will come of it."""
-        if self.settled:
-            return
-        if rest := self._mender.close():
-            self.grow(rest, events)
-        raw = self.call.raw
-        error = ArgumentsError(verdict, message, len(raw), self._parser.path)
-        self._invalid(verdict, error, events)
+        self._flush(events)
+        if not self.settled:
+            raw = self.call.raw
+            error = ArgumentsError(verdict, message, len(raw), self._parser.path)
+            self._invalid(verdict, error, events)
+
+    def _flush(self, events: list[Event]) -> bool:
+        """Take what was held back, and say whether it was whole."""
+        self.grow(self._mender.close(), events)
+        quirks, self._quirks = self._quirks, []
+        for quirk in quirks:
+            self.grow(quirk.close(), events)
+        return all(quirk.is_whole for quirk in quirks)
 
     def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
         """Give the verdict and the arguments of a call that is over."""
@@ -196,6 +202,9 @@ class CallMachine:
                 events.append(ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
                 self._root_end = offset
+            case Done(path, float(value), offset) if isinf(value):
+                # JSON allows any number of digits, but this could not even be sent back.
+                self._fail(Invalid(path, offset, "number_too_large"), events)
             case Done(path, value, _):
                 events.append(ArgumentCompleted(call.id, call.name, path, value))
             case Invalid():
@@ -228,20 +237,17 @@ class CallMachine:
         raw = self.call.raw
         if text.startswith(raw):
             self.grow(text[len(raw) :], events)
-        elif text.strip() != raw.strip():
+        elif text.strip() != raw.strip() and not self._quirks:
             self._restated = text
 
     def _conclude(self, events: list[Event]) -> None:
         """Give the verdict on a text that is over."""
         parser = self._parser
-        if not self._is_json:
-            text = self._restated
-            self._complete(text or self.call.raw, events, "restated" if text else None)
-            return
         parser.close()
-        if self._restated and (found := parse_object(self._restated)) is not None:
-            same = parser.verdict == "complete" and parser.value == found
-            self._complete(found, events, None if same else "restated")
+        if self._restated is not None:
+            self._conclude_restated(self._restated, events)
+        elif not self._is_json:
+            self._complete(self.call.raw, events)
         elif self._second is not None:
             if reading := self._second.close():
                 self._complete(reading[1], events, reading[0])
@@ -251,6 +257,18 @@ class CallMachine:
             self._invalid("truncated", _told(parser.error), events)
         else:
             self._conclude_whole(parser.value, events)
+
+    def _conclude_restated(self, text: str, events: list[Event]) -> None:
+        """Take the provider's last word for the text, and tell; it must be whole by itself."""
+        parser = self._parser
+        if not self._is_json:
+            self._complete(text, events, "restated")
+        elif (found := parse_object(text)) is None:
+            message = "the provider closed the call with another text, which is not valid"
+            self._invalid("malformed", ArgumentsError("contradicted", message), events)
+        else:
+            same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
+            self._complete(found, events, None if same else "restated")
 
     def _conclude_whole(self, value: Any, events: list[Event]) -> None:
         if isinstance(value, dict):
@@ -282,6 +300,11 @@ class CallMachine:
         call = self.call
         call.verdict = verdict
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
+
+
+def _dumps(value: Any) -> str:
+    """Write a value so that what differs looks different: in Python, 1 equals True."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _told(invalid: Invalid) -> ArgumentsError:

@@ -21,6 +21,8 @@ class TextQuirk(Protocol):
     name: Quirk
     applied: bool
     """Whether any piece was changed."""
+    is_whole: bool
+    """Whether, after the close, nothing is missing that it takes away."""
 
     def feed(self, piece: str) -> str:
         """Give what is new in a piece."""
@@ -36,6 +38,7 @@ class _Cumulative:
 
     def __init__(self) -> None:
         self.applied = False
+        self.is_whole = True
         self._all = ""
 
     def feed(self, piece: str) -> str:
@@ -57,6 +60,7 @@ class _EmptyPrefix:
 
     def __init__(self) -> None:
         self.applied = False
+        self.is_whole = True
         self._held: str | None = ""
 
     def feed(self, piece: str) -> str:
@@ -81,6 +85,7 @@ class _DoubleEncoded:
 
     def __init__(self) -> None:
         self.applied = False
+        self.is_whole = True
         self._outer: Parser | None = None
         self._decided = False
 
@@ -97,6 +102,9 @@ class _DoubleEncoded:
         return "".join(text) if self._outer.error is None else piece
 
     def close(self) -> str:
+        if self._outer is not None:
+            self._outer.close()
+            self.is_whole = self._outer.verdict != "truncated"
         return ""
 
 

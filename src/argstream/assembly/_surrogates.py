@@ -1,8 +1,8 @@
-"""Text that some server cut inside a surrogate pair, made whole.
+"""Text that some server cut inside a character, made whole.
 
-JSON escapes can hold half a character, and a Python string made of them cannot be encoded
-(invariant 4). Two halves that come in neighbouring pieces are joined; a half that stays alone
-becomes U+FFFD.
+JSON escapes can hold half of a surrogate pair; bytes that are no UTF-8 are read as surrogates, too,
+as Python's ``surrogateescape`` does. A string with either cannot be encoded (invariant 4). Parts
+that come in neighbouring pieces are joined; a part that stays alone becomes U+FFFD.
 """
 
 import re
@@ -11,6 +11,12 @@ from typing import Any, Final
 __all__ = ["SurrogateMender", "mended", "mended_json"]
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_BYTES: Final = re.compile("[\udc80-\udcff]+")
+# The beginning of a pair, or of the bytes of a character, at the end of a piece.
+_BEGINNING: Final = re.compile(
+    "(?:[\ud800-\udbff]|[\udcc2-\udcdf]|[\udce0-\udcef][\udc80-\udcbf]?|[\udcf0-\udcf4][\udc80-\udcbf]{0,2})$"
+)
 
 
 class SurrogateMender:
@@ -20,7 +26,7 @@ class SurrogateMender:
 
     def __init__(self) -> None:
         self.held = ""
-        """The first half of a pair whose second half has not come."""
+        """The beginning of a character whose end has not come."""
 
     def feed(self, piece: str) -> str:
         """Give the piece in a form that can be encoded."""
@@ -29,22 +35,32 @@ class SurrogateMender:
             self.held = ""
         elif not _SURROGATE.search(piece):
             return piece
-        if "\ud800" <= piece[-1] <= "\udbff":
-            self.held = piece[-1]
-            piece = piece[:-1]
+        if (beginning := _BEGINNING.search(piece)) is not None:
+            self.held = beginning[0]
+            piece = piece[: beginning.start()]
         return mended(piece)
 
     def close(self) -> str:
-        """Give what stands for a half whose other half never came."""
+        """Give what stands for a beginning whose end never came."""
         held, self.held = self.held, ""
         return mended(held)
 
 
 def mended(text: str) -> str:
-    """Give the same text with every half of a pair joined or replaced."""
+    """Give the same text with the halves of characters joined, or replaced."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = _PAIR.sub(lambda pair: _joined(pair[0]), text)
+    text = _BYTES.sub(lambda run: _decoded(run[0]), text)
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _joined(pair: str) -> str:
+    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def _decoded(run: str) -> str:
+    return run.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def mended_json(value: Any) -> Any:

@@ -103,6 +103,8 @@ class Turn:
         self.model = model
         self._number = number
         self.machines: dict[Hashable, CallMachine] = {}
+        self._unsettled: list[CallMachine] = []
+        self._ids: set[str] = set()
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
@@ -122,6 +124,8 @@ class Turn:
     def open_call(self, key: Hashable, call: CallMachine) -> None:
         """Add a call."""
         self.machines[key] = call
+        self._unsettled.append(call)
+        self._ids.add(call.call.id)
         self._blocks.append(call)
 
     def open_thoughts(self) -> list[Thought]:
@@ -148,9 +152,18 @@ class Turn:
             self._results[block] = kept
         self._blocks.append(kept)
 
-    def make_id(self) -> str:
-        """Give an id to a call that came without: the same for the same stream, no other's."""
-        return f"call_{self.id or f'turn{self._number}'}_{len(self.machines)}"
+    def take_unsettled(self) -> list[CallMachine]:
+        """Give the calls that may have no verdict, once: whoever asks settles them."""
+        unsettled, self._unsettled = self._unsettled, []
+        return unsettled
+
+    def has_id(self, id_: str) -> bool:
+        """Say whether a call of this turn has this id."""
+        return id_ in self._ids
+
+    def make_id(self, given: str = "") -> str:
+        """Give an id to a call that came without its own: the same for the same stream."""
+        return f"call_{given or self.id or 'turn'}_{self._number}_{len(self._ids)}"
 
     def message(self) -> Message:
         """Give the message as history keeps it."""

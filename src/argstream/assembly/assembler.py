@@ -9,11 +9,15 @@ from collections.abc import Collection
 from argstream.adapters import Adapter, ProtocolName, UnreadableError, detect, make_adapter
 from argstream.assembly._builder import EventBuilder
 from argstream.assembly._quirks import Quirk, checked
+from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
 from argstream.events import Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
 
 __all__ = ["Assembler"]
+
+# Names of events that only keep a connection open, and whose data may be anything.
+_HEARTBEATS = {"ping", "keepalive", "keep-alive", "heartbeat"}
 
 
 class Assembler:
@@ -75,7 +79,11 @@ class Assembler:
             try:
                 self._builder.take(adapter.feed(payload, event), events)
             except UnreadableError as error:
-                self._builder.lost("bad_payload", str(error), events, is_end=False)
+                if event.lower() not in _HEARTBEATS:
+                    self._lost(adapter, str(error), events)
+            except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
+                message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
+                self._lost(adapter, message, events)
         return events
 
     def break_off(self, code: str, message: str) -> list[Event]:
@@ -107,6 +115,10 @@ class Assembler:
             self.closed = True
             self._builder.abort(verdict, message, events)
         return events
+
+    def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
+        self._builder.take(adapter.interrupt(), events)
+        self._builder.lost("bad_payload", mended(message), events, is_end=False)
 
     def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
         """Find out what this is, and catch up with what could not be told before."""

@@ -43,6 +43,7 @@ Reason: TypeAlias = Literal[
     "too_long",
     "key_too_long",
     "number_too_long",
+    "number_too_large",
 ]
 
 # What each reason means, in words that a person or a model can act on.
@@ -61,6 +62,7 @@ _MESSAGES: Final[dict[Reason, str]] = {
     "too_long": "longer than Limits.max_chars allows",
     "key_too_long": "a key longer than Limits.max_key_chars allows",
     "number_too_long": "a number with more digits than Limits.max_digits allows",
+    "number_too_large": "a number too large to be represented, where it would be infinite",
 }
 
 

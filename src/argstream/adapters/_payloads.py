@@ -63,7 +63,7 @@ class PayloadReader(Generic[StructType]):
         if isinstance(payload, _TEXT):
             try:
                 return self._decode(payload)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
                 payload = _forgiving(payload)
         try:
             found = self._pick(payload)

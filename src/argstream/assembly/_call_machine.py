@@ -83,8 +83,8 @@ class CallMachine:
         """Take the next piece of the text."""
         if not text.isascii() or self._mender.held:
             text = self._mender.feed(text)
-        for quirk in self._quirks:
-            text = self._unquirk(quirk, text)
+        if text and self._quirks:
+            text = self._unquirk(text)
         call = self.call
         verdict = call.verdict
         if not text or verdict == "complete":
@@ -212,10 +212,11 @@ class CallMachine:
             case _:
                 pass
 
-    def _unquirk(self, quirk: TextQuirk, text: str) -> str:
-        text = quirk.feed(text)
-        if quirk.applied:
-            self.call.reinterpreted = quirk.name
+    def _unquirk(self, text: str) -> str:
+        for quirk in self._quirks:
+            text = quirk.feed(text)
+            if quirk.applied:
+                self.call.reinterpreted = quirk.name
         return text
 
     def _fail(self, invalid: Invalid, events: list[Event]) -> None:

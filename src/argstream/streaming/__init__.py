@@ -5,6 +5,7 @@ drivers of it, which fetch the items from what ``_sources`` opens.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, overload
 
@@ -28,15 +29,6 @@ __all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "stream"]
 
 @overload
 def stream(
-    source: Source,
-    protocol: ProtocolName = "auto",
-    *,
-    quirks: Collection[Quirk] = (),
-    turn: int = 0,
-    limits: Limits | None = None,
-) -> "EventStream": ...
-@overload
-def stream(
     source: AsyncSource,
     protocol: ProtocolName = "auto",
     *,
@@ -44,6 +36,15 @@ def stream(
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "AsyncEventStream": ...
+@overload
+def stream(
+    source: Source,
+    protocol: ProtocolName = "auto",
+    *,
+    quirks: Collection[Quirk] = (),
+    turn: int = 0,
+    limits: Limits | None = None,
+) -> "EventStream": ...
 def stream(
     source: Source | AsyncSource,
     protocol: ProtocolName = "auto",
@@ -63,7 +64,8 @@ def stream(
     ``turn`` are those of ``Assembler``.
 
     Bad input never raises: it becomes an event. An exception of the source is raised unchanged
-    after every open call has its verdict. Ending early closes the source.
+    after every open call has its verdict. To end early, use ``with`` or close the stream: that
+    closes the source.
 
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
@@ -107,10 +109,8 @@ class EventStream(_Reading, Iterator[Event]):
 
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
-        if not self._intake.assembler.closed:
-            self._intake.abort()
-            self._events.close()
-            close_source(self._source)
+        self._events.close()
+        _abandon(self._source, self._intake)
 
     def __enter__(self) -> Self:
         return self
@@ -134,9 +134,14 @@ def _read(source: object, intake: Intake) -> Generator[Event, None, None]:
         yield from intake.interrupt(error)
         raise
     finally:
-        if not intake.assembler.closed:
-            intake.abort()
-            close_source(source)
+        with suppress(Exception):  # what ends the stream is what matters
+            _abandon(source, intake)
+
+
+def _abandon(source: object, intake: Intake) -> None:
+    """Close a source that was not read to its end; once."""
+    if intake.abort():
+        close_source(source)
 
 
 class AsyncEventStream(_Reading, AsyncIterator[Event]):
@@ -154,10 +159,8 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
-        if not self._intake.assembler.closed:
-            self._intake.abort()
-            await self._events.aclose()
-            await close_async_source(self._source)
+        await self._events.aclose()
+        await _abandon_async(self._source, self._intake)
 
     async def __aenter__(self) -> Self:
         return self
@@ -184,6 +187,10 @@ async def _read_async(source: object, intake: Intake) -> AsyncGenerator[Event, N
             yield event
         raise
     finally:
-        if not intake.assembler.closed:
-            intake.abort()
-            await close_async_source(source)
+        with suppress(Exception):
+            await _abandon_async(source, intake)
+
+
+async def _abandon_async(source: object, intake: Intake) -> None:
+    if intake.abort():
+        await close_async_source(source)

@@ -6,6 +6,7 @@ JSON lines, an AWS event stream) shows in the first of them.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from argstream.assembly import Assembler
@@ -15,7 +16,8 @@ from argstream.wire import AwsEventStreamDecoder, Broken, Frame, JsonTextDecoder
 
 __all__ = ["Intake"]
 
-_LINE_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":", b"{", b"[")
+_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SHOWN: Final = 80
 
 
@@ -32,14 +34,17 @@ class Intake:
         self._decoder: _Decoder | None = None
         self._payload_types: set[type] = {dict}
         self._held: list[bytes] = []  # until it is known whether items are lines
-        self._add_line_ends = False
+        self._first = b""  # of these, what is not empty
+        self._lines = False  # whether items are lines
+        self._line_end = b""  # what they lack
+        self._exhausted = False
         self._first_bytes = b""
         self._any_frame = False
 
     def take(self, item: object) -> list[Event]:
         """Take the next item."""
         if type(item) is bytes:
-            if self._decoder is None or self._add_line_ends:
+            if self._decoder is None or self._lines:
                 return self._take_bytes(item)
             return self._decode(self._decoder, item)
         kind = type(item)
@@ -53,7 +58,7 @@ class Intake:
         if isinstance(data, str | bytes) and hasattr(item, "event"):
             event = getattr(item, "event", None)
             return self.assembler.feed(data, str(event or "")) if data else []
-        if hasattr(item, "__dict__") or isinstance(item, dict):
+        if hasattr(item, "__dict__") or isinstance(item, Mapping):
             self._payload_types.add(kind)
             return self.assembler.feed(item)
         raise UsageError(
@@ -63,8 +68,8 @@ class Intake:
 
     def close(self) -> list[Event]:
         """Say that there are no more items."""
-        held, self._held = self._held, []
-        events = self._begin(b"".join(held)) if held else []
+        self._exhausted = True
+        events = self._begin() if self._held else []
         frames = [] if self._decoder is None else self._decoder.close()
         for frame in frames:
             # What the end cut off is no news: that there was no proper end is said anyway.
@@ -74,12 +79,8 @@ class Intake:
         if self._first_bytes and not self._any_frame:
             self.assembler.abort()
             shown = ascii(self._first_bytes)[1:]
-            return [
-                StreamFailed(
-                    "not_a_stream",
-                    f"no event of a provider is in it; it begins with {shown}",
-                )
-            ]
+            message = f"no event of a provider is in it; it begins with {shown}"
+            return [StreamFailed("not_a_stream", message)]
         return events + self.assembler.close()
 
     def interrupt(self, error: Exception) -> list[Event]:
@@ -87,27 +88,41 @@ class Intake:
         message = f"the source failed with {type(error).__name__}"
         return self.assembler.abort("truncated", message)
 
-    def abort(self) -> None:
-        """Say that nobody wants to know the rest."""
+    def abort(self) -> bool:
+        """Say that nobody wants to know the rest. False if there is none."""
+        was_exhausted, self._exhausted = self._exhausted, True
         self.assembler.abort()
+        return not was_exhausted
 
     def _take_bytes(self, chunk: bytes) -> list[Event]:
         if self._decoder is not None:
-            return self._decode(self._decoder, _with_end(chunk) if self._add_line_ends else chunk)
-        self._held.append(chunk)
-        nonempty = [held for held in self._held if held]
-        if not nonempty or (len(nonempty) == 1 and _may_be_a_line(nonempty[0])):
-            return []  # the next one will tell
-        self._add_line_ends = _may_be_a_line(nonempty[0]) and _are_lines(*nonempty[:2])
-        held, self._held = self._held, []
-        if self._add_line_ends:
-            held = [_with_end(line) for line in held]
-        return self._begin(b"".join(held))
-
-    def _begin(self, chunk: bytes) -> list[Event]:
-        if not chunk.strip():
+            if self._lines:
+                chunk = _ended(chunk, self._line_end)
+            return self._decode(self._decoder, chunk)
+        if not self._first and not chunk.strip():
+            return []  # nothing that begins like this begins with white space
+        if not self._first:
+            self._first = chunk
             self._held.append(chunk)
-            return []
+            is_mark = _BYTE_ORDER_MARK.startswith(chunk)
+            return [] if is_mark or _may_be_a_line(chunk) else self._begin()
+        self._held.append(chunk)
+        if not chunk:
+            return []  # the next one will tell
+        if _BYTE_ORDER_MARK.startswith(self._first) and len(self._first) < 3:
+            self._first += chunk
+            return [] if _BYTE_ORDER_MARK.startswith(self._first) else self._begin()
+        self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
+        return self._begin()
+
+    def _begin(self) -> list[Event]:
+        """Choose a decoder by all that was held back, and give it that."""
+        held, self._held = self._held, []
+        if self._lines:
+            # Where the first line has its end, all have; none is added to what only looks cut.
+            self._line_end = b"" if held[0].endswith((b"\n", b"\r")) else b"\n"
+            held = [_ended(line, self._line_end) for line in held]
+        chunk = b"".join(held)
         self._decoder = _decoder_for(chunk)
         return self._decode(self._decoder, chunk)
 
@@ -118,7 +133,8 @@ class Intake:
         for frame in decoder.feed(chunk):
             self._any_frame = True
             if isinstance(frame, Frame):
-                events += self.assembler.feed(frame.data, frame.event)
+                if frame.data or frame.failed:  # no data: it only keeps the connection open
+                    events += self.assembler.feed(frame.data, frame.event)
             else:
                 message = f"the stream breaks the rules of its format ({frame.reason})"
                 events += self.assembler.break_off("broken_stream", message)
@@ -128,21 +144,32 @@ class Intake:
 def _decoder_for(chunk: bytes) -> _Decoder:
     if chunk[0] == 0:  # the length of a message, which is less than 16 MiB
         return AwsEventStreamDecoder()
-    start = chunk.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = chunk.removeprefix(_BYTE_ORDER_MARK).lstrip()
     return JsonTextDecoder() if start.startswith((b"{", b"[")) else SseDecoder()
 
 
 def _may_be_a_line(chunk: bytes) -> bool:
-    return chunk.startswith(_LINE_STARTS) and b"\n" not in chunk and b"\r" not in chunk
+    """Say whether this looks like one line; of a comment, a colon alone is not enough."""
+    line = chunk.rstrip(b"\r\n")
+    begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
+    return begins and b"\n" not in line and b"\r" not in line
 
 
 def _are_lines(first: bytes, second: bytes) -> bool:
-    """Tell lines without their ends from a text that happens to be cut without one."""
-    if not second.startswith(_LINE_STARTS):
+    """Tell lines from a text that happens to be cut where one could end."""
+    if first.startswith((b"{", b"[")):
+        return second.startswith((b"{", b"[")) and _is_whole(first)
+    if not second.startswith((*_FIELDS, b": ")):
         return False
-    if first.startswith((b"data:", b"{", b"[")):
-        return _is_whole(first.removeprefix(b"data:"))
-    return True
+    return not first.startswith(b"data:") or _is_whole(first.removeprefix(b"data:"))
+
+
+def _ended(line: bytes, end: bytes) -> bytes:
+    """Give a line its end, and an event its blank line: some who read lines leave those out."""
+    is_event = line.startswith(b"data:") and (end or line.endswith(b"\n"))
+    if is_event and _is_whole(line.removeprefix(b"data:")):
+        end += b"\n"
+    return line + end
 
 
 def _is_whole(data: bytes) -> bool:
@@ -153,7 +180,3 @@ def _is_whole(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _with_end(line: bytes) -> bytes:
-    return line if line.endswith((b"\n", b"\r")) else line + b"\n"

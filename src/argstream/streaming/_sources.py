@@ -8,6 +8,7 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
 )
 from contextlib import (
     AbstractAsyncContextManager,
@@ -15,6 +16,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from argstream.errors import UsageError
@@ -42,6 +44,19 @@ class _AsyncResponse(Protocol):
     def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
 
 
+class _EitherResponse(Protocol):
+    """A response of httpx, which has one class for both; where it comes from tells which."""
+
+    def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
+
+
+class _RawResponse(Protocol):
+    """What openai's ``with_raw_response`` gives."""
+
+    @property
+    def http_response(self) -> _Response: ...
+
+
 class _Readable(Protocol):
     """A binary file, or a response of urllib."""
 
@@ -57,42 +72,57 @@ class _AiohttpResponse(Protocol):
     def content(self) -> _StreamReader: ...
 
 
-_Held: TypeAlias = Iterable[object] | _Response | _Readable
+_Held: TypeAlias = Iterable[object] | _Response | _RawResponse | _Readable
 _AsyncHeld: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse
 
 Source: TypeAlias = _Held | AbstractContextManager[_Held]
 """What ``stream()`` reads with ``for``."""
 AsyncSource: TypeAlias = (
-    _AsyncHeld | AbstractAsyncContextManager[_AsyncHeld] | Awaitable[_AsyncHeld]
+    _AsyncHeld | AbstractAsyncContextManager[_AsyncHeld | _EitherResponse] | Awaitable[_AsyncHeld]
 )
 """What ``stream()`` reads with ``async for``."""
 
 
 def is_async(source: object) -> bool:
-    """Say whether a source must be read with ``async for``."""
+    """Say whether a source must be read with ``async for``. Nothing is read to find out."""
     if inspect.isawaitable(source):
         return True
     if hasattr(source, "__aiter__"):
         return not hasattr(source, "__iter__")
+    if hasattr(source, "__iter__"):
+        return False
     if (read := getattr(source, "iter_bytes", None)) is not None:
         # One class of httpx serves both; what it reads from tells which it is.
         inner = getattr(source, "stream", None)
         only_async = hasattr(inner, "__aiter__") and not hasattr(inner, "__iter__")
         return only_async or inspect.isasyncgenfunction(read)
-    if hasattr(getattr(source, "content", None), "iter_any"):  # aiohttp
-        return True
-    return hasattr(source, "__aenter__") and not hasattr(source, "__iter__")
+    if hasattr(source, "http_response"):
+        return is_async(source.http_response)
+    return _stream_reader(source) is not None or hasattr(source, "__aenter__")
+
+
+def _stream_reader(source: object) -> Any:
+    """Give the reader of an aiohttp response. Elsewhere, to ask for the content is to fetch it."""
+    content = inspect.getattr_static(source, "content", None)
+    return content if hasattr(content, "iter_any") else None
 
 
 @contextmanager
 def items(source: Any) -> Iterator[Iterable[object]]:
     """Open a source: its items, one after the other."""
-    if isinstance(source, str | bytes | bytearray | memoryview | dict) or _is_model(source):
+    if isinstance(source, str | bytes | bytearray | memoryview | Mapping) or _is_model(source):
         yield [source]
     elif (read := getattr(source, "iter_bytes", None)) is not None:  # httpx, SDKs
         yield read()
+    elif hasattr(source, "http_response"):  # openai's raw responses
+        with items(source.http_response) as found:
+            yield found
     elif (read := getattr(source, "iter_content", None)) is not None:  # requests
-        yield read(chunk_size=None)
+        raw: Any = getattr(source, "raw", None)
+        if getattr(raw, "chunked", True) or not hasattr(raw, "read1"):
+            yield read(chunk_size=None)
+        else:  # where requests would wait for all of it
+            yield _reads(partial(raw.read1, decode_content=True))
     elif (read := getattr(source, "read1", None)) is not None:  # files, urllib
         yield _reads(read)
     elif hasattr(source, "__iter__"):
@@ -109,10 +139,15 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
     """Open an async source: its items, one after the other."""
     if hasattr(source, "__aiter__"):
         yield source
+    elif _is_model(source):
+        yield _only(source)
     elif read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
         yield read()  # httpx, SDKs
-    elif read := getattr(getattr(source, "content", None), "iter_any", None):
-        yield read()  # aiohttp
+    elif hasattr(source, "http_response"):  # openai's raw responses
+        async with async_items(source.http_response) as found:
+            yield found
+    elif (reader := _stream_reader(source)) is not None:
+        yield reader.iter_any()  # aiohttp
     elif hasattr(source, "__aenter__"):
         async with source as entered, async_items(entered) as found:
             yield found
@@ -141,6 +176,10 @@ async def close_async_source(source: Any) -> None:
 def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while chunk := read(64 * 1024):
         yield chunk
+
+
+async def _only(item: object) -> AsyncIterator[object]:
+    yield item
 
 
 def _is_model(source: object) -> bool:

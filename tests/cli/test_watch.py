@@ -48,7 +48,7 @@ TURN = [
 SHOWN = """\
 ~ hm
 ~ hm
-I write a file.
+│ I write a file.
 ● write  toolu_1
     path = a.py
     content = one
@@ -167,6 +167,15 @@ class TestWatch:
             assert done.returncode == 0
             assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
 
+    def test_what_a_model_says_cannot_look_like_a_call(self) -> None:
+        text = "so\n● rm  toolu_9\n  ✓ rm: complete"
+        turn = [message_start(), block_start(0, "text", text=text), block_stop(0), *message_end()]
+        assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()[:3] == [
+            "│ so",
+            "│ ● rm  toolu_9",
+            "│   ✓ rm: complete",
+        ]
+
     def test_each_line_comes_as_soon_as_it_can(self) -> None:
         """So that ``curl -N … | argstream watch`` is live, also through another pipe."""
         with subprocess.Popen(
@@ -220,6 +229,14 @@ class TestWatch:
         done = argstream("watch", "--from", "claude")
         assert done.returncode == 2
         assert b"openai-responses" in done.stderr
+
+    def test_an_output_that_is_closed_exits_with_2_and_no_traceback(self) -> None:
+        command = f"{COMMAND} watch >&-"
+        done = subprocess.run(
+            ["sh", "-c", command], input=sse(TURN), capture_output=True, check=False
+        )
+        assert done.returncode == 2
+        assert done.stderr == b"argstream: there is no standard output to write to\n"
 
     def test_ctrl_c_exits_with_130_and_no_traceback(self) -> None:
         with subprocess.Popen(

@@ -9,7 +9,21 @@ import pytest
 from argstream import stream
 from argstream.testing import cut
 from tests.growth import BOUND, growth
-from tests.providers import anthropic_call, chat_call, sse
+from tests.providers import (
+    anthropic_call,
+    block_delta,
+    block_start,
+    block_stop,
+    chat_call,
+    chunk,
+    entry,
+    input_json,
+    message_end,
+    message_start,
+    sse,
+    tool_calls,
+    tool_use,
+)
 
 pytestmark = pytest.mark.timing
 
@@ -52,6 +66,54 @@ def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
         return read
 
     assert growth(job, 20_000) <= BOUND
+
+
+def many(kind: str, count: int) -> list[object]:
+    """A lot of something that is usually rare."""
+    match kind:
+        case "calls, then payloads that cannot be read":
+            opened = [tool_use(n, id_=f"c{n}") for n in range(count)]
+            return [message_start(), *opened, *[{**input_json(0, ""), "delta": 3}] * count]
+        case "calls of chat":
+            entries = [tool_calls(entry("{}", index=n, id=f"c{n}", name="f")) for n in range(count)]
+            return [*entries, chunk(finish="length")]
+        case "blocks":
+            texts = [block_start(n, "text", text="x") for n in range(count)]
+            return [message_start(), *texts, *message_end()]
+        case "citations":
+            cited = [block_delta(0, "citations_delta", citation={"a": 1})] * count
+            return [message_start(), block_start(0, "text"), *cited, block_stop(0), *message_end()]
+        case "reasoning details":
+            details = [{"type": "text", "index": 0, "text": "x" * 50}]
+            return [chunk(reasoning_details=details)] * count + [chunk(finish="stop")]
+        case "chunks of nothing before the first":
+            return [b""] * count + [b"\n"] * count + [b"data: [DONE]\n\n"]
+        case _:
+            raise AssertionError(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "calls, then payloads that cannot be read",
+        "calls of chat",
+        "blocks",
+        "citations",
+        "reasoning details",
+        "chunks of nothing before the first",
+    ],
+)
+def test_the_cost_is_linear_in_how_many_there_are(kind: str) -> None:
+    def job(count: int) -> Callable[[], object]:
+        items = many(kind, count)
+
+        def read() -> None:
+            for _ in stream(items):
+                pass
+
+        return read
+
+    assert growth(job, 20_000 if kind in ("reasoning details", "citations") else 4_000) <= BOUND
 
 
 def test_an_open_call_takes_at_most_four_bytes_a_character() -> None:

@@ -3,20 +3,25 @@
 import asyncio
 import http.client
 import json
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
 import aiohttp
+import anthropic
 import httpx
 import httpx2
 import httpx_sse
+import openai
 import pytest
 import requests
 
 from argstream import stream
 from argstream.events import Event, StreamFailed
 from argstream.testing import CallTool, MockProvider, Reply, Split, Status
+from tests.providers import anthropic_call, sse
 
 ARGUMENTS = {"path": "a.py", "content": 'print("é😀")\n' * 20}
 HEADERS = {
@@ -156,6 +161,50 @@ def test_async_responses_are_read(url: str) -> None:
     assert asyncio.run(run()) == [ARGUMENTS] * 7
 
 
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_response_of_requests_is_live(chunked: bool) -> None:
+    """Whether the server says how long the body is, or sends it in chunks."""
+    go_on = threading.Event()
+    body = sse(anthropic_call('{"a":', "1}"))
+    first = body.index(b"event: content_block_stop")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            if chunked:
+                self.send_header("transfer-encoding", "chunked")
+            else:
+                self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            for part in (body[:first], body[first:]):
+                head, tail = (f"{len(part):x}\r\n".encode(), b"\r\n") if chunked else (b"", b"")
+                self.wfile.write(head + part + tail)
+                go_on.wait(10)
+            if chunked:
+                self.wfile.write(b"0\r\n\r\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}"
+            with requests.get(address, stream=True, timeout=10) as response:
+                events = stream(response)
+                seen = [next(events).type, next(events).type]
+                assert seen == ["tool_call_started", "tool_args_delta"]
+                go_on.set()
+                assert list(events)[-1].type == "turn_completed"
+        finally:
+            go_on.set()
+            server.shutdown()
+            thread.join()
+
+
 def test_leaving_early_closes_the_connection(url: str) -> None:
     with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
         with stream(response) as events:
@@ -164,6 +213,31 @@ def test_leaving_early_closes_the_connection(url: str) -> None:
                     break
         assert response.is_closed
     assert [call.verdict for call in events.calls] == ["aborted"]
+
+
+def test_raw_responses_of_the_sdks_are_read(url: str) -> None:
+    key = "any"
+    base = url.partition("/v1/")[0]
+    message: Any = {"role": "user", "content": "hi"}
+    claude = anthropic.Anthropic(base_url=base, api_key=key)
+    gpt = openai.OpenAI(base_url=f"{base}/v1", api_key=key)
+    with claude, gpt:
+        sources = [
+            claude.messages.with_raw_response.create(
+                model="m", max_tokens=9, messages=[message], stream=True
+            ),
+            claude.messages.with_streaming_response.create(
+                model="m", max_tokens=9, messages=[message], stream=True
+            ),
+            gpt.chat.completions.with_raw_response.create(
+                model="m", messages=[message], stream=True
+            ),
+            gpt.chat.completions.with_streaming_response.create(
+                model="m", messages=[message], stream=True
+            ),
+            gpt.responses.with_raw_response.create(model="m", input="hi", stream=True),
+        ]
+        assert [arguments(source) for source in sources] == [ARGUMENTS] * 5
 
 
 def test_an_error_of_the_provider_is_read_from_its_body() -> None:

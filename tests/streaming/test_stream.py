@@ -4,12 +4,14 @@ import asyncio
 import gc
 import io
 import json
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
+from anthropic.types import Message
 
 from argstream import AsyncEventStream, EventStream, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
@@ -63,6 +65,12 @@ class Sse(SimpleNamespace):
         [json.dumps(payload) for payload in TURN],
         ["\n".join(json.dumps(payload) for payload in TURN)],
         [json.dumps(payload).encode() for payload in TURN],
+        [line for line in BODY.decode().splitlines() if line],
+        [line for line in BODY.splitlines(keepends=True) if line.strip()],
+        [line for line in BODY.decode().splitlines() if line.startswith("data:")],
+        [": OPENROUTER PROCESSING", "", *BODY.decode().splitlines()],
+        [OrderedDict(payload) for payload in TURN],
+        [MappingProxyType(payload) for payload in TURN],
         [Sse(event=payload["type"], data=json.dumps(payload)) for payload in TURN],
         [SimpleNamespace(**payload) for payload in TURN],
     ],
@@ -123,6 +131,42 @@ def test_an_awaitable_is_awaited() -> None:
         return await collect(stream(request()))
 
     assert joined(asyncio.run(run())) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b":: hi\n\n" + BODY,
+        b":{x}\n\n" + BODY,
+        b"\xef\xbb\xbf" + BODY,
+        b"\xef\xbb\xbf" + "\n".join(json.dumps(payload) for payload in TURN).encode(),
+        b"\n\n\n" + BODY,
+    ],
+)
+def test_how_a_stream_begins_does_not_depend_on_its_chunks(body: bytes) -> None:
+    for chunks in ([body], cut(body, [1]), *at_every_place(body[:40] + body[40:])):
+        assert joined(stream(chunks)) == EXPECTED, chunks[:2]
+
+
+def test_a_whole_response_of_an_async_client_is_read() -> None:
+    message = {"type": "message", "content": [], "stop_reason": "end_turn"}
+
+    async def request() -> Any:
+        return Message.model_validate(
+            {
+                **message,
+                "id": "m",
+                "model": "x",
+                "role": "assistant",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+        )
+
+    async def run() -> list[Event]:
+        return await collect(stream(request()))
+
+    assert types(asyncio.run(run())) == ["turn_completed"]
 
 
 def test_an_error_body_that_is_spread_over_lines_is_read() -> None:
@@ -264,12 +308,22 @@ def test_an_exception_of_the_source_comes_after_the_verdicts_unchanged() -> None
     assert raised.value is error
     invalid = seen[-1]
     assert isinstance(invalid, ToolArgsInvalid)
+    source = Source(PIECES[:3], error)
+    with pytest.raises(ConnectionResetError):
+        list(stream(source))
+    assert source.closed
     assert (invalid.verdict, invalid.raw) == ("truncated", '{"path": "/t')
     assert "ConnectionResetError" in invalid.error.message
 
 
+class Unclosable(Source):
+    def close(self) -> None:
+        super().close()
+        raise OSError("cannot be closed")
+
+
 def test_an_interrupt_is_not_held_up() -> None:
-    source = Source(PIECES[:3], KeyboardInterrupt())
+    source = Unclosable(PIECES[:3], KeyboardInterrupt())
     events = stream(source)
     with pytest.raises(KeyboardInterrupt):
         for _ in events:

@@ -63,6 +63,10 @@ def sync_sdks(claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
     events = gpt.responses.create(model="m", input="hi", stream=True)
     assert_type(stream(events), EventStream)
     assert_type(stream(gpt.responses.stream(model="m", input="hi")), EventStream)
+    raw_chunks = gpt.chat.completions.with_raw_response.create(
+        model="m", messages=[message], stream=True
+    )
+    assert_type(stream(raw_chunks), EventStream)
 
 
 async def async_sources(
@@ -73,6 +77,10 @@ async def async_sources(
     assert_type(stream(response.aiter_lines()), AsyncEventStream)
     assert_type(stream(other), AsyncEventStream)
     assert_type(stream(other.content), AsyncEventStream)
+    async with aiohttp.ClientSession() as session:
+        assert_type(stream(session.post("http://127.0.0.1")), AsyncEventStream)
+    async with httpx.AsyncClient() as client:
+        assert_type(stream(client.stream("POST", "http://127.0.0.1")), AsyncEventStream)
 
 
 async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> None:

@@ -14,6 +14,9 @@ def main() -> None:
         import typer  # noqa: F401, PLC0415 - to find out whether the extra is there
     except ModuleNotFoundError:
         sys.exit(str(MissingExtra("cli", "the argstream command")))
+    if sys.stdout is None:
+        print("argstream: there is no standard output to write to", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
     from argstream.cli.app import app  # noqa: PLC0415 - only now is it sure to be there
 
     try:

@@ -33,6 +33,8 @@ from argstream.sanitise import visible, visible_line
 __all__ = ["PlainLines"]
 
 _INDENT = "    "
+# Before each line of what the model says, so that it cannot look like a line of ours.
+_SAID = "│ "
 _MAX_RESULT = 200
 
 
@@ -49,7 +51,7 @@ class PlainLines:
         """Write what an event says, if a person would want to see it."""
         match event:
             case TextDelta(text, block):
-                self._grow(("text", block), "", text, "")
+                self._grow(("text", block), _SAID, text, _SAID)
             case ThinkingStarted(block):
                 self._grow(("thinking", block), "~ ", "", "~ ")
             case ThinkingDelta(text, block):

@@ -17,6 +17,7 @@ from argstream.events import (
     ToolArgsDelta,
     ToolArgsInvalid,
     ToolCallStarted,
+    TurnCompleted,
     from_json,
     to_json,
 )
@@ -132,7 +133,20 @@ def check(events: list[Event], calls: list[Any]) -> None:
 
 def damaged(value: Any, random: Random) -> Any:
     """Change something inside a payload into something else."""
-    odd = [None, 3, -1.5, True, "", "x", "\ud83d", [], ["x"], {}, {"type": "text"}, [[[]]]]
+    odd: list[Any] = [
+        None,
+        3,
+        -1.5,
+        True,
+        "",
+        "x",
+        "\ud83d",
+        [],
+        ["x"],
+        {},
+        {"type": "text"},
+        [[[]]],
+    ]
     if isinstance(value, dict) and value and random.random() < 0.8:
         key = random.choice(list(value))
         return {**value, key: damaged(value[key], random)}
@@ -327,7 +341,7 @@ class TestNothingIsLost:
             block_delta(0, "signature_delta", signature="sig"),
             *message_end(),
         ]
-        (event,) = [event for event in assemble(payloads)[1] if event.type == "turn_completed"]
+        (event,) = of_type(assemble(payloads)[1], TurnCompleted)
         assert event.message.parts[0].item["signature"] == "sig"
 
     def test_arguments_that_responses_says_in_unusual_places(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
     assert growth(job, 20_000) <= BOUND
 
 
-def many(kind: str, count: int) -> list[object]:
+def many(kind: str, count: int) -> Sequence[object]:
     """A lot of something that is usually rare."""
     match kind:
         case "calls, then payloads that cannot be read":

@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -741,3 +742,20 @@ class TestRecordings:
     def test_a_file_that_cannot_be_read_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"cannot read .*No such file"):
             MockProvider.replaying(tmp_path / "none.sse")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: MockProvider("hello"),  # type: ignore[arg-type]
+        lambda: MockProvider([]),
+        lambda: MockProvider(Reply("x"), faults=Cut()),  # type: ignore[arg-type]
+        lambda: Reply("x", faults=["cut"]),  # type: ignore[list-item]
+        lambda: Cut("x"),  # type: ignore[arg-type]
+        lambda: CallTool("", {}),
+        lambda: CallTool("f", 5),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_use_is_refused_with_what_would_be_right(wrong: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match=r"give|is a list|are a mapping|say where"):
+        wrong()

@@ -7,7 +7,7 @@ Where a place is asked for, ``"call"`` is the middle of what the answer has of t
 the whole answer if it calls no tool.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ __all__ = [
     "Slow",
     "Split",
     "Status",
+    "checked_faults",
     "known_faults",
     "parse_fault",
 ]
@@ -160,8 +161,16 @@ def known_faults() -> str:
     return ", ".join(form for forms, _ in _FORMS.values() for form in forms)
 
 
+def checked_faults(faults: object) -> tuple[Fault, ...]:
+    """Give the faults, if that is what they are."""
+    found = tuple(faults) if isinstance(faults, Iterable) else ()
+    if not isinstance(faults, Iterable) or not all(isinstance(fault, Fault) for fault in found):
+        raise UsageError(f"faults is a list of faults, such as [Cut(at=500)], not {faults!r}")
+    return found
+
+
 def _check_place(name: str, place: Place) -> None:
-    if place != "call" and place < 0:
+    if place != "call" and (type(place) is not int or place < 0):
         raise UsageError(f'{name}: say where as a number from 0, or "call", not {place}')
 
 

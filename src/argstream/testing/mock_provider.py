@@ -20,7 +20,7 @@ from argstream.errors import UsageError
 from argstream.testing._mock_recording import Recording, read_recording
 from argstream.testing._mock_responder import ReceivedRequest, Responder
 from argstream.testing._mock_server import LoopbackServer
-from argstream.testing.faults import Fault
+from argstream.testing.faults import Fault, checked_faults
 from argstream.testing.script import Reply
 
 __all__ = ["MockProvider", "ReceivedRequest"]
@@ -47,10 +47,11 @@ class MockProvider:
     ) -> None:
         if isinstance(script, Reply | Recording):
             script, repeat = (script,), True
-        if not script:
-            raise UsageError("MockProvider: give at least one reply or recording")
+        answers = tuple(script)
+        if not answers or not all(isinstance(answer, Reply | Recording) for answer in answers):
+            raise UsageError("MockProvider: give it a Reply, or a list of at least one")
         self._responder = Responder(
-            tuple(script), tuple(faults), repeats=repeat, on_request=on_request
+            answers, checked_faults(faults), repeats=repeat, on_request=on_request
         )
         self._port = port
         self._server: LoopbackServer | None = None

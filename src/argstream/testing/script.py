@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from argstream.errors import UsageError
-from argstream.testing.faults import Fault, parse_fault
+from argstream.testing.faults import Fault, checked_faults, parse_fault
 
 __all__ = ["EXAMPLE", "CallTool", "Part", "Reply", "Say", "Stop", "Think", "parse_script"]
 
@@ -65,8 +65,12 @@ class CallTool:
     def __init__(
         self, name: str, arguments: Mapping[str, Any] | str = "{}", *, call_id: str | None = None
     ) -> None:
-        if not isinstance(arguments, str):
+        if not name or not isinstance(name, str):
+            raise UsageError(f"CallTool: give the name of a tool, not {name!r}")
+        if isinstance(arguments, Mapping):
             arguments = json.dumps(dict(arguments), ensure_ascii=False)
+        if not isinstance(arguments, str):
+            raise UsageError(f"CallTool: arguments are a mapping or a text, not {arguments!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "call_id", call_id)
@@ -123,7 +127,7 @@ class Reply:
             raise UsageError(f"Reply: piece_size is a number of 1 or more, not {piece_size!r}")
         object.__setattr__(self, "parts", whole)
         object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "faults", tuple(faults))
+        object.__setattr__(self, "faults", checked_faults(faults))
         object.__setattr__(self, "piece_size", piece_size)
 
     @property

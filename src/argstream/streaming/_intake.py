@@ -150,7 +150,7 @@ def _decoder_for(chunk: bytes) -> _Decoder:
 
 def _may_be_a_line(chunk: bytes) -> bool:
     """Say whether this looks like one line; of a comment, a colon alone is not enough."""
-    line = chunk.rstrip(b"\r\n")
+    line = chunk.removesuffix(b"\n").removesuffix(b"\r")
     begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
     return begins and b"\n" not in line and b"\r" not in line
 

@@ -26,6 +26,8 @@ from argstream.deltas import (
 
 __all__ = ["CallFinder", "Entry", "EntryFunction"]
 
+_new = tuple.__new__  # calling the class costs twice as much, and every piece passes here
+
 # Mistral writes the word where others leave the id out.
 _NO_ID = ("", "null", "None")
 
@@ -74,8 +76,6 @@ class CallFinder:
     """The calls of one choice."""
 
     def __init__(self, choice: int) -> None:
-        self.has_objects = False
-        """Whether arguments came as an object."""
         self._choice = choice
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -104,7 +104,12 @@ class CallFinder:
             self._interleaves = True
         if entry.extra_content:
             call.extra = {**(call.extra or {}), "extra_content": entry.extra_content}
-        self._go_on(call, name or "", arguments, deltas)
+        if not name and call.opened and type(arguments) is str:  # nearly always
+            if arguments:
+                call.has_arguments = True
+                deltas.append(_new(ArgumentText, (call.key, arguments)))
+        else:
+            self._go_on(call, name or "", arguments, deltas)
 
     def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
         """Take a piece of a ``function_call``: there is at most one, without an id."""
@@ -183,7 +188,6 @@ class CallFinder:
             piece = ArgumentText(call.key, arguments)
         else:
             piece = ArgumentValue(call.key, (), arguments)
-            self.has_objects = True
         if call.opened:
             deltas.append(piece)
         else:

@@ -19,6 +19,7 @@ from argstream.adapters._payloads import (
 )
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
+    ArgumentValue,
     Delta,
     Ending,
     Opaque,
@@ -142,14 +143,14 @@ class OpenAIChatAdapter:
             message = choice.delta or choice.message
             if message is not None:
                 state.read(message, deltas)
-                if state.has_object_arguments:
-                    refuse_duplicate_keys(payload)
             if choice.error is not None:
                 deltas.append(_failure(choice.error))
             if choice.finish_reason:
                 state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
         if chunk.error is not None:
             deltas.append(_failure(chunk.error))
+        if deltas and type(deltas[-1]) is ArgumentValue:  # which hardly anybody sends
+            refuse_duplicate_keys(payload)
         return deltas
 
     def interrupt(self) -> list[Delta]:
@@ -191,11 +192,6 @@ class _ChoiceState:
         self._writes = ""  # what the block is: text, thinking, or neither
         self._details: list[dict[str, Any]] = []
 
-    @property
-    def has_object_arguments(self) -> bool:
-        """Whether arguments came as an object, which nobody does."""
-        return self._calls.has_objects
-
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         """Take what is new."""
         thought = message.reasoning_content or message.reasoning
@@ -212,7 +208,8 @@ class _ChoiceState:
         if message.refusal:
             deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
         if message.tool_calls:
-            self._turn_to("calls", deltas)
+            if self._writes != "calls":
+                self._turn_to("calls", deltas)
             for entry in message.tool_calls:
                 self._calls.read(entry, deltas)
         if message.function_call is not None:

@@ -149,7 +149,12 @@ def _decoder_for(chunk: bytes) -> _Decoder:
 
 
 def _may_be_a_line(chunk: bytes) -> bool:
-    """Say whether this looks like one line; of a comment, a colon alone is not enough."""
+    """Say whether this looks like one line; of a comment, a colon alone is not enough.
+
+    JSON with its line end needs nothing, so it need not wait for the next item to tell.
+    """
+    if chunk.startswith((b"{", b"[")) and chunk.endswith(b"\n"):
+        return False
     line = chunk.removesuffix(b"\n").removesuffix(b"\r")
     begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
     return begins and b"\n" not in line and b"\r" not in line

@@ -52,7 +52,8 @@ class SseDecoder:
         frames: list[Frame | Broken] = []
         position = 0
         if self._between_events and b"\r" not in chunk:
-            while (event := _SHORT_EVENT.match(chunk, position)) is not None:
+            length = len(chunk)
+            while position < length and (event := _SHORT_EVENT.match(chunk, position)) is not None:
                 name_bytes, data = event.groups()
                 name = "" if name_bytes is None else self._names.get(name_bytes)
                 if name is None or len(data) > self._max_frame_bytes:

@@ -44,7 +44,7 @@ tests: .venv/ready
 uncovered: .venv/ready
 	@$(BIN)/pytest --quiet -m "timing or bulk"
 
-bench: .venv/ready .venv/ready-bench ## measure against other parsers; writes docs/benchmarks.md
+bench: .venv/ready .venv/ready-bench ## measure against other parsers and the SDKs; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
 soak: .venv/ready .venv/ready-fuzz ## long runs: properties and fuzzing, SOAK_SECONDS=600

@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -9,3 +10,8 @@ _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("test", _patient, max_examples=150)
 settings.register_profile("soak", _patient, max_examples=5_000)
 settings.load_profile(os.environ.get("ARGSTREAM_HYPOTHESIS", "test"))
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and what they start would
+# inherit that: then nothing could show what Ctrl-C does.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, TurnCompleted, Usage
-from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
+from argstream.history import CallPart, TextPart, ThinkingPart
 from tests.providers import assemble, chat_call, chunk, entry, of_type, only_call, tool_calls, types
 
 DONE = b"[DONE]"
@@ -126,7 +126,7 @@ def test_what_must_go_back_is_kept_whole() -> None:
         {"type": "reasoning.encrypted", "index": 1, "data": "x"},
     ]
     assert event.message.parts == (
-        ThinkingPart(text="ab"),
+        ThinkingPart(text="ab", item={"reasoning_details": details}),
         TextPart(text="so"),
         CallPart(
             call_id="a",
@@ -137,7 +137,6 @@ def test_what_must_go_back_is_kept_whole() -> None:
             verdict="complete",
             item={"extra_content": extra},
         ),
-        OpaquePart(item={"reasoning_details": details}),
     )
 
 

@@ -142,6 +142,8 @@ def _pick_one(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
         return lambda value: value if isinstance(value, str) else None
     if annotation is int:
         return _integer
+    if annotation == list[Any]:
+        return lambda value: plain(value) if isinstance(value, list | tuple) else None
     if typing.get_origin(annotation) is list:
         return _list_picker(_picker(typing.get_args(annotation)[0], vital))
     if typing.get_origin(annotation) is dict:
@@ -187,16 +189,19 @@ def _list_picker(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def pick_list(value: Any) -> list[Any] | None:
         if not isinstance(value, list | tuple):
             return None
-        return [found for part in value if (found := pick(part)) is not None]
+        parts = [part for part in value if part is not None]
+        found = [pick(part) for part in parts]
+        return None if any(part is None for part in found) else found
 
     return pick_list
 
 
 def _integer(value: Any) -> int | None:
     try:
-        return int(value)
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return number if isinstance(value, str) or number == value else None
 
 
 def plain(value: Any) -> Any:

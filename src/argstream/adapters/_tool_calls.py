@@ -9,6 +9,7 @@
   before the name wait for it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -48,7 +49,7 @@ class Entry(Struct, gc=False):
     """A piece of a call, with everything optional, as it comes."""
 
     index: int | None = None
-    id: str | None = None
+    id: str | int | None = None
     type: str | None = None
     function: EntryFunction | None = None
     custom: _Custom | None = None
@@ -75,8 +76,10 @@ class _Call:
 class CallFinder:
     """The calls of one choice."""
 
-    def __init__(self, choice: int) -> None:
+    def __init__(self, choice: int, saw_value: Callable[[], None]) -> None:
+        """Find the calls of this choice; tell whoever asks when arguments come as an object."""
         self._choice = choice
+        self._saw_value = saw_value
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -96,7 +99,7 @@ class CallFinder:
         # Nearly every entry is the next piece of the call that was last written to.
         call = self._by_index.get(entry.index) if entry.index is not None else None
         if call is None or id_ or name:
-            id_ = "" if id_ is None or id_ in _NO_ID else id_
+            id_ = "" if id_ is None or id_ in _NO_ID else str(id_)
             kind: CallKind = "custom" if entry.custom or entry.type == "custom" else "function"
             call = self._find(entry.index, id_, name or "", arguments, kind)
         self._last = call
@@ -114,7 +117,7 @@ class CallFinder:
     def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
         """Take a piece of a ``function_call``: there is at most one, without an id."""
         call = self._legacy
-        if call is None:
+        if call is None or (function.name not in (None, "", call.name) and call.has_arguments):
             call = self._legacy = self._new("", "function")
         self._last = call
         self._go_on(call, function.name or "", function.arguments, deltas)
@@ -150,7 +153,9 @@ class CallFinder:
             call = self._last
         if call is not None and name and call.name:
             is_anonymous = index is None and not id_
-            begins = isinstance(arguments, str) and arguments.lstrip().startswith("{")
+            begins = isinstance(arguments, dict) or (
+                isinstance(arguments, str) and arguments.lstrip().startswith("{")
+            )
             is_another = name != call.name and (call.has_arguments or is_anonymous)
             if is_another or (call.has_arguments and is_anonymous and begins):
                 call = None  # another tool, or the same one once more
@@ -188,6 +193,7 @@ class CallFinder:
             piece = ArgumentText(call.key, arguments)
         else:
             piece = ArgumentValue(call.key, (), arguments)
+            self._saw_value()
         if call.opened:
             deltas.append(piece)
         else:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from argstream.adapters._payloads import (
     PayloadReader,
+    UnreadableError,
     count,
     refuse_duplicate_keys,
     text_of,
@@ -113,7 +114,7 @@ class AnthropicAdapter:
         self._usage: dict[str, Any] = {}
         self._has_stop_reason = False
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload: bytes, a dict, or an event of the SDK."""
         if type(payload) is not bytes and getattr(payload, "type", "") == "content_block_delta":
             # The SDK's object for a piece of text has the fields of ours: no need to pick them.
@@ -122,15 +123,21 @@ class AnthropicAdapter:
                 return self._block_changed(getattr(payload, "index", 0), change)
         happening = _read(payload)
         match happening.type:
-            case "content_block_delta" if happening.delta is not None:
-                return self._block_changed(happening.index or 0, happening.delta)
-            case "content_block_start" if happening.content_block is not None:
+            case "content_block_delta":
+                if happening.delta is None or happening.index is None:
+                    raise UnreadableError("a delta without an index, or without its content")
+                return self._block_changed(happening.index, happening.delta)
+            case "content_block_start":
+                if happening.content_block is None or happening.index is None:
+                    raise UnreadableError("a block without an index, or without its content")
                 if happening.content_block.get("input"):
                     refuse_duplicate_keys(payload)
-                return self._block_started(happening.index or 0, happening.content_block)
-            case "content_block_stop":
-                return self._block_stopped(happening.index or 0)
+                return self._block_started(happening.index, happening.content_block)
+            case "content_block_stop" if happening.index is not None:
+                return self._block_stopped(happening.index)
             case "message_start" if isinstance(happening.message, dict):
+                if happening.message.get("content"):
+                    refuse_duplicate_keys(payload)
                 return self._message_started(happening.message)
             case "message_delta":
                 return self._message_changed(happening)
@@ -144,9 +151,13 @@ class AnthropicAdapter:
                     "stop_reason": happening.stop_reason,
                     "usage": happening.usage,
                 }
-                return self._message_started(message) + self._message_stopped()
-            case "error":
-                return [_failure(happening.error or {})]
+                refuse_duplicate_keys(payload)
+                deltas = self._message_started(message)
+                if not happening.stop_reason:
+                    deltas.append(TurnEnded(None, "cut"))  # somebody looked before its end
+                return deltas + self._message_stopped()
+            case type_ if type_ == "error" or happening.error or event == "error":
+                return [_failure(happening.error or {"message": happening.message})]
             case _:  # a ping, or what did not exist when this was written
                 return []
 
@@ -186,6 +197,8 @@ class AnthropicAdapter:
                 block["citations"].append(change.citation)
             case "compaction_delta" if change.content:
                 self._grow(index, "content", change.content)
+            case _ if change.partial_json:
+                raise UnreadableError("a piece of arguments that is not called one")
             case _:
                 pass
         return []
@@ -214,7 +227,10 @@ class AnthropicAdapter:
                 *([ThinkingPiece(index, str(thought))] if thought else ()),
             ]
         if call_id := text_of(block.get("tool_use_id")):
-            return [CallResult(call_id, block.get("content"), _has_failed(block), index)]
+            # What was run was written, also if nobody said that its block has stopped.
+            running = [n for n, other in self._blocks.items() if other.get("id") == call_id]
+            closed = [delta for n in running for delta in self._block_stopped(n)]
+            return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 
     def _block_stopped(self, index: int) -> list[Delta]:
@@ -259,12 +275,14 @@ class AnthropicAdapter:
             TurnOpened(text_of(message.get("id")), text_of(message.get("model")))
         ]
         stop_reason = text_of(message.get("stop_reason"))
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        content = content if isinstance(content, list) else []
+        for index, block in enumerate(content):
             deltas += self._block_started(index, block)
             if block.get("type") in _CALLS:
                 self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
-            # What stopped the message says of its last call whether it was cut.
-            deltas += self._rest_of_block(index) if stop_reason else self._block_stopped(index)
+            # The last one may have been cut; the others were over when the next one began.
+            is_over = index < len(content) - 1
+            deltas += self._block_stopped(index) if is_over else self._rest_of_block(index)
         self._blocks.clear()
         if stop_reason:
             self._has_stop_reason = True

@@ -19,7 +19,6 @@ from argstream.adapters._payloads import (
 )
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
-    ArgumentValue,
     Delta,
     Ending,
     Opaque,
@@ -50,9 +49,18 @@ _ENDINGS: Final[dict[str, Ending]] = {
     "content_filter": "cut",
     "incomplete": "cut",
     "insufficient_system_resource": "cut",
+    "context_length_exceeded": "cut",
+    "model_context_window_exceeded": "cut",
+    "max_new_tokens": "cut",
+    "refusal": "cut",
+    "safety": "cut",
+    "timeout": "cut",
+    "cancelled": "cut",
+    "network_error": "cut",
     "abort": "cut",
     "error": "cut",
 }
+_NO_REASON: Final = {"null", "none"}
 _GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
@@ -75,7 +83,7 @@ class _Choice(Struct, gc=False):
     message: _Message | None = None
     finish_reason: str | None = None
     native_finish_reason: str | None = None
-    error: dict[str, Any] | str | None = None
+    error: Any = None
 
 
 class _Chunk(Struct, gc=False):
@@ -83,7 +91,7 @@ class _Chunk(Struct, gc=False):
     model: str | None = None
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
-    error: dict[str, Any] | str | None = None
+    error: Any = None
 
 
 class _Happening(_Chunk, gc=False):
@@ -110,6 +118,18 @@ _read = PayloadReader(
 )
 
 
+class _Failure(Struct, gc=False):
+    """An error that is not where it should be, but all there is."""
+
+    type: str | None = None
+    object: str | None = None
+    message: str | None = None
+    code: Any = None
+
+
+_read_failure = PayloadReader(_Failure)
+
+
 class OpenAIChatAdapter:
     """Payloads of the Chat Completions API → deltas."""
 
@@ -117,10 +137,13 @@ class OpenAIChatAdapter:
 
     def __init__(self) -> None:
         self._in_turn = False
+        self._turn_id = ""
+        self._has_finished = False
+        self._has_values = False  # whether arguments came as an object
         self._choices: dict[int, _ChoiceState] = {}
         self._usage: dict[str, Any] | None = None
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload: bytes, a dict, or a chunk of the SDK."""
         try:
             happening = _read(payload)
@@ -130,28 +153,54 @@ class OpenAIChatAdapter:
             raise
         chunk = happening.chunk or happening
         deltas: list[Delta] = []
-        if not self._in_turn and chunk.choices:
+        if chunk.choices and (
+            not self._in_turn or (self._has_finished and self._is_next_turn(chunk))
+        ):
+            deltas += self.close()
             self._in_turn = True
-            deltas.append(TurnOpened(chunk.id or "", chunk.model or ""))
+            self._turn_id = chunk.id or ""
+            deltas.append(TurnOpened(self._turn_id, chunk.model or ""))
+        elif not chunk.choices and chunk.error is None:
+            deltas += _misplaced_failure(payload, event)
         if chunk.usage is not None:
             self._usage = chunk.usage
         for choice in chunk.choices or ():
             state = self._choices.get(choice.index)
             if state is None:
-                state = self._choices[choice.index] = _ChoiceState(choice.index)
-            # Some servers send everything twice, as a delta and as a message.
-            message = choice.delta or choice.message
-            if message is not None:
-                state.read(message, deltas)
-            if choice.error is not None:
+                calls = CallFinder(choice.index, self._saw_value)
+                state = self._choices[choice.index] = _ChoiceState(choice.index, calls)
+            if choice.delta is not None:
+                state.has_deltas = True
+                state.read(choice.delta, deltas)
+            elif choice.message is not None and not state.has_deltas:
+                # Some servers send everything twice, as deltas and as a message.
+                state.read(choice.message, deltas)
+            if choice.error:
                 deltas.append(_failure(choice.error))
-            if choice.finish_reason:
+            if choice.finish_reason and choice.finish_reason.lower() not in _NO_REASON:
+                self._has_finished = True
                 state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
-        if chunk.error is not None:
+        if chunk.error:
             deltas.append(_failure(chunk.error))
-        if deltas and type(deltas[-1]) is ArgumentValue:  # which hardly anybody sends
+        if self._has_values:
+            self._has_values = False
             refuse_duplicate_keys(payload)
         return deltas
+
+    def _saw_value(self) -> None:
+        self._has_values = True
+
+    def _is_next_turn(self, chunk: _Chunk) -> bool:
+        """Say whether another answer begins, without a mark: after an end, under another id."""
+        choice = (chunk.choices or [_Choice()])[0]
+        state = self._choices.get(choice.index)
+        return (
+            state is not None
+            and state.finished
+            and (chunk.id or "") != self._turn_id
+            and choice.delta is not None
+            and bool(choice.delta.content or choice.delta.tool_calls)
+        )
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
@@ -167,7 +216,7 @@ class OpenAIChatAdapter:
             state.flush(deltas)
         if self._in_turn and any(state.finished for state in self._choices.values()):
             deltas.append(TurnClosed(_tokens(self._usage or {})))
-        self._in_turn = False
+        self._in_turn = self._has_finished = False
         self._choices = {}
         self._usage = None
         return deltas
@@ -184,21 +233,25 @@ class OpenAIChatAdapter:
 class _ChoiceState:
     """One of the answers: what it is writing at the moment, and its calls."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, calls: CallFinder) -> None:
         self.finished = False
+        self.has_deltas = False
         self._index = index
-        self._calls = CallFinder(index)
+        self._calls = calls
         self._block = 0
         self._writes = ""  # what the block is: text, thinking, or neither
         self._details: list[dict[str, Any]] = []
+        self._thought: tuple[int, int] | None = None  # the last block of thinking
 
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         """Take what is new."""
         thought = message.reasoning_content or message.reasoning
-        if thought:
-            deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), thought))
         if message.reasoning_details:
             self._details += message.reasoning_details
+            thought = thought or "".join(map(_shown, message.reasoning_details))
+        if thought:
+            self._thought = self._turn_to("thinking", deltas)
+            deltas.append(ThinkingPiece(self._thought, thought))
         text = message.content
         if text:
             if isinstance(text, str):
@@ -210,9 +263,10 @@ class _ChoiceState:
         if message.tool_calls:
             if self._writes != "calls":
                 self._turn_to("calls", deltas)
+            self.finished = False
             for entry in message.tool_calls:
                 self._calls.read(entry, deltas)
-        if message.function_call is not None:
+        elif message.function_call is not None:
             self._turn_to("calls", deltas)
             self._calls.read_legacy(message.function_call, deltas)
 
@@ -251,7 +305,7 @@ class _ChoiceState:
         self._calls.flush(deltas)
         if self._details:
             item = {"reasoning_details": _merged(self._details)}
-            deltas.append(Opaque((self._index, "reasoning_details"), item))
+            deltas.append(Opaque(self._thought or (self._index, "reasoning_details"), item))
             self._details = []
 
     def _turn_to(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
@@ -262,6 +316,10 @@ class _ChoiceState:
             self._writes = what
             self._block += 1
         return self._index, self._block
+
+
+def _shown(detail: dict[str, Any]) -> str:
+    return text_of(detail.get("text")) or text_of(detail.get("summary"))
 
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -284,9 +342,17 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _failure(error: dict[str, Any] | str) -> ProviderFailed:
-    if isinstance(error, str):
-        return ProviderFailed("error", error)
+def _misplaced_failure(payload: object, event: str) -> list[Delta]:
+    """Read an error that has no field of its own, but is the whole payload."""
+    found = _read_failure(payload)
+    if "error" not in (found.type, found.object, event):
+        return []
+    return [_failure({"message": found.message, "code": found.code})]
+
+
+def _failure(error: Any) -> ProviderFailed:
+    if not isinstance(error, dict):
+        return ProviderFailed("error", str(error))
     code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
     message = text_of(error.get("message")) or code
     if failed := error.get("failed_generation"):  # Groq refuses a call and shows it here

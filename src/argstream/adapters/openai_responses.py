@@ -10,7 +10,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import PayloadReader, UnreadableError, count, is_done, text_of
+from argstream.adapters._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    is_done,
+    refuse_duplicate_keys,
+    text_of,
+)
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -53,7 +60,8 @@ _CALLS: Final = {
     "code_interpreter_call": _CallItem("code", "code", "code_interpreter"),
     "apply_patch_call": _CallItem("patch", "operation", "apply_patch"),
 }
-_CUT: Final = {"incomplete", "cancelled", "failed"}
+_CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
+_NOT_SENT: Final = {"parsed_arguments"}  # what the SDK adds to an item
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
@@ -131,14 +139,12 @@ _Key: TypeAlias = int | str
 class _Item:
     """An output item that has been added."""
 
-    __slots__ = ("has_diff", "is_done", "text", "type")
+    __slots__ = ("has_diff", "is_done", "type")
 
     def __init__(self, type_: str) -> None:
         self.type = type_
         self.is_done = False
         self.has_diff = False  # whether pieces of a patch have come
-        self.text: str | None = None
-        """The whole input of a call, if it was said before the item was done."""
 
 
 class OpenAIResponsesAdapter:
@@ -149,9 +155,10 @@ class OpenAIResponsesAdapter:
     def __init__(self) -> None:
         self._items: dict[_Key, _Item] = {}
         self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
+        self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
         self._failures: set[str] = set()
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload: bytes, a dict, or an event of the SDK."""
         try:
             happening = _read(payload)
@@ -159,10 +166,13 @@ class OpenAIResponsesAdapter:
             if is_done(payload):
                 return []
             raise
+        if happening.item is not None and any(map(happening.item.get, ("operation", "arguments"))):
+            _check_input(happening.item, payload)
         key = happening.output_index
         if key is None:
-            return self._read(happening, happening.item_id or _id_of(happening.item))
-        return self._read(happening, key)
+            id_ = happening.item_id or _id_of(happening.item)
+            return self._read(happening, self._keys.get(id_, id_), event)
+        return self._read(happening, key, event)
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
@@ -172,34 +182,40 @@ class OpenAIResponsesAdapter:
         """Say that nothing more comes."""
         return []
 
-    def _read(self, happening: _Happening, key: _Key) -> list[Delta]:
+    def _read(self, happening: _Happening, key: _Key, event: str) -> list[Delta]:
         type_, delta, item = happening.type, happening.delta, happening.item
         if type_ in _ARGUMENT_DELTAS:
+            if key not in self._items:  # some say what it is only at its end
+                self._texts[key] = self._texts.get(key, "") + (delta or "")
+                return []
             return [ArgumentText(key, delta)] if delta else []
         if type_ in _TEXT_DELTAS:
             return [TextPiece(key, delta)] if delta else []
         if type_ in _THINKING_DELTAS:
             return [ThinkingPiece(key, delta)] if delta else []
         if type_ == _DIFF_DELTA:
-            self._item(key).has_diff = True
+            if key in self._items:
+                self._items[key].has_diff = True
             return [ArgumentValue(key, ("diff",), delta or "", more=True)]
         if type_ in _ARGUMENTS_DONE:
             # The item is done when it is said to be: only then is it known whether it was cut.
-            text = happening.arguments or happening.input or happening.code
-            self._item(key).text = text or self._item(key).text
+            if text := happening.arguments or happening.input or happening.code:
+                self._texts[key] = text
             return []
         if type_ == "response.reasoning_summary_part.added" and happening.summary_index:
             return [ThinkingPiece(key, "\n\n")]
         if type_ == "response.output_item.added" and item is not None:
-            return self._item_added(key, item)
+            return [] if self._is_repeated(key, item) else self._item_added(key, item)
         if type_ == "response.output_item.done" and item is not None:
             return self._item_done(key, item)
         if type_ == "response.created":
             return self._response_created(happening.response or _Response())
         if type_ in _ENDS:
             response = happening.response or _Response()
-            return self._response_ended(response, response.status or _ENDS[type_])
-        if type_ == "error":
+            # If the two disagree, the one that says it was cut is believed.
+            status = _ENDS[type_] if _ENDS[type_] in _CUT else response.status or _ENDS[type_]
+            return self._response_ended(response, status)
+        if type_ in ("error", "response.error") or event == "error" or happening.error:
             error = {"code": happening.code, "message": happening.message}
             return self._failed(happening.error or error)
         if happening.object == "response":
@@ -216,18 +232,21 @@ class OpenAIResponsesAdapter:
         is_free = there is None or there.type == item.get("type")
         return index if is_free else f"output {index}"
 
-    def _item(self, key: _Key) -> _Item:
-        return self._items.setdefault(key, _Item("function_call"))
+    def _is_repeated(self, key: _Key, item: dict[str, Any]) -> bool:
+        known = self._items.get(key)
+        same = any(self._keys.get(id_) == key for id_ in _ids_of(item))
+        return known is not None and known.is_done and same
 
     def _response_created(self, response: _Response) -> list[Delta]:
         self._items.clear()
         self._keys.clear()
+        self._texts.clear()
         self._failures.clear()
         return [TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
         type_ = text_of(item.get("type"))
-        added = self._items[key] = _Item(type_)
+        self._items[key] = _Item(type_)
         self._keys |= dict.fromkeys(_ids_of(item), key)
         if type_ == "reasoning":
             return [ThinkingOpened(key)]
@@ -235,7 +254,8 @@ class OpenAIResponsesAdapter:
             return []
         kind, field, tool = _CALLS[type_]
         given, operation = item.get(field), item.get("operation")
-        added.text = given if isinstance(given, str) and given else None
+        if isinstance(given, str) and given:
+            self._texts[key] = given
         id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
         deltas: list[Delta] = [CallOpened(key, id_, tool or text_of(item.get("name")), kind)]
         if isinstance(operation, dict):
@@ -270,22 +290,27 @@ class OpenAIResponsesAdapter:
             if "diff" in given and not done.has_diff:
                 deltas += _fields(key, {"diff": given["diff"]})
             given = json.dumps(given, ensure_ascii=False)
-        text = given if isinstance(given, str) and given else done.text
-        kept = {name: value for name, value in item.items() if name != field}
-        return [*deltas, Opaque(key, kept), CallClosed(key, text, cut), *_result(item)]
+        text = given if isinstance(given, str) and given else self._texts.get(key)
+        kept = {name: value for name, value in item.items() if name not in (field, *_NOT_SENT)}
+        deltas.append(Opaque(key, kept))
+        if not text and not cut:
+            done.is_done = False  # the finished response may say more
+            return deltas + _result(item)
+        return [*deltas, CallClosed(key, text, cut), *_result(item)]
 
     def _response_ended(self, response: _Response, status: str) -> list[Delta]:
         deltas: list[Delta] = []
         is_cut = status in _CUT
-        for index, item in enumerate(response.output or ()):
+        output = response.output or []
+        for index, item in enumerate(output):
             # Of a response that was not streamed, or of a server that leaves out what it can.
-            whole = item.get("status") == "completed"
-            deltas += self._item_done(self._find(index, item), item, cut=is_cut and not whole)
+            is_over = item.get("status") == "completed" or index < len(output) - 1
+            deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
         if status == "completed":
             deltas += [
-                CallClosed(key, item.text)
+                CallClosed(key, self._texts.get(key))
                 for key, item in self._items.items()
                 if item.type in _CALLS and not item.is_done
             ]
@@ -304,6 +329,15 @@ class OpenAIResponsesAdapter:
             return []  # first as an error, then as the end of the response
         self._failures.add(message)
         return [ProviderFailed(code, message, code in _RETRYABLE)]
+
+
+def _check_input(item: dict[str, Any], payload: object) -> None:
+    for field in ("operation", "arguments"):
+        given = item.get(field)
+        if isinstance(given, dict):
+            refuse_duplicate_keys(payload)
+        elif not isinstance(given, str | None):
+            raise UnreadableError(f"{field} is a {type(given).__name__}")
 
 
 def _id_of(item: dict[str, Any] | None) -> str:

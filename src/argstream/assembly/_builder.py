@@ -9,6 +9,7 @@ from argstream.assembly._surrogates import mended, mended_json
 from argstream.assembly._turn import Thought, Turn, Words
 from argstream.assembly.call import Call
 from argstream.deltas import (
+    FREE_TEXT_KINDS,
     ArgumentText,
     ArgumentValue,
     BlockSaid,
@@ -40,6 +41,8 @@ from argstream.history import ResultPart
 from argstream.jsonstream import Limits
 
 __all__ = ["EventBuilder"]
+
+_RUN_BY_PROVIDER = ("server", "mcp", "code")
 
 
 class EventBuilder:
@@ -222,7 +225,8 @@ class EventBuilder:
         given = mended(delta.id)
         id_ = given if given and not turn.has_id(given) else turn.make_id(given)
         call = Call(id_, len(self.calls), mended(delta.name), delta.kind, delta.parent_id)
-        machine = CallMachine(call, self._limits, make_quirks(self._quirks))
+        quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
+        machine = CallMachine(call, self._limits, make_quirks(quirks))
         if given != id_ and given:
             machine.item = {"id": given}  # results must go back under it
         if (before := turn.machines.get(delta.key)) is not None:
@@ -260,10 +264,12 @@ class EventBuilder:
         machine = self._machines_by_id.get(call_id)
         if machine is None or machine.has_result:
             return
-        machine.has_result = True
-        # The provider ran it, so nothing of it was cut.
-        machine.end("finished", None, events)
         call = machine.call
+        if call.kind in _RUN_BY_PROVIDER:
+            machine.end("finished", None, events)  # it was run, so nothing of it was cut
+        if not machine.settled:
+            return
+        machine.has_result = True
         if delta.failed:
             events.append(ToolCallFailed(call_id, call.name, result))
         else:

@@ -10,7 +10,7 @@ from math import isinf
 from typing import Any
 
 from argstream.assembly._json_writer import JsonWriter
-from argstream.assembly._quirks import TextQuirk
+from argstream.assembly._quirks import TextQuirk, make_quirks
 from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
 from argstream.assembly._surrogates import SurrogateMender, mended
 from argstream.assembly.call import Call, Reinterpretation
@@ -28,7 +28,16 @@ from argstream.events import (
     ToolCallStarted,
 )
 from argstream.history import CallPart, Item, Verdict
-from argstream.jsonstream import Done, Fragment, Invalid, Limits, Parser, Start, Text
+from argstream.jsonstream import (
+    Done,
+    Fragment,
+    Invalid,
+    Limits,
+    Parser,
+    Start,
+    Text,
+)
+from argstream.jsonstream.limits import DEFAULT_LIMITS
 
 __all__ = ["CallMachine"]
 
@@ -38,6 +47,7 @@ class CallMachine:
 
     __slots__ = (
         "_is_json",
+        "_limits",
         "_mender",
         "_parser",
         "_pieces",
@@ -59,6 +69,7 @@ class CallMachine:
         self.has_result = False
         """Whether the provider has said what came of it."""
         self.item: Item | None = None
+        self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
         self._parser = Parser(limits, unique_keys=True)
         self._mender = SurrogateMender()
@@ -98,6 +109,8 @@ class CallMachine:
         call_id, name = call.id, call.name
         events.append(ToolArgsDelta(call_id, name, text))
         if not self._is_json:
+            if len(raw) > self._limits.max_chars:
+                self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
             return
         if self._pieces is not None:
             self._pieces = [*self._pieces, text] if len(self._pieces) < EARLY_PIECES else None
@@ -120,6 +133,8 @@ class CallMachine:
         """Take arguments that come as a value."""
         if self._writer is None:
             self._writer = JsonWriter()
+            if self.call.raw and not self.settled:
+                self._contradict("a value came after text", events)
         self.grow(self._writer.put(path, value, more=more), events)
 
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
@@ -147,8 +162,10 @@ class CallMachine:
                 self.close(None, events)
         if self.settled:
             return
+        if self.call.raw.strip():
+            self._contradict("text came after the provider had closed the call", events)
         # No text at all: whether that means no arguments depends on why it ended.
-        if ending == "finished":
+        elif ending == "finished":
             self._complete({} if self._is_json else "", events)
         else:
             self.cut(f"no arguments had come when the turn ended ({reason})", events)
@@ -222,7 +239,7 @@ class CallMachine:
     def _fail(self, invalid: Invalid, events: list[Event]) -> None:
         """Report the first error, unless the text may be meant in another way."""
         end = self._root_end if invalid.reason == "extra_text" else None
-        second = SecondReading(_told(invalid), self._pieces, self.call.raw, end)
+        second = SecondReading(_told(invalid), self._pieces, self.call.raw, end, self._limits)
         if second.possible:
             self._second = second
         else:
@@ -236,10 +253,16 @@ class CallMachine:
     def _compare(self, text: str, events: list[Event]) -> None:
         """Use the whole text that came at the end: for the rest, or against what had come."""
         raw = self.call.raw
-        if text.startswith(raw):
+        if text.startswith(raw) and not self._quirks:
             self.grow(text[len(raw) :], events)
-        elif text.strip() != raw.strip() and not self._quirks:
+            return
+        for quirk in make_quirks([quirk.name for quirk in self._quirks]):
+            text = quirk.feed(text) + quirk.close()
+        if text.strip() != raw.strip():
             self._restated = text
+
+    def _contradict(self, message: str, events: list[Event]) -> None:
+        self._invalid("malformed", ArgumentsError("contradicted", message), events)
 
     def _conclude(self, events: list[Event]) -> None:
         """Give the verdict on a text that is over."""
@@ -264,9 +287,9 @@ class CallMachine:
         parser = self._parser
         if not self._is_json:
             self._complete(text, events, "restated")
-        elif (found := parse_object(text)) is None:
+        elif (found := parse_object(text, self._limits)) is None:
             message = "the provider closed the call with another text, which is not valid"
-            self._invalid("malformed", ArgumentsError("contradicted", message), events)
+            self._contradict(message, events)
         else:
             same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
             self._complete(found, events, None if same else "restated")
@@ -276,7 +299,7 @@ class CallMachine:
             self._complete(value, events)
         elif value is None:
             self._complete({}, events, "null")
-        elif isinstance(value, str) and (found := parse_object(value)) is not None:
+        elif isinstance(value, str) and (found := parse_object(value, self._limits)) is not None:
             self._complete(found, events, "double_encoded")
         else:
             self._invalid("malformed", _told(Invalid((), 0, "not_an_object")), events)

@@ -46,7 +46,9 @@ class _Cumulative:
             self.applied = True
             known, self._all = len(self._all), piece
             return piece[known:]
-        self._all += piece
+        so_far, self._all = self._all, ""
+        so_far += piece  # in place: nothing else refers to it (invariant 6)
+        self._all = so_far
         return piece
 
     def close(self) -> str:

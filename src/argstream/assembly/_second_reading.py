@@ -6,11 +6,12 @@ only then, and its verdict waits for the close; it is never silent: the call say
 """
 
 from itertools import pairwise
+from math import isinf
 from typing import Any
 
 from argstream.assembly.call import Reinterpretation
 from argstream.events import ArgumentsError
-from argstream.jsonstream import Parser
+from argstream.jsonstream import Limits, Parser
 
 __all__ = ["EARLY_PIECES", "SecondReading", "parse_object"]
 
@@ -22,9 +23,15 @@ class SecondReading:
     """Looks at the pieces of a text from its first error on."""
 
     def __init__(
-        self, error: ArgumentsError, pieces: list[str] | None, raw: str, root_end: int | None
+        self,
+        error: ArgumentsError,
+        pieces: list[str] | None,
+        raw: str,
+        root_end: int | None,
+        limits: Limits,
     ) -> None:
-        """Take the error, the first pieces (None if there were more), all text, the root's end."""
+        """Take the error, the first pieces (None if there were more), all text, its root's end."""
+        self._limits = limits
         self.error = error
         """What is wrong with the literal reading."""
         self._latest: str | None = None
@@ -37,7 +44,7 @@ class SecondReading:
             self._whole = raw[:root_end].strip()
             self._repeated = 0
             if self._whole == "{}":
-                self._rest = Parser(unique_keys=True)
+                self._rest = Parser(limits, unique_keys=True)
             self._go_on(raw[root_end:])
 
     @property
@@ -64,24 +71,39 @@ class SecondReading:
 
     def close(self) -> tuple[Reinterpretation, dict[str, Any]] | None:
         """Give the reading that makes an object of the text, if there is one."""
-        if self._latest is not None and (found := parse_object(self._latest)) is not None:
+        if (
+            self._latest is not None
+            and (found := parse_object(self._latest, self._limits)) is not None
+        ):
             return "cumulative", found
-        if self._repeated == 0 and (found := parse_object(self._whole)) is not None:
+        if self._repeated == 0 and (found := parse_object(self._whole, self._limits)) is not None:
             return "replay", found
         if self._rest is not None:
             self._rest.close()
-            if self._rest.verdict == "complete" and isinstance(self._rest.value, dict):
-                return "empty_prefix", self._rest.value
+            if (found := _object(self._rest)) is not None:
+                return "empty_prefix", found
         return None
 
 
-def parse_object(text: str) -> dict[str, Any] | None:
+def parse_object(text: str, limits: Limits) -> dict[str, Any] | None:
     """Give the object that a whole text is, or None."""
-    parser = Parser(unique_keys=True)
+    parser = Parser(limits, unique_keys=True)
     parser.feed(text)
     parser.close()
+    return _object(parser)
+
+
+def _object(parser: Parser) -> dict[str, Any] | None:
     value = parser.value
-    return value if parser.verdict == "complete" and isinstance(value, dict) else None
+    if parser.verdict != "complete" or not isinstance(value, dict) or _is_infinite(value):
+        return None
+    return value
+
+
+def _is_infinite(value: object) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_is_infinite, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and isinf(value)
 
 
 def _is_cumulative(pieces: list[str]) -> bool:

@@ -47,7 +47,7 @@ class PlainLines:
         self._free_text: set[str] = set()  # calls whose arguments are no JSON
         self._call_id = ""  # the call that was last written about
 
-    def show(self, event: Event) -> None:  # noqa: PLR0912 - one line for each event
+    def show(self, event: Event) -> None:
         """Write what an event says, if a person would want to see it."""
         match event:
             case TextDelta(text, block):

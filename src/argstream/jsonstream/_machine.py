@@ -113,7 +113,7 @@ class _Impossible(Exception):  # noqa: N818 - it never leaves this module
         self.position = position
 
 
-def machine(  # noqa: PLR0912, PLR0915 - one loop: calls and attributes are what costs
+def machine(  # noqa: PLR0915 - one loop: calls and attributes are what costs
     cursor: Cursor, limits: Limits, *, unique_keys: bool
 ) -> Generator[list[Fragment], str, None]:
     """Read one JSON text; send it piece by piece, get the fragments of each piece."""

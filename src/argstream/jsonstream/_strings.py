@@ -53,9 +53,7 @@ def decode_simple(text: str) -> str:
     return decoded
 
 
-def scan_string(  # noqa: PLR0912 - one for each thing that can stand in a string
-    text: str, position: int
-) -> tuple[str, int, Outcome]:
+def scan_string(text: str, position: int) -> tuple[str, int, Outcome]:
     """Decode a string's inside from ``position`` on: what it says, where the scan stopped, and why.
 
     ``closed``: there is the closing quote. ``open``: what begins there is not certain yet (often it

@@ -36,6 +36,7 @@ class Intake:
         self._held: list[bytes] = []  # until it is known whether items are lines
         self._first = b""  # of these, what is not empty
         self._lines = False  # whether items are lines
+        self._is_unsure = False  # whether the next item tells that
         self._line_end = b""  # what they lack
         self._exhausted = False
         self._first_bytes = b""
@@ -44,14 +45,14 @@ class Intake:
     def take(self, item: object) -> list[Event]:
         """Take the next item."""
         if type(item) is bytes:
-            if self._decoder is None or self._lines:
+            if self._decoder is None or self._is_unsure or self._lines:
                 return self._take_bytes(item)
             return self._decode(self._decoder, item)
-        kind = type(item)
-        if kind in self._payload_types:
-            return self.assembler.feed(item)
+        if type(item) in self._payload_types:
+            before = self._begin() if self._held else []
+            return before + self.assembler.feed(item)
         if isinstance(item, str):
-            return self._take_bytes(item.encode(errors="replace"))
+            return self._take_bytes(_encoded(item))
         if isinstance(item, bytes | bytearray | memoryview):
             return self._take_bytes(bytes(item))
         data = getattr(item, "data", None)
@@ -59,10 +60,10 @@ class Intake:
             event = getattr(item, "event", None)
             return self.assembler.feed(data, str(event or "")) if data else []
         if hasattr(item, "__dict__") or isinstance(item, Mapping):
-            self._payload_types.add(kind)
-            return self.assembler.feed(item)
+            self._payload_types.add(type(item))
+            return self.take(item)
         raise UsageError(
-            f"stream() cannot read an item of type {kind.__name__}: "
+            f"stream() cannot read an item of type {type(item).__name__}: "
             "it takes bytes, lines, dicts and the events of an SDK"
         )
 
@@ -95,23 +96,35 @@ class Intake:
         return not was_exhausted
 
     def _take_bytes(self, chunk: bytes) -> list[Event]:
-        if self._decoder is not None:
-            if self._lines:
-                chunk = _ended(chunk, self._line_end)
-            return self._decode(self._decoder, chunk)
+        if self._decoder is None:
+            return self._take_first(chunk)
+        if self._is_unsure and chunk:
+            self._is_unsure = False
+            self._lines = _are_lines(self._first, chunk)
+        if self._lines:
+            chunk = _ended(chunk, self._line_end)
+        return self._decode(self._decoder, chunk)
+
+    def _take_first(self, chunk: bytes) -> list[Event]:
+        """Take what comes before it is known what it is: lines or pieces, and of which format."""
         if not self._first and not chunk.strip():
             return []  # nothing that begins like this begins with white space
-        if not self._first:
-            self._first = chunk
-            self._held.append(chunk)
-            is_mark = _BYTE_ORDER_MARK.startswith(chunk)
-            return [] if is_mark or _may_be_a_line(chunk) else self._begin()
         self._held.append(chunk)
         if not chunk:
             return []  # the next one will tell
-        if _BYTE_ORDER_MARK.startswith(self._first) and len(self._first) < 3:
+        if not self._first or _BYTE_ORDER_MARK.startswith(self._first):
             self._first += chunk
-            return [] if _BYTE_ORDER_MARK.startswith(self._first) else self._begin()
+            if _BYTE_ORDER_MARK.startswith(self._first):
+                return []
+            self._line_end = b"" if self._first.endswith((b"\n", b"\r")) else b"\n"
+            if not _may_be_a_line(self._first):
+                return self._begin()
+            if not _is_event(self._first):
+                return []
+            # It is whole, so it need not wait; whether more such lines come, the next one tells.
+            self._held = [_ended(self._first, self._line_end)]
+            self._is_unsure = True
+            return self._begin()
         self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
         return self._begin()
 
@@ -119,8 +132,6 @@ class Intake:
         """Choose a decoder by all that was held back, and give it that."""
         held, self._held = self._held, []
         if self._lines:
-            # Where the first line has its end, all have; none is added to what only looks cut.
-            self._line_end = b"" if held[0].endswith((b"\n", b"\r")) else b"\n"
             held = [_ended(line, self._line_end) for line in held]
         chunk = b"".join(held)
         self._decoder = _decoder_for(chunk)
@@ -149,32 +160,44 @@ def _decoder_for(chunk: bytes) -> _Decoder:
 
 
 def _may_be_a_line(chunk: bytes) -> bool:
-    """Say whether this looks like one line; of a comment, a colon alone is not enough.
-
-    JSON with its line end needs nothing, so it need not wait for the next item to tell.
-    """
-    if chunk.startswith((b"{", b"[")) and chunk.endswith(b"\n"):
-        return False
-    line = chunk.removesuffix(b"\n").removesuffix(b"\r")
+    """Say whether this looks like one line; of a comment, a colon alone is not enough."""
+    line = chunk.removeprefix(_BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
     begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
     return begins and b"\n" not in line and b"\r" not in line
 
 
 def _are_lines(first: bytes, second: bytes) -> bool:
     """Tell lines from a text that happens to be cut where one could end."""
+    first = first.removeprefix(_BYTE_ORDER_MARK)
     if first.startswith((b"{", b"[")):
         return second.startswith((b"{", b"[")) and _is_whole(first)
-    if not second.startswith((*_FIELDS, b": ")):
+    if not second.startswith((*_FIELDS, b":")):
         return False
-    return not first.startswith(b"data:") or _is_whole(first.removeprefix(b"data:"))
+    data = first.removeprefix(b"data:")
+    return data == first or not data.strip() or _is_whole(data)
+
+
+def _is_event(line: bytes) -> bool:
+    """Say whether nothing is missing of an event but its line end."""
+    line = line.removeprefix(_BYTE_ORDER_MARK)
+    data = line.removeprefix(b"data:").strip()
+    return data.startswith(b"{") and _is_whole(data)
 
 
 def _ended(line: bytes, end: bytes) -> bytes:
     """Give a line its end, and an event its blank line: some who read lines leave those out."""
-    is_event = line.startswith(b"data:") and (end or line.endswith(b"\n"))
-    if is_event and _is_whole(line.removeprefix(b"data:")):
+    start = line.removeprefix(_BYTE_ORDER_MARK)
+    is_event = start.startswith(b"data:") and (end or line.endswith(b"\n"))
+    if is_event and _is_whole(start.removeprefix(b"data:")):
         end += b"\n"
     return line + end
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")  # of bytes that were no UTF-8, those bytes
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
 def _is_whole(data: bytes) -> bool:

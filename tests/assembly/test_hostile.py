@@ -4,6 +4,7 @@ Payloads are dropped, repeated, swapped and damaged, at random and by hand (inva
 """
 
 import json
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from argstream.events import (
     from_json,
     to_json,
 )
+from argstream.jsonstream import Limits
 from argstream.testing import cut
 from tests.providers import (
     FUNCTION_CALL,
@@ -517,3 +519,247 @@ class TestNothingRaises:
         events = stream(turn)
         assert types(list(events))[-1] == "turn_completed"
         assert events.calls[0].verdict == "complete"
+
+
+class TestTheSecondAttack:
+    """Each of these was complete, or lost something, after the first round was mended."""
+
+    def test_text_after_an_empty_close_contradicts_it(self) -> None:
+        for late in ('{"path":"x"', '{"path":"x"}'):
+            payloads = [tool_use(0), block_stop(0), input_json(0, late)]
+            assert verdict([message_start(), *payloads, *message_end()]) == "malformed"
+
+    def test_a_response_may_say_at_its_end_what_an_item_left_out(self) -> None:
+        item = {**FUNCTION_CALL, "arguments": '{"a":1}'}
+        payloads = [
+            response_created(),
+            item_added(0, **FUNCTION_CALL),
+            item_done(0, **FUNCTION_CALL),
+        ]
+        assert only_call([*payloads, response_ended(output=[item])]).arguments == {"a": 1}
+        assert only_call([*payloads, response_ended()]).arguments == {}
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '{"choices":[{"delta":{"tool_calls":[CALL]},"finish_reason":"tool_calls"}]}',
+            '{"choices":[{"message":{"tool_calls":[CALL]},"finish_reason":"tool_calls"}]}',
+            '{"choices":[{"delta":{"tool_calls":[CALL,CALL]}}]}',
+            '{"type":"message","content":[BLOCK],"stop_reason":"tool_use"}',
+            '{"type":"message_start","message":{"content":[BLOCK],"stop_reason":"tool_use"}}',
+            '{"type":"content_block_start","index":0,"content_block":BLOCK}',
+            '{"type":"response.output_item.done","output_index":0,"item":PATCH}',
+        ],
+    )
+    def test_a_key_that_is_given_twice_is_refused_wherever_objects_come(self, body: str) -> None:
+        twice = '{"a":1,"a":2}'
+        body = (
+            body.replace("CALL", f'{{"id":"c","function":{{"name":"t","arguments":{twice}}}}}')
+            .replace("BLOCK", f'{{"type":"tool_use","id":"c","name":"t","input":{twice}}}')
+            .replace("PATCH", f'{{"type":"apply_patch_call","call_id":"c","operation":{twice}}}')
+        )
+        calls, events = assemble([body])
+        assert [call.verdict for call in calls if call.verdict == "complete"] == []
+        assert of_type(events, StreamFailed)
+
+    def test_a_result_closes_only_what_the_provider_runs_and_keeps_its_input(self) -> None:
+        result = block_start(1, "web_search_tool_result", tool_use_id="s", content=[])
+        search = block_start(0, "server_tool_use", id="s", name="search", input={"q": 1})
+        assert only_call([message_start(), search, result, *message_end()]).arguments == {"q": 1}
+        client = tool_use(0, id_="s")
+        assert verdict([message_start(), client, input_json(0, '{"a":1}'), result]) == "truncated"
+
+    def test_what_is_still_in_progress_is_not_complete(self) -> None:
+        item = {**FUNCTION_CALL, "arguments": '{"a":1}', "status": "in_progress"}
+        polled = {"object": "response", "status": "in_progress", "output": [item]}
+        assert verdict([polled]) == "truncated"
+        end = response_ended("incomplete")
+        end["response"]["status"] = "completed"
+        payloads = [response_created(), item_added(0, **FUNCTION_CALL), end]
+        assert verdict(payloads) == "truncated"
+        block = {"type": "tool_use", "id": "x", "name": "tool", "input": {"a": 1}}
+        assert (
+            verdict([{"type": "message", "content": [block], "stop_reason": None}]) == "truncated"
+        )
+
+    def test_a_contradiction_is_told_also_when_quirks_are_asked_for(self) -> None:
+        payloads = responses_call('{"a":1}')
+        payloads[3:5] = [item_done(0, **{**FUNCTION_CALL, "arguments": '{"a":2}'})]
+        call = only_call(payloads, quirks=["cumulative", "empty_prefix", "double_encoded"])
+        assert (call.arguments, call.reinterpreted) == ({"a": 2}, "restated")
+        same = responses_call('"{\\"a\\":', '1}"')
+        call = only_call(same, quirks=["double_encoded"])
+        assert (call.arguments, call.reinterpreted) == ({"a": 1}, "double_encoded")
+
+    @pytest.mark.parametrize(
+        "pieces", [['"{\\"a\\":VALUE}"'], ["{}", '{"a":VALUE}'], ['{"a', '{"a":VALUE}']]
+    )
+    def test_limits_and_infinity_hold_in_every_reading(self, pieces: list[str]) -> None:
+        def read(value: str, limits: Limits | None = None) -> str:
+            text = [piece.replace("VALUE", value) for piece in pieces]
+            return verdict(chat_call(*text), limits=limits)
+
+        assert read("1") == "complete"
+        assert read("1e999") == "malformed"
+        assert read("[[1]]", Limits(max_depth=2)) == "malformed"
+
+    def test_the_limit_of_length_holds_for_free_text(self) -> None:
+        custom = {"index": 0, "id": "c", "custom": {"name": "sh", "input": "x" * 31}}
+        payloads = [tool_calls(custom), chunk(finish="stop")]
+        assert verdict(payloads, limits=Limits(max_chars=30)) == "malformed"
+
+    def test_dicts_mixed_with_text_keep_their_order(self) -> None:
+        turn: list[Any] = chat_call('{"a":"x', "y", 'z"}')
+        for at in range(len(turn)):
+            mixed = [*turn[:at], json.dumps(turn[at]), *turn[at + 1 :]]
+            events = stream(mixed)
+            assert types(list(events))[-1] == "turn_completed"
+            assert events.calls[0].arguments == {"a": "xyz"}
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            {"object": "error", "message": "no", "code": 500},
+            {"type": "error", "message": "no"},
+            {"error": 500},
+            {"error": ["no"]},
+            {"error": True},
+        ],
+    )
+    def test_an_error_of_chat_may_look_like_anything(self, error: Any) -> None:
+        calls, events = assemble([*chat_call('{"a":1}')[:-1], error, b"[DONE]"])
+        assert calls[0].verdict == "truncated"
+        assert of_type(events, StreamFailed)
+
+    def test_errors_of_the_others_may_look_odd_too(self) -> None:
+        for turn, error in (
+            (anthropic_call('{"a":1}')[:3], {"error": {"type": "api_error", "message": "no"}}),
+            (responses_call('{"a":1}')[:3], {"type": "response.error", "message": "no"}),
+        ):
+            calls, events = assemble([*turn, error])
+            assert calls[0].verdict == "truncated"
+            assert of_type(events, StreamFailed)[0].message == "no"
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {
+                "type": "content_block_delta",
+                "delta": {"type": "input_json_delta", "partial_json": "x"},
+            },
+            {"type": "content_block_delta", "index": 0},
+            {"type": "content_block_delta", "index": 0, "delta": {"partial_json": "x"}},
+            {**input_json(0, "x"), "index": 1.5},
+        ],
+    )
+    def test_a_piece_of_anthropic_that_cannot_be_placed_costs_the_call(self, odd: Any) -> None:
+        turn = anthropic_call('{"a":1}')
+        assert verdict([*turn[:3], odd, *turn[3:]]) == "truncated"
+
+    @pytest.mark.parametrize(
+        "odd", [chunk(tool_calls=["x"]), {"choices": ["x"]}, tool_calls(entry({"b": 2}))]
+    )
+    def test_a_piece_of_chat_that_cannot_be_placed_costs_the_call(self, odd: Any) -> None:
+        turn = chat_call('{"a":1', "}")
+        assert verdict([*turn[:2], odd, *turn[2:]]) in ("truncated", "malformed")
+
+    def test_deltas_that_name_their_item_by_its_id_find_it(self) -> None:
+        delta = arguments_delta(0, '{"a":1}', item_id="fc_1")
+        del delta["output_index"]
+        payloads = [response_created(), item_added(0, **FUNCTION_CALL), delta, response_ended()]
+        assert only_call(payloads).arguments == {"a": 1}
+
+    def test_an_item_that_is_added_again_after_its_end_is_no_second_call(self) -> None:
+        turn = responses_call("{}")
+        assert len(assemble([*turn[:-1], turn[1], turn[-1]])[0]) == 1
+
+    def test_a_server_that_never_adds_its_items_is_read_at_their_end(self) -> None:
+        turn = responses_call('{"a"', ":1}")
+        assert only_call([turn[0], *turn[2:]]).arguments == {"a": 1}
+
+    def test_a_finish_reason_may_be_the_word_null(self) -> None:
+        turn = chat_call('{"a":', "1}")
+        for payload in turn[:-1]:
+            payload["choices"][0]["finish_reason"] = "null"
+        assert only_call(turn).arguments == {"a": 1}
+
+    def test_two_legacy_calls_are_two_calls(self) -> None:
+        payloads = [
+            chunk(function_call={"name": "first", "arguments": "{}"}),
+            chunk(function_call={"name": "second", "arguments": "{}"}),
+            chunk(finish="function_call"),
+        ]
+        assert [call.name for call in assemble(payloads)[0]] == ["first", "second"]
+
+    def test_quirks_leave_free_text_alone(self) -> None:
+        pieces = [{"index": 0, "id": "c", "custom": {"name": "md", "input": "#"}}]
+        pieces.append({"index": 0, "custom": {"input": "## x"}})
+        payloads = [*map(tool_calls, pieces), chunk(finish="stop")]
+        assert only_call(payloads, quirks=["cumulative"]).arguments == "### x"
+
+    def test_a_second_turn_of_chat_needs_no_mark_between(self) -> None:
+        second = [{**payload, "id": "chatcmpl-2"} for payload in chat_call('{"b":2}')]
+        calls, events = assemble([*chat_call('{"a":1}'), *second])
+        assert [call.arguments for call in calls] == [{"a": 1}, {"b": 2}]
+        assert types(events).count("turn_completed") == 2
+
+    def test_calls_as_objects_without_any_key_are_told_apart(self) -> None:
+        entries = [entry({"a": n}, index=None, name="f") for n in (1, 1, 2)]
+        calls, _ = assemble([tool_calls(*entries), chunk(finish="stop")])
+        assert [call.arguments for call in calls] == [{"a": 1}, {"a": 1}, {"a": 2}]
+
+    def test_only_the_last_call_of_a_cut_message_is_cut(self) -> None:
+        blocks = [
+            {"type": "tool_use", "id": id_, "name": "t", "input": {"a": 1}} for id_ in ("x", "y")
+        ]
+        message = {"type": "message", "content": blocks, "stop_reason": "max_tokens"}
+        call = {"type": "function_call", "name": "t", "arguments": "{}"}
+        items = [{**call, "call_id": id_} for id_ in ("x", "y")]
+        response = {"object": "response", "status": "incomplete", "output": items}
+        for payload in (message, response):
+            assert [call.verdict for call in assemble([payload])[0]] == ["complete", "truncated"]
+
+    def test_a_message_that_repeats_its_deltas_is_not_said_twice(self) -> None:
+        last = chunk(finish="stop")
+        last["choices"][0]["message"] = {"content": "Hi"}
+        del last["choices"][0]["delta"]
+        _, events = assemble([chunk(content="Hi"), last])
+        assert [event.text for event in events if event.type == "text_delta"] == ["Hi"]
+
+    def test_reasoning_that_is_only_in_its_details_is_shown(self) -> None:
+        details = [{"type": "reasoning.text", "text": "hm"}]
+        _, events = assemble([chunk(reasoning_details=details), chunk(content="so", finish="stop")])
+        assert types(events)[:3] == ["thinking_started", "thinking_delta", "thinking_completed"]
+
+    @pytest.mark.parametrize(
+        "start",
+        [[":"], [":hb", ":hb"], ["data:"], ["", ": x", ""], ["\ufeff:hb"]],
+    )
+    def test_lines_with_keep_alives_between_them_are_read(self, start: list[str]) -> None:
+        lines = sse(anthropic_call('{"a":1}')).decode().splitlines()
+        for source in ([*start, *lines], [lines[1], ":hb", "", *lines[2:]]):
+            for form in (source, [line.encode() for line in source]):
+                if form[:1] == [b":"]:
+                    continue  # of bytes, a colon alone may be a piece
+                events = stream(form)
+                assert types(list(events))[-1] == "turn_completed", form[:3]
+
+    def test_an_event_that_is_whole_does_not_wait_for_the_next(self) -> None:
+        first, *rest = [sse([payload]) for payload in anthropic_call("{}")[1:]]
+        for form in (first, first.splitlines()[1], first.splitlines()[1] + b"\n"):
+            seen: list[str] = []
+
+            def source(form: bytes = form, seen: list[str] = seen) -> Iterator[bytes]:
+                yield form
+                assert seen == ["tool_call_started"]
+                yield from rest
+
+            for event in stream(source()):
+                seen.append(event.type)  # noqa: PERF401 - the source looks at it meanwhile
+
+    def test_bytes_that_were_no_utf8_survive_as_text(self) -> None:
+        body = sse(chat_call('{"a": "?"}')).replace(b"?", "€".encode())
+        as_text = body.decode("ascii", "surrogateescape")
+        events = stream(as_text.splitlines())
+        list(events)
+        assert events.calls[0].arguments == {"a": "€"}

@@ -51,6 +51,7 @@ _ENDINGS: Final[dict[str, Ending]] = {
     "model_context_window_exceeded": "cut",
     "refusal": "cut",
 }
+_RUN_BY_PROVIDER: Final = {"server_tool_use", "mcp_tool_use"}
 _THOUGHTS: Final = {"thinking", "redacted_thinking"}
 _RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 _TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
@@ -228,8 +229,12 @@ class AnthropicAdapter:
             ]
         if call_id := text_of(block.get("tool_use_id")):
             # What was run was written, also if nobody said that its block has stopped.
-            running = [n for n, other in self._blocks.items() if other.get("id") == call_id]
-            closed = [delta for n in running for delta in self._block_stopped(n)]
+            running = [
+                at
+                for at, other in self._blocks.items()
+                if other.get("id") == call_id and other.get("type") in _RUN_BY_PROVIDER
+            ]
+            closed = [delta for at in running for delta in self._block_stopped(at)]
             return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 

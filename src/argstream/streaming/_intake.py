@@ -52,6 +52,8 @@ class Intake:
             before = self._begin() if self._held else []
             return before + self.assembler.feed(item)
         if isinstance(item, str):
+            if item == ":" and self._decoder is None and not self._first:
+                return []  # a comment that says nothing
             return self._take_bytes(_encoded(item))
         if isinstance(item, bytes | bytearray | memoryview):
             return self._take_bytes(bytes(item))

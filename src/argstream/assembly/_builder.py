@@ -139,9 +139,8 @@ class EventBuilder:
         self._close_thoughts(turn, events)
         reason = None if delta.stop_reason is None else mended(delta.stop_reason)
         turn.stop_reason = turn.stop_reason or reason
-        for key, machine in turn.machines.items():
-            if delta.scope is None or (isinstance(key, tuple) and key[0] == delta.scope):
-                machine.end(delta.ending, reason, events)
+        for machine in turn.take_unsettled(delta.scope):
+            machine.end(delta.ending, reason, events)
 
     def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
         turn = self._open_turn()
@@ -216,7 +215,7 @@ class EventBuilder:
             events.append(thought.completed())
 
     def _close_thoughts(self, turn: Turn, events: list[Event]) -> None:
-        events.extend(thought.completed() for thought in turn.open_thoughts())
+        events.extend(thought.completed() for thought in turn.take_thoughts())
 
     # Calls
 

@@ -103,7 +103,8 @@ class Turn:
         self.model = model
         self._number = number
         self.machines: dict[Hashable, CallMachine] = {}
-        self._unsettled: list[CallMachine] = []
+        self._unsettled: dict[Hashable, CallMachine] = {}
+        self._thoughts: list[Thought] = []  # that may not have ended
         self._ids: set[str] = set()
         self.ended = False
         self.failed = False
@@ -120,21 +121,20 @@ class Turn:
         """Add a block of text or thinking."""
         self._words[block] = words
         self._blocks.append(words)
+        if isinstance(words, Thought):
+            self._thoughts.append(words)
 
     def open_call(self, key: Hashable, call: CallMachine) -> None:
         """Add a call."""
         self.machines[key] = call
-        self._unsettled.append(call)
+        self._unsettled[key] = call
         self._ids.add(call.call.id)
         self._blocks.append(call)
 
-    def open_thoughts(self) -> list[Thought]:
-        """Give the thoughts that have not ended."""
-        return [
-            words
-            for words in self._words.values()
-            if isinstance(words, Thought) and not words.closed
-        ]
+    def take_thoughts(self) -> list[Thought]:
+        """Give the thoughts that have not ended, once: whoever asks ends them."""
+        thoughts, self._thoughts = self._thoughts, []
+        return [thought for thought in thoughts if not thought.closed]
 
     def keep(self, block: Hashable, item: Any) -> None:
         """Keep a provider's own form of a block, with the block if there is one."""
@@ -152,10 +152,13 @@ class Turn:
             self._results[block] = kept
         self._blocks.append(kept)
 
-    def take_unsettled(self) -> list[CallMachine]:
+    def take_unsettled(self, scope: Hashable = None) -> list[CallMachine]:
         """Give the calls that may have no verdict, once: whoever asks settles them."""
-        unsettled, self._unsettled = self._unsettled, []
-        return unsettled
+        unsettled, self._unsettled = self._unsettled, {}
+        if scope is not None:  # one choice of several
+            for key in [key for key in unsettled if not isinstance(key, tuple) or key[0] != scope]:
+                self._unsettled[key] = unsettled.pop(key)
+        return list(unsettled.values())
 
     def has_id(self, id_: str) -> bool:
         """Say whether a call of this turn has this id."""

@@ -683,6 +683,17 @@ class TestTheSecondAttack:
             payload["choices"][0]["finish_reason"] = "null"
         assert only_call(turn).arguments == {"a": 1}
 
+    def test_text_for_a_call_that_is_complete_is_told(self) -> None:
+        """A server that says stop with every chunk: the call was complete too early."""
+        turn = chat_call("{}", '{"path": "x"}')
+        for payload in turn:
+            payload["choices"][0]["finish_reason"] = "stop"
+        calls, events = assemble(turn)
+        assert (calls[0].verdict, calls[0].raw) == ("complete", "")
+        assert [failure.code for failure in of_type(events, StreamFailed)] == ["late_text"]
+        _, events = assemble([*chat_call('{"a":1}'), tool_calls(entry('{"a":1}'))])
+        assert of_type(events, StreamFailed) == []  # once more the same, which some do
+
     def test_two_legacy_calls_are_two_calls(self) -> None:
         payloads = [
             chunk(function_call={"name": "first", "arguments": "{}"}),

@@ -22,6 +22,7 @@ from argstream.events import (
     ArgumentStarted,
     Event,
     InvalidVerdict,
+    StreamFailed,
     ToolArgsCompleted,
     ToolArgsDelta,
     ToolArgsInvalid,
@@ -46,6 +47,7 @@ class CallMachine:
     """The machine that writes to one ``Call``."""
 
     __slots__ = (
+        "_has_told_late",
         "_is_json",
         "_limits",
         "_mender",
@@ -79,6 +81,7 @@ class CallMachine:
         self._root_end: int | None = None
         self._second: SecondReading | None = None
         self._restated: str | None = None
+        self._has_told_late = False
 
     @property
     def settled(self) -> bool:
@@ -98,7 +101,10 @@ class CallMachine:
             text = self._unquirk(text)
         call = self.call
         verdict = call.verdict
-        if not text or verdict == "complete":
+        if not text:
+            return
+        if verdict == "complete":
+            self._tell_late(text, events)
             return
         # Appending is in place only while nothing else refers to the string (invariant 6).
         raw, call.raw = call.raw, ""
@@ -260,6 +266,13 @@ class CallMachine:
             text = quirk.feed(text) + quirk.close()
         if text.strip() != raw.strip():
             self._restated = text
+
+    def _tell_late(self, text: str, events: list[Event]) -> None:
+        """Say that more came for a call that is complete, unless it is only what it had said."""
+        if text.strip() and text not in self.call.raw and not self._has_told_late:
+            self._has_told_late = True
+            message = f"text came for the call {self.call.id} after it was complete"
+            events.append(StreamFailed("late_text", message))
 
     def _contradict(self, message: str, events: list[Event]) -> None:
         self._invalid("malformed", ArgumentsError("contradicted", message), events)

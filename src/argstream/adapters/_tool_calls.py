@@ -80,6 +80,8 @@ class CallFinder:
         """Find the calls of this choice; tell whoever asks when arguments come as an object."""
         self._choice = choice
         self._saw_value = saw_value
+        self.count = 0
+        """How many calls there are."""
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -175,6 +177,7 @@ class CallFinder:
     def _new(self, id_: str, kind: CallKind) -> _Call:
         call = _Call((self._choice, len(self._calls)), id_, kind)
         self._calls.append(call)
+        self.count += 1
         return call
 
     def _go_on(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:

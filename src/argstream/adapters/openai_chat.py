@@ -263,9 +263,11 @@ class _ChoiceState:
         if message.tool_calls:
             if self._writes != "calls":
                 self._turn_to("calls", deltas)
-            self.finished = False
+            known = self._calls.count
             for entry in message.tool_calls:
                 self._calls.read(entry, deltas)
+            if self._calls.count > known:
+                self.finished = False  # what was said of the end did not mean these
         elif message.function_call is not None:
             self._turn_to("calls", deltas)
             self._calls.read_legacy(message.function_call, deltas)

@@ -140,6 +140,18 @@ def test_what_must_go_back_is_kept_whole() -> None:
     )
 
 
+def test_what_goes_back_with_a_call_is_not_mixed_up_with_a_block_of_text() -> None:
+    extras = [{"google": {"thought_signature": str(n)}} for n in range(3)]
+    entries = [
+        entry("{}", index=n, id=f"c{n}", name="f", extra_content=extras[n]) for n in range(3)
+    ]
+    payloads = [chunk(reasoning="hm"), chunk(content="so"), tool_calls(*entries)]
+    _, events = assemble([*payloads, chunk(finish="tool_calls")])
+    (event,) = of_type(events, TurnCompleted)
+    items = [part.item for part in event.message.parts]
+    assert items == [None, None, *({"extra_content": extra} for extra in extras)]
+
+
 def test_usage_comes_after_the_finish_reason_and_is_waited_for() -> None:
     usage = {
         "prompt_tokens": 10,

@@ -62,7 +62,7 @@ class _Call:
 
     __slots__ = ("extra", "has_arguments", "held", "id", "key", "kind", "name", "opened")
 
-    def __init__(self, key: tuple[int, int], id_: str, kind: CallKind) -> None:
+    def __init__(self, key: tuple[int, str, int], id_: str, kind: CallKind) -> None:
         self.key = key
         self.id = id_
         self.kind = kind
@@ -175,7 +175,7 @@ class CallFinder:
         return call
 
     def _new(self, id_: str, kind: CallKind) -> _Call:
-        call = _Call((self._choice, len(self._calls)), id_, kind)
+        call = _Call((self._choice, "call", self.count), id_, kind)
         self._calls.append(call)
         self.count += 1
         return call

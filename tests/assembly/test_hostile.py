@@ -499,6 +499,13 @@ class TestNothingRaises:
         calls, events = assemble([message_start(), tool_use(1), body, block_stop(0)])
         check(events, calls)
 
+    def test_deep_dicts(self) -> None:
+        deep: Any = []
+        for _ in range(5_000):
+            deep = [deep]
+        for payload in ({"choices": deep}, {"error": deep}, {"type": "message", "content": deep}):
+            assert assemble([payload])[1][-1].type == "stream_failed"
+
     def test_utf8_that_a_server_cut_between_two_payloads_is_joined(self) -> None:
         head = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta",'
         pieces = [b'"partial_json":"{\\"a\\": \\"\xf0\x9f"}}', b'"partial_json":"\x98\x80\\"}"}}']

@@ -76,7 +76,7 @@ def detect(payload: object, event: str = "") -> str | None:
         return "openai-chat"
     try:
         head = _read(payload)
-    except UnreadableError:
+    except (UnreadableError, RecursionError):
         return None
     type_ = head.type or ""
     if head.bytes is not None or "bytes" in (head.chunk or ()):

@@ -5,6 +5,7 @@ whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
 """
 
 from collections.abc import Collection
+from reprlib import Repr
 
 from argstream.adapters import Adapter, ProtocolName, UnreadableError, detect, make_adapter
 from argstream.assembly._builder import EventBuilder
@@ -15,6 +16,9 @@ from argstream.events import Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
 
 __all__ = ["Assembler"]
+
+_short = Repr()
+_short.maxstring = _short.maxother = 200
 
 # Names of events that only keep a connection open, and whose data may be anything.
 _HEARTBEATS = {"ping", "keepalive", "keep-alive", "heartbeat"}
@@ -134,7 +138,7 @@ class Assembler:
 
     def _nothing(self) -> StreamFailed:
         if self._unread:
-            shown = ascii(self._unread[0][0])[:200]
+            shown = _short.repr(self._unread[0][0])
             message = f"no protocol is known that begins like this: {shown}"
             return StreamFailed("unknown_protocol", message)
         return StreamFailed("empty", "the stream ended before a message began", retryable=True)

@@ -21,7 +21,7 @@ def main() -> int:
         CallTool("write_file", {"path": "greet.py", "content": SOURCE}),
         faults=[Slow(between=0.01)],
     )
-    with MockProvider(reply) as provider, urlopen(request(provider.url)) as response:  # noqa: S310
+    with MockProvider(reply) as provider, urlopen(request(provider.url)) as response:  # noqa: S310 - ours
         events = stream(response)
         for event in events:
             show(event)
@@ -38,7 +38,7 @@ def request(url: str) -> Request:
         "messages": [{"role": "user", "content": "Write greet.py."}],
     }
     headers = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
-    return Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)  # noqa: S310
+    return Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)  # noqa: S310 - ours
 
 
 def show(event: Event) -> None:

@@ -240,9 +240,8 @@ class AnthropicAdapter:
 
     def _block_stopped(self, index: int) -> list[Delta]:
         deltas = self._rest_of_block(index)
-        is_call = index in self._blocks and self._blocks[index].get("type") in _CALLS
-        self._blocks.pop(index, None)
-        return [*deltas, CallClosed(index)] if is_call else deltas
+        block = self._blocks.pop(index, {})
+        return [*deltas, CallClosed(index)] if block.get("type") in _CALLS else deltas
 
     def _rest_of_block(self, index: int) -> list[Delta]:
         """Give what of a block can only be said at its end."""
@@ -296,7 +295,7 @@ class AnthropicAdapter:
 
     def _message_changed(self, happening: _Happening) -> list[Delta]:
         if happening.usage:
-            self._usage |= {key: count for key, count in happening.usage.items() if count}
+            self._usage |= {name: number for name, number in happening.usage.items() if number}
         change = happening.delta or _Change()
         deltas: list[Delta] = []
         if change.container is not None:  # to be named in the next request, or its files are gone

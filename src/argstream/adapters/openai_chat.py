@@ -154,7 +154,8 @@ class OpenAIChatAdapter:
         chunk = happening.chunk or happening
         deltas: list[Delta] = []
         if chunk.choices and (
-            not self._in_turn or (self._has_finished and self._is_next_turn(chunk))
+            not self._in_turn
+            or (self._has_finished and self._is_next_turn(chunk.id or "", chunk.choices[0]))
         ):
             deltas += self.close()
             self._in_turn = True
@@ -190,14 +191,13 @@ class OpenAIChatAdapter:
     def _saw_value(self) -> None:
         self._has_values = True
 
-    def _is_next_turn(self, chunk: _Chunk) -> bool:
+    def _is_next_turn(self, id_: str, choice: _Choice) -> bool:
         """Say whether another answer begins, without a mark: after an end, under another id."""
-        choice = (chunk.choices or [_Choice()])[0]
         state = self._choices.get(choice.index)
         return (
             state is not None
             and state.finished
-            and (chunk.id or "") != self._turn_id
+            and id_ != self._turn_id
             and choice.delta is not None
             and bool(choice.delta.content or choice.delta.tool_calls)
         )

@@ -166,7 +166,7 @@ class OpenAIResponsesAdapter:
             if is_done(payload):
                 return []
             raise
-        if happening.item is not None and any(map(happening.item.get, ("operation", "arguments"))):
+        if happening.item is not None:
             _check_input(happening.item, payload)
         key = happening.output_index
         if key is None:

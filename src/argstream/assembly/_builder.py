@@ -275,5 +275,5 @@ class EventBuilder:
             _, arguments = machine.outcome()
             events.append(ToolCallCompleted(call_id, call.name, arguments, result))
 
-    def _opaque(self, delta: Opaque, events: list[Event]) -> None:  # noqa: ARG002
+    def _opaque(self, delta: Opaque, events: list[Event]) -> None:  # noqa: ARG002 - as all
         self._open_turn().keep(delta.block, delta.item)

@@ -17,6 +17,7 @@ from argstream.jsonstream import Limits
 
 __all__ = ["Assembler"]
 
+_MAX_UNREAD = 100  # who knows none of so many knows none of the rest, which may be endless
 _short = Repr()
 _short.maxstring = _short.maxother = 200
 
@@ -128,7 +129,8 @@ class Assembler:
         """Find out what this is, and catch up with what could not be told before."""
         name = detect(payload, event)
         if name is None:
-            self._unread.append((payload, event))
+            if len(self._unread) < _MAX_UNREAD:
+                self._unread.append((payload, event))
             return None
         adapter = self._adapter = make_adapter(name)
         for earlier in self._unread:

@@ -5,7 +5,6 @@ object, a server-sent event that somebody else has decoded. What the bytes are (
 JSON lines, an AWS event stream) shows in the first of them.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -13,11 +12,12 @@ from argstream.assembly import Assembler
 from argstream.errors import UsageError
 from argstream.events import Event, StreamFailed
 from argstream.wire import AwsEventStreamDecoder, Broken, Frame, JsonTextDecoder, SseDecoder
+from argstream.wire.frames import BYTE_ORDER_MARK
+from argstream.wire.json_text import is_json
 
 __all__ = ["Intake"]
 
 _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SHOWN: Final = 80
 
 
@@ -114,9 +114,9 @@ class Intake:
         self._held.append(chunk)
         if not chunk:
             return []  # the next one will tell
-        if not self._first or _BYTE_ORDER_MARK.startswith(self._first):
+        if not self._first or BYTE_ORDER_MARK.startswith(self._first):
             self._first += chunk
-            if _BYTE_ORDER_MARK.startswith(self._first):
+            if BYTE_ORDER_MARK.startswith(self._first):
                 return []
             self._line_end = b"" if self._first.endswith((b"\n", b"\r")) else b"\n"
             if not _may_be_a_line(self._first):
@@ -157,20 +157,20 @@ class Intake:
 def _decoder_for(chunk: bytes) -> _Decoder:
     if chunk[0] == 0:  # the length of a message, which is less than 16 MiB
         return AwsEventStreamDecoder()
-    start = chunk.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    start = chunk.removeprefix(BYTE_ORDER_MARK).lstrip()
     return JsonTextDecoder() if start.startswith((b"{", b"[")) else SseDecoder()
 
 
 def _may_be_a_line(chunk: bytes) -> bool:
     """Say whether this looks like one line; of a comment, a colon alone is not enough."""
-    line = chunk.removeprefix(_BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
+    line = chunk.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
     begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
     return begins and b"\n" not in line and b"\r" not in line
 
 
 def _are_lines(first: bytes, second: bytes) -> bool:
     """Tell lines from a text that happens to be cut where one could end."""
-    first = first.removeprefix(_BYTE_ORDER_MARK)
+    first = first.removeprefix(BYTE_ORDER_MARK)
     if first.startswith((b"{", b"[")):
         return second.startswith((b"{", b"[")) and _is_whole(first)
     if not second.startswith((*_FIELDS, b":")):
@@ -181,14 +181,14 @@ def _are_lines(first: bytes, second: bytes) -> bool:
 
 def _is_event(line: bytes) -> bool:
     """Say whether nothing is missing of an event but its line end."""
-    line = line.removeprefix(_BYTE_ORDER_MARK)
+    line = line.removeprefix(BYTE_ORDER_MARK)
     data = line.removeprefix(b"data:").strip()
     return data.startswith(b"{") and _is_whole(data)
 
 
 def _ended(line: bytes, end: bytes) -> bytes:
     """Give a line its end, and an event its blank line: some who read lines leave those out."""
-    start = line.removeprefix(_BYTE_ORDER_MARK)
+    start = line.removeprefix(BYTE_ORDER_MARK)
     is_event = start.startswith(b"data:") and (end or line.endswith(b"\n"))
     if is_event and _is_whole(start.removeprefix(b"data:")):
         end += b"\n"
@@ -203,10 +203,4 @@ def _encoded(text: str) -> bytes:
 
 
 def _is_whole(data: bytes) -> bool:
-    if data.strip() == b"[DONE]":
-        return True
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return data.strip() == b"[DONE]" or is_json(data)

@@ -1,6 +1,5 @@
 """What is sent, and when: an answer with its faults, as writes to a connection."""
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +7,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from argstream.testing._mock_wire import STATUS_MESSAGES, Dialect, encode
+from argstream.testing._mock_wire import STATUS_MESSAGES, Dialect, decode, encode
 from argstream.testing.chunking import cut
 from argstream.testing.faults import Cut, ErrorEvent, Fault, Malformed, Place, Slow, Split, Status
 from argstream.wire import Frame, SseDecoder
@@ -171,14 +170,10 @@ def _message(fault: Status | ErrorEvent) -> str:
 def _has_arguments(event: bytes) -> bool:
     """Say whether an event is a piece of a tool's arguments, in any of the APIs."""
     decoder = SseDecoder()
-    for frame in [*decoder.feed(event), *decoder.close()]:
-        try:
-            payload = json.loads(frame.data) if isinstance(frame, Frame) else None
-        except (ValueError, RecursionError):
-            continue
-        if _is_argument_piece(payload):
-            return True
-    return False
+    frames = [*decoder.feed(event), *decoder.close()]
+    return any(
+        _is_argument_piece(decode(frame.data)) for frame in frames if isinstance(frame, Frame)
+    )
 
 
 def _is_argument_piece(payload: Any) -> bool:

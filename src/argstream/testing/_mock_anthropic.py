@@ -59,7 +59,7 @@ class AnthropicDialect:
         type_ = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": type_, "message": message}}
 
-    def error_events(self, status: int, message: str, position: int) -> list[bytes]:  # noqa: ARG002
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:  # noqa: ARG002 - only Responses counts
         """Write the event of an error."""
         return [sse(self.error(status, message), "error")]
 

@@ -72,7 +72,7 @@ class ChatDialect:
         """Write the body of an error."""
         return {"error": openai_error(status, message)}
 
-    def error_events(self, status: int, message: str, position: int) -> list[bytes]:  # noqa: ARG002
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:  # noqa: ARG002 - only Responses counts
         """Write the event of an error."""
         return [sse(self.error(status, message))]
 

@@ -1,6 +1,5 @@
 """A recorded answer, ready to be sent again: server-sent events, JSON lines, or one document."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from argstream.adapters import detect
 from argstream.errors import UsageError
-from argstream.testing._mock_wire import sse
+from argstream.testing._mock_wire import decode, sse
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 
 __all__ = ["Recording", "read_recording"]
@@ -52,7 +51,7 @@ def _parse(data: bytes) -> Recording:
 def _from_json(data: bytes) -> Recording:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
-    if len(frames) == 1 and _is_whole(_load(frames[0].data)):
+    if len(frames) == 1 and _is_whole(decode(frames[0].data)):
         return Recording(protocol, whole=data)
     events = [_FRAMING[protocol](frame.data) for frame in frames]
     if protocol == "openai-chat" and frames[-1].data.strip() != b"[DONE]":
@@ -78,7 +77,7 @@ def _protocol(frames: list[Frame]) -> str:
 
 def _named(data: bytes) -> bytes:
     """Give an event the name that its payload has: Anthropic's client wants one."""
-    payload = _load(data)
+    payload = decode(data)
     name = payload.get("type") if isinstance(payload, dict) else None
     return sse(data, name if isinstance(name, str) and name.isprintable() else "")
 
@@ -94,10 +93,3 @@ def _is_whole(payload: Any) -> bool:
     return isinstance(payload, dict) and (
         payload.get("type") == "message" or payload.get("object") in _WHOLE
     )
-
-
-def _load(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None

@@ -1,6 +1,5 @@
 """A request → its answer: which reply is next, whether the request is one, and what it had."""
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from argstream.testing._mock_openai_chat import ChatDialect
 from argstream.testing._mock_openai_responses import ResponsesDialect
 from argstream.testing._mock_recording import Recording
 from argstream.testing._mock_server import RawRequest
-from argstream.testing._mock_wire import Dialect, Problem, Turn, encode
+from argstream.testing._mock_wire import Dialect, Problem, Turn, decode, encode
 from argstream.testing.faults import Fault
 from argstream.testing.script import CallTool, Reply
 
@@ -127,7 +126,7 @@ class Responder:
         if self._answered >= len(self._answers) and not self._repeats:
             message = "the script is over after {} replies: add one, or say repeat=True"
             return [Problem(message.format(len(self._answers)))]
-        answer = self._answers[self._answered % len(self._answers)]
+        answer = self._scripted()
         if isinstance(answer, Reply):
             return []
         if answer.protocol != dialect.protocol:
@@ -138,8 +137,11 @@ class Responder:
             return [Problem(f"the recording is {found}: ask for it with stream: {wanted}")]
         return []
 
+    def _scripted(self) -> Reply | Recording:
+        return self._answers[self._answered % len(self._answers)]
+
     def _next(self, dialect: Dialect, body: dict[str, Any]) -> Answer:
-        answer = self._answers[self._answered % len(self._answers)]
+        answer = self._scripted()
         self._answered += 1
         streamed = body.get("stream") is True
         own = answer.faults if isinstance(answer, Reply) else ()
@@ -163,10 +165,7 @@ class Responder:
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+    value = decode(body)
     return value if isinstance(value, dict) else None
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "Dialect",
     "Problem",
     "Turn",
+    "decode",
     "encode",
     "openai_error",
     "seal",
@@ -116,6 +117,14 @@ class Dialect(Protocol):
         self, headers: Mapping[str, str], body: dict[str, Any], served: Collection[str] | None
     ) -> list[Problem]:
         """Say what is wrong; ``served`` are the ids of calls so far, None if not known."""
+
+
+def decode(data: bytes) -> Any:
+    """Read JSON; None if it is none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def encode(payload: object) -> bytes:

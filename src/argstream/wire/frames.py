@@ -2,11 +2,14 @@
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["MAX_FRAME_BYTES", "Broken", "BrokenReason", "Frame"]
+__all__ = ["BYTE_ORDER_MARK", "MAX_FRAME_BYTES", "Broken", "BrokenReason", "Frame"]
 
 BrokenReason: TypeAlias = Literal[
     "too_long", "truncated", "bad_checksum", "bad_length", "bad_header"
 ]
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""What may stand before a text, and is no part of it."""
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """What a decoder keeps of a frame that does not end, unless told otherwise."""

@@ -10,7 +10,7 @@ from argstream.wire._lines import LineSplitter
 from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
 from argstream.wire.ndjson import NdjsonDecoder
 
-__all__ = ["JsonTextDecoder"]
+__all__ = ["JsonTextDecoder", "is_json"]
 
 
 class JsonTextDecoder:
@@ -45,7 +45,7 @@ class JsonTextDecoder:
         if first is None:
             return []
         self._first_line = None
-        if not _is_json(first):
+        if not is_json(first):
             return []
         self._lines = NdjsonDecoder(self._max_frame_bytes)
         return self._lines.feed(b"".join(self._pieces))
@@ -58,7 +58,8 @@ class JsonTextDecoder:
         return [Frame(text)] if text.strip() and not self._broken else []
 
 
-def _is_json(line: bytes) -> bool:
+def is_json(line: bytes) -> bool:
+    """Say whether this is a whole JSON value."""
     try:
         json.loads(line)
     except (ValueError, RecursionError):

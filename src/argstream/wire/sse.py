@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from argstream.wire._lines import LineSplitter
-from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
+from argstream.wire.frames import BYTE_ORDER_MARK, MAX_FRAME_BYTES, Broken, Frame
 
 __all__ = ["SseDecoder"]
 
@@ -17,7 +17,6 @@ __all__ = ["SseDecoder"]
 _SHORT_EVENT: Final = re.compile(rb"(?:event: (.*)\n)?data: (.*)\n\n")
 _new = tuple.__new__  # half the cost of calling the class, which only this calls so often
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_NAMES = 100  # far more than a provider has
 _MAX_RETRY_DIGITS = 9  # eleven days; Python refuses to convert thousands of digits
 
@@ -70,7 +69,7 @@ class SseDecoder:
         for line in self._lines.feed(chunk):
             if self._at_start:
                 self._at_start = False
-                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - it is no part of it
+                line = line.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901 - it is no part of it
             if not line:
                 if self._data:
                     frames.append(self._frame())
@@ -97,7 +96,7 @@ class SseDecoder:
         if self._broken:
             return []
         if line := self._lines.close():
-            self._field(line.removeprefix(_BYTE_ORDER_MARK) if self._at_start else line)
+            self._field(line.removeprefix(BYTE_ORDER_MARK) if self._at_start else line)
         return [self._frame()] if self._data else []
 
     def _frame(self) -> Frame:

@@ -1,8 +1,10 @@
 """What the commands read: a file or standard input, as it arrives; and where they complain."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from select import select
 
@@ -29,14 +31,39 @@ def chunks(file: str, hint: str) -> Iterator[bytes]:
     if file == "-" and os.isatty(_STANDARD_INPUT):
         complain(hint)
     try:
-        with FileIO(_STANDARD_INPUT, closefd=False) if file == "-" else FileIO(file) as source:
-            while (chunk := source.read(_CHUNK)) != b"":
-                if chunk is None:  # it was made non-blocking, and nothing has arrived
-                    select([source], [], [])
-                else:
+        with (
+            FileIO(_STANDARD_INPUT, closefd=False) if file == "-" else FileIO(file) as source,
+            _interruptions() as interruptions,
+        ):
+            while True:
+                ready, _, _ = select([source, interruptions], [], [])
+                if interruptions in ready:
+                    raise KeyboardInterrupt
+                chunk = source.read(_CHUNK)
+                if chunk == b"":
+                    return
+                if chunk is not None:  # None: somebody else has read what had arrived
                     yield chunk
     except OSError as error:
         raise UnreadableFile(file, error.strerror) from error
+
+
+@contextmanager
+def _interruptions() -> Iterator[int]:
+    """Give a file that can be read after Ctrl-C.
+
+    Whoever only reads may miss it: if it comes just before the read begins, nothing ends that
+    before the next byte does.
+    """
+    arrived, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        yield arrived
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(arrived)
+        os.close(told)
 
 
 def complain(message: str) -> None:

@@ -22,6 +22,8 @@ __all__ = [
     "Ending",
     "Opaque",
     "ProviderFailed",
+    "RunEnded",
+    "SpeakerChanged",
     "TextPiece",
     "ThinkingClosed",
     "ThinkingOpened",
@@ -52,6 +54,16 @@ class Tokens(NamedTuple):
     reasoning_tokens: int = 0
 
 
+class SpeakerChanged(NamedTuple):
+    """What follows is said by another agent: one that a call has started, or the first one.
+
+    Each has an open turn of its own, with keys of its own.
+    """
+
+    parent_id: str | None
+    """The call that started it; None is the first one."""
+
+
 class TurnOpened(NamedTuple):
     """A message of the model begins; keys of an earlier one mean nothing from here on."""
 
@@ -64,14 +76,12 @@ class TextPiece(NamedTuple):
 
     block: Hashable
     text: str
-    parent_id: str | None = None
 
 
 class ThinkingOpened(NamedTuple):
     """The model begins to think, aloud or not."""
 
     block: Hashable
-    parent_id: str | None = None
 
 
 class ThinkingPiece(NamedTuple):
@@ -79,7 +89,6 @@ class ThinkingPiece(NamedTuple):
 
     block: Hashable
     text: str
-    parent_id: str | None = None
 
 
 class ThinkingClosed(NamedTuple):
@@ -103,7 +112,6 @@ class CallOpened(NamedTuple):
     id: str
     name: str
     kind: CallKind = "function"
-    parent_id: str | None = None
 
 
 class CallRenamed(NamedTuple):
@@ -171,6 +179,15 @@ class TurnClosed(NamedTuple):
     tokens: Tokens = Tokens()
 
 
+class RunEnded(NamedTuple):
+    """An agent that makes turns by itself says that it has made its last one."""
+
+    code: str
+    result: object = None
+    failed: bool = False
+    tokens: Tokens = Tokens()
+
+
 class ProviderFailed(NamedTuple):
     """The provider says that something went wrong."""
 
@@ -180,7 +197,8 @@ class ProviderFailed(NamedTuple):
 
 
 Delta: TypeAlias = (
-    TurnOpened
+    SpeakerChanged
+    | TurnOpened
     | TextPiece
     | ThinkingOpened
     | ThinkingPiece
@@ -195,5 +213,6 @@ Delta: TypeAlias = (
     | Opaque
     | TurnEnded
     | TurnClosed
+    | RunEnded
     | ProviderFailed
 )

@@ -23,6 +23,8 @@ __all__ = [
     "CallKind",
     "Event",
     "InvalidVerdict",
+    "RunCompleted",
+    "RunFailed",
     "StreamFailed",
     "TextDelta",
     "ThinkingCompleted",
@@ -205,6 +207,24 @@ class TurnCompleted(_Event, frozen=True, tag="turn_completed"):
     stop_reason: str | None
     message: Message
     usage: Usage = Usage()
+    parent_id: str | None = None
+    """The call whose sub-agent took the turn."""
+
+
+class RunCompleted(_Event, frozen=True, tag="run_completed"):
+    """An agent has made its last turn: here is what it answers."""
+
+    type: ClassVar[Literal["run_completed"]] = "run_completed"
+    result: Any
+    usage: Usage = Usage()
+
+
+class RunFailed(_Event, frozen=True, tag="run_failed"):
+    """An agent has given up, or was stopped."""
+
+    type: ClassVar[Literal["run_failed"]] = "run_failed"
+    code: str
+    message: str
 
 
 class StreamFailed(_Event, frozen=True, tag="stream_failed"):
@@ -231,6 +251,8 @@ Event: TypeAlias = (
     | ToolCallCompleted
     | ToolCallFailed
     | TurnCompleted
+    | RunCompleted
+    | RunFailed
     | StreamFailed
 )
 

@@ -1,4 +1,4 @@
-"""Deltas → events. One turn is open at a time; each of its calls has a machine of its own."""
+"""Deltas → events. Each speaker has one open turn at a time; each call has a machine of its own."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -20,6 +20,8 @@ from argstream.deltas import (
     Delta,
     Opaque,
     ProviderFailed,
+    RunEnded,
+    SpeakerChanged,
     TextPiece,
     ThinkingClosed,
     ThinkingOpened,
@@ -31,6 +33,8 @@ from argstream.deltas import (
 from argstream.events import (
     Event,
     InvalidVerdict,
+    RunCompleted,
+    RunFailed,
     StreamFailed,
     ToolCallCompleted,
     ToolCallFailed,
@@ -55,10 +59,13 @@ class EventBuilder:
         self._turn_number = turn_number
         self._limits = limits
         self._quirks = quirks
-        self._turn: Turn | None = None
+        self._turn: Turn | None = None  # of whoever speaks now
+        self._speaker: str | None = None
+        self._other_turns: dict[str | None, Turn] = {}  # by speaker
         self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
         self._blocks = 0
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
+            SpeakerChanged: self._speaker_changed,
             TurnOpened: self._turn_opened,
             TextPiece: self._text,
             ThinkingOpened: self._thinking_opened,
@@ -74,6 +81,7 @@ class EventBuilder:
             Opaque: self._opaque,
             TurnEnded: self._turn_ended,
             TurnClosed: self._turn_closed,
+            RunEnded: self._run_ended,
             ProviderFailed: self._provider_failed,
         }
 
@@ -90,29 +98,43 @@ class EventBuilder:
 
     def lost(self, code: str, message: str, events: list[Event], *, is_end: bool) -> None:
         """Say that something came that cannot be read: no open call can be trusted any more."""
-        self._cut(f"a part of the stream was lost: {message}", events)
+        self._cut_all(f"a part of the stream was lost: {message}", events)
         events.append(StreamFailed(code, message))
         self.is_empty = False
         if is_end:
-            self._turn = None
+            self._forget_turns()
 
     def end(self, events: list[Event]) -> None:
         """Say that nothing more comes."""
-        turn = self._turn
-        if turn is None:
-            return
-        self._cut("the stream ended before the provider closed the call", events)
-        if not turn.failed:
+        turns = self._open_turns()
+        self._cut_all("the stream ended before the provider closed the call", events)
+        if any(not turn.failed for turn in turns):
             message = "the stream ended before the model did"
             events.append(StreamFailed("truncated", message, retryable=True))
-        self._turn = None
+        self._forget_turns()
 
     def abort(self, verdict: InvalidVerdict, message: str, events: list[Event]) -> None:
         """End every open call with this verdict."""
-        self._cut(message, events, verdict)
-        self._turn = None
+        self._cut_all(message, events, verdict)
+        self._forget_turns()
 
     # Turns
+
+    def _speaker_changed(self, delta: SpeakerChanged, events: list[Event]) -> None:  # noqa: ARG002 - as all
+        speaker = None if delta.parent_id is None else mended(delta.parent_id)
+        if speaker != self._speaker:
+            if self._turn is not None:
+                self._other_turns[self._speaker] = self._turn
+            self._speaker = speaker
+            self._turn = self._other_turns.pop(speaker, None)
+
+    def _open_turns(self) -> list[Turn]:
+        now = [] if self._turn is None else [self._turn]
+        return now + list(self._other_turns.values())
+
+    def _forget_turns(self) -> None:
+        self._turn = None
+        self._other_turns.clear()
 
     def _turn_opened(self, delta: TurnOpened, events: list[Event]) -> None:
         turn = self._turn
@@ -120,18 +142,20 @@ class EventBuilder:
             self._turn_closed(TurnClosed(), events)
         elif turn is not None:
             message = "a new message began before this one had ended"
-            self._cut(message, events)
+            self._cut(turn, message, events)
             if not turn.failed:
                 events.append(StreamFailed("truncated", message))
-        self._turn = Turn(mended(delta.id), mended(delta.model), self._turn_number)
-        self._turn_number += 1
+        self._turn = self._new_turn(mended(delta.id), mended(delta.model))
 
     def _open_turn(self) -> Turn:
         """Give the open turn. Providers that do not say when one begins have it begun here."""
         if self._turn is None:
-            self._turn = Turn("", "", self._turn_number)
-            self._turn_number += 1
+            self._turn = self._new_turn()
         return self._turn
+
+    def _new_turn(self, id_: str = "", model: str = "") -> Turn:
+        self._turn_number += 1
+        return Turn(self._turn_number - 1, id_, model, self._speaker)
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
         turn = self._open_turn()
@@ -146,26 +170,42 @@ class EventBuilder:
         turn = self._open_turn()
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
-        self._cut("the turn was over before the provider closed the call", events)
+        self._cut(turn, "the turn was over before the provider closed the call", events)
         if not turn.failed:
             usage = Usage(**delta.tokens._asdict())
-            events.append(TurnCompleted(turn.stop_reason, turn.message(), usage))
+            message = turn.message()
+            events.append(TurnCompleted(turn.stop_reason, message, usage, turn.parent_id))
         self._turn = None
 
+    def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
+        self._cut_all("the run was over before the call was closed", events)
+        self._forget_turns()
+        code, result = mended(delta.code), mended_json(delta.result)
+        if delta.failed:
+            message = result if isinstance(result, str) else code
+            events.append(RunFailed(code, message))
+        else:
+            events.append(RunCompleted(result, Usage(**delta.tokens._asdict())))
+
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
-        self._cut(f"the provider failed: {mended(delta.message)}", events)
-        if self._turn is not None:
-            self._turn.failed = True
+        self._cut_all(f"the provider failed: {mended(delta.message)}", events)
+        for turn in self._open_turns():
+            turn.failed = True
         code, message = mended(delta.code), mended(delta.message)
         events.append(StreamFailed(code, message, delta.retryable))
 
     def _cut(
+        self, turn: Turn, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+    ) -> None:
+        self._close_thoughts(turn, events)
+        for machine in turn.take_unsettled():
+            machine.cut(message, events, verdict)
+
+    def _cut_all(
         self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
     ) -> None:
-        if self._turn is not None:
-            self._close_thoughts(self._turn, events)
-            for machine in self._turn.take_unsettled():
-                machine.cut(message, events, verdict)
+        for turn in self._open_turns():
+            self._cut(turn, message, events, verdict)
 
     # Text and thinking
 
@@ -177,16 +217,16 @@ class EventBuilder:
         turn = self._open_turn()
         words = turn.words(delta.block)
         if words is None:
-            words = Words(self._next_block(), delta.parent_id)
+            words = Words(self._next_block(), turn.parent_id)
             turn.open_words(delta.block, words)
         if piece := words.grow(delta.text):
             events.append(words.event(piece))
 
-    def _thought(self, block: Hashable, parent_id: str | None, events: list[Event]) -> Words:
+    def _thought(self, block: Hashable, events: list[Event]) -> Words:
         turn = self._open_turn()
         words = turn.words(block)
         if words is None or (isinstance(words, Thought) and words.closed):
-            words = Thought(self._next_block(), parent_id)
+            words = Thought(self._next_block(), turn.parent_id)
             turn.open_words(block, words)
             events.append(words.started())
         return words
@@ -202,10 +242,10 @@ class EventBuilder:
                 self._text(TextPiece(delta.block, rest), events)
 
     def _thinking_opened(self, delta: ThinkingOpened, events: list[Event]) -> None:
-        self._thought(delta.block, delta.parent_id, events)
+        self._thought(delta.block, events)
 
     def _thinking(self, delta: ThinkingPiece, events: list[Event]) -> None:
-        words = self._thought(delta.block, delta.parent_id, events)
+        words = self._thought(delta.block, events)
         if piece := words.grow(delta.text):
             events.append(words.event(piece))
 
@@ -223,7 +263,7 @@ class EventBuilder:
         turn = self._open_turn()
         given = mended(delta.id)
         id_ = given if given and not turn.has_id(given) else turn.make_id(given)
-        call = Call(id_, len(self.calls), mended(delta.name), delta.kind, delta.parent_id)
+        call = Call(id_, len(self.calls), mended(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
         machine = CallMachine(call, self._limits, make_quirks(quirks))
         if given != id_ and given:
@@ -258,8 +298,9 @@ class EventBuilder:
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
         call_id, result = mended(delta.call_id), mended_json(delta.result)
-        kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
-        self._open_turn().keep_result(delta.block, kept)
+        if self._turn is not None:  # between two turns, whoever ran it also keeps its result
+            kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
+            self._turn.keep_result(delta.block, kept)
         machine = self._machines_by_id.get(call_id)
         if machine is None or machine.has_result:
             return

@@ -98,9 +98,12 @@ class _Kept:
 class Turn:
     """The blocks of one message, by the keys that the provider gives them."""
 
-    def __init__(self, id_: str, model: str, number: int) -> None:
+    def __init__(
+        self, number: int, id_: str = "", model: str = "", parent_id: str | None = None
+    ) -> None:
         self.id = id_
         self.model = model
+        self.parent_id = parent_id
         self._number = number
         self.machines: dict[Hashable, CallMachine] = {}
         self._unsettled: dict[Hashable, CallMachine] = {}

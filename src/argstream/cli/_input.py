@@ -36,7 +36,7 @@ def chunks(file: str, hint: str) -> Iterator[bytes]:
             _interruptions() as interruptions,
         ):
             while True:
-                ready, _, _ = select([source, interruptions], [], [])
+                ready, _, _ = select([source.fileno(), interruptions], [], [])
                 if interruptions in ready:
                     raise KeyboardInterrupt
                 chunk = source.read(_CHUNK)

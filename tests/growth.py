@@ -13,15 +13,19 @@ def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> flo
     A disturbance makes a round slower, never faster, so a few more rounds are tried before the
     bound counts as broken.
     """
-    jobs = [job_of_size(size), job_of_size(2 * size)]
+    return cost_ratio(job_of_size(2 * size), job_of_size(size), BOUND)
+
+
+def cost_ratio(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:
+    """Return how much more CPU a job takes than another, each in its best round."""
     best = [float("inf")] * 2
     for _ in range(8):
-        for index, job in enumerate(jobs):
+        for index, one in enumerate((job, other)):
             gc.disable()  # its price is that of everything else that the tests keep in memory
             start = time.process_time()
-            job()
+            one()
             best[index] = min(best[index], time.process_time() - start)
             gc.enable()
-        if best[1] / best[0] <= BOUND:
+        if best[0] / best[1] <= bound:
             break
-    return best[1] / best[0]
+    return best[0] / best[1]

@@ -10,26 +10,15 @@ from hypothesis import strategies as st
 from argstream.testing import at_every_place, chunkings, cut
 from argstream.wire import AwsEventStreamDecoder, Broken, Frame
 from tests.strategies import cuts
+from tests.turns import aws_event as event
+from tests.turns import aws_header as header
+from tests.turns import aws_message as message
 
 
 def decode(chunks: list[bytes]) -> list[Frame | Broken]:
     decoder = AwsEventStreamDecoder()
     frames = [frame for chunk in chunks for frame in decoder.feed(chunk)]
     return frames + decoder.close()
-
-
-def header(name: str, value: str) -> bytes:
-    return pack(">B", len(name)) + name.encode() + pack(">BH", 7, len(value)) + value.encode()
-
-
-def message(headers: bytes, payload: bytes) -> bytes:
-    prelude = pack(">II", 16 + len(headers) + len(payload), len(headers))
-    body = prelude + pack(">I", crc32(prelude)) + headers + payload
-    return body + pack(">I", crc32(body))
-
-
-def event(name: str, payload: bytes) -> bytes:
-    return message(header(":message-type", "event") + header(":event-type", name), payload)
 
 
 def test_events_and_exceptions_in_every_chunking() -> None:

@@ -7,7 +7,7 @@ import pytest
 from argstream.testing import cut
 from argstream.wire import AwsEventStreamDecoder, NdjsonDecoder, SseDecoder
 from tests.growth import BOUND, growth
-from tests.wire.test_aws_eventstream import event
+from tests.turns import aws_event as event
 
 pytestmark = pytest.mark.timing
 

@@ -1,51 +1,92 @@
 """Which protocol a payload belongs to, told by its first words."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from msgspec import Struct
-
-from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done
+from argstream.adapters._payloads import UnreadableError, fields_of, is_done
 
 __all__ = ["detect"]
 
-
-class _Head(Struct, gc=False):
-    """What tells protocols apart."""
-
-    type: str | None = None
-    object: str | None = None
-    choices: Any = None
-    error: Any = None
-    bytes: Any = None
-    chunk: dict[str, Any] | None = None
-    sequence_number: int | None = None
-
-
-_read = PayloadReader(_Head)
+# Fields that no other protocol has, in any of their spellings.
+_FIELDS: Final = {
+    name: protocol
+    for protocol, names in {
+        "bedrock": "messageStart contentBlockStart contentBlockDelta contentBlockStop messageStop "
+        "stopReason",
+        "bedrock-invoke": "bytes",
+        "claude-agent": "parent_tool_use_id num_turns subtype",
+        "gemini": "candidates promptFeedback prompt_feedback",
+        "gemini-interactions": "event_type",
+        "gemini-live": "setupComplete serverContent toolCall toolCallCancellation goAway "
+        "sessionResumptionUpdate setup_complete server_content tool_call tool_call_cancellation "
+        "go_away session_resumption_update",
+        "langchain": "lc tool_call_chunks response_metadata",
+        "openai-chat": "choices",
+        "xai-grpc": "outputs",
+    }.items()
+    for name in names.split()
+}
+# How the type of a payload begins.
+_TYPES: Final = {
+    "message-": "cohere",
+    "content-": "cohere",
+    "tool-": "cohere",
+    "citation-": "cohere",
+    "message": "anthropic",
+    "content_block_": "anthropic",
+    "ping": "anthropic",
+    "response.": "openai-responses",
+    "chunk": "openai-chat",  # an event of the SDK's chat.completions.stream
+    "AIMessage": "langchain",
+    "stream_event": "claude-agent",
+    "assistant": "claude-agent",
+    "user": "claude-agent",
+    "system": "claude-agent",
+    "result": "claude-agent",
+}
+_BEDROCK_EVENTS: Final = {name for name, protocol in _FIELDS.items() if protocol == "bedrock"}
 
 
 def detect(payload: object, event: str = "") -> str | None:
-    """Say which protocol a payload belongs to, or None if it does not tell."""
-    if event.endswith(("Exception", "Error")):  # of an AWS event stream
-        return "bedrock-invoke"
+    """Say which protocol a payload belongs to, or None if it does not tell.
+
+    ``event`` is the name that the wire gave it. An AWS event stream says there what its payloads do
+    not.
+    """
+    if event in _BEDROCK_EVENTS or event.endswith(("Exception", "Error")):
+        return "bedrock"
     if is_done(payload):
         return "openai-chat"
     try:
-        head = _read(payload)
+        fields = fields_of(payload)
     except (UnreadableError, RecursionError):
         return None
-    type_ = head.type or ""
-    if head.bytes is not None or "bytes" in (head.chunk or ()):
+    by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
+    return by_field or _by_type(fields) or _by_several(fields)
+
+
+def _by_type(fields: Mapping[str, Any]) -> str | None:
+    type_ = fields.get("type")
+    if not isinstance(type_, str):
+        return None
+    if "event_id" in fields:  # every event of a session has one
+        return "openai-realtime"
+    return next((known for start, known in _TYPES.items() if type_.startswith(start)), None)
+
+
+def _by_several(fields: Mapping[str, Any]) -> str | None:
+    """Tell by what is common when it stands alone."""
+    kind = fields.get("object")
+    if isinstance(kind, str):
+        if kind == "response":
+            return "openai-responses"
+        if kind.startswith("chat.completion"):
+            return "openai-chat"
+    if "done" in fields and "model" in fields:
+        return "ollama"
+    if "bytes" in fields_of(fields.get("chunk")):  # as boto3 gives it
         return "bedrock-invoke"
-    if head.choices is not None or (head.object or "").startswith("chat.completion"):
-        return "openai-chat"
-    if type_.startswith("response.") or head.object == "response":
-        return "openai-responses"
-    if type_.startswith(("message", "content_block_")) or type_ == "ping":
-        return "anthropic"
-    if type_ == "error":
-        is_responses = head.sequence_number is not None or head.error is None
+    if fields.get("type") == "error":
+        is_responses = "sequence_number" in fields or "error" not in fields
         return "openai-responses" if is_responses else "anthropic"
-    if type_ == "chunk":  # an event of the SDK's chat.completions.stream
-        return "openai-chat"
-    return "openai-chat" if head.error is not None else None
+    return "openai-chat" if "error" in fields else None

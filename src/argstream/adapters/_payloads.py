@@ -20,6 +20,7 @@ __all__ = [
     "PayloadReader",
     "UnreadableError",
     "count",
+    "fields_of",
     "is_done",
     "plain",
     "refuse_duplicate_keys",
@@ -74,6 +75,21 @@ class PayloadReader(Generic[StructType]):
         if found is None:
             raise UnreadableError(f"a {type(payload).__name__}, where an object was expected")
         return found
+
+
+def fields_of(payload: object) -> Mapping[str, Any]:
+    """Give what is at the top of a payload, in whatever form it comes; nothing if it is no object.
+
+    What is None counts as absent: an SDK's object has every field that there could be.
+    """
+    if isinstance(payload, _TEXT):
+        try:
+            given = _fields_given(msgspec.json.decode(payload))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            given = _fields_given(_forgiving(payload))
+    else:
+        given = _fields_given(payload)
+    return {} if given is None else {name: part for name, part in given.items() if part is not None}
 
 
 def text_of(value: object) -> str:
@@ -165,11 +181,9 @@ def _struct_picker(
         fields[name] = (as_it_is, _picker(hints[name], vital))
 
     def pick_struct(value: Any) -> StructType | None:
-        given: Any = value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
+        given = _fields_given(value)
         if given is None:
             return None
-        if given is not value and (extra := getattr(value, "__pydantic_extra__", None)):
-            given = {**given, **extra}
         found = {}
         for name, part in given.items():
             if part is not None and name in fields:
@@ -183,6 +197,15 @@ def _struct_picker(
         return struct(**found)
 
     return pick_struct
+
+
+def _fields_given(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, Mapping):
+        return value
+    given: dict[str, Any] | None = getattr(value, "__dict__", None)
+    if given is not None and (extra := getattr(value, "__pydantic_extra__", None)):
+        return {**given, **extra}
+    return given
 
 
 def _list_picker(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -4,6 +4,7 @@ A message is: its length, the length of its headers and a checksum of these two,
 the headers; the payload; a checksum of all that, four bytes. Numbers are big-endian.
 """
 
+from functools import lru_cache
 from struct import unpack_from
 from typing import Final
 from zlib import crc32
@@ -15,6 +16,7 @@ __all__ = ["AwsEventStreamDecoder"]
 _PRELUDE: Final = 12
 _CHECKSUM: Final = 4
 _STRING: Final = 7
+_SHORT: Final = 512  # headers of a usual length
 # How long a header's value is, by its type. Of bytes and strings, two bytes before them tell.
 _LENGTHS: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _BYTES_AND_STRINGS: Final = (6, _STRING)
@@ -33,14 +35,17 @@ class AwsEventStreamDecoder:
         frames: list[Frame | Broken] = []
         if self._broken:
             return frames
-        self._buffer += chunk
+        data: bytes | bytearray = chunk
+        if self._buffer:
+            self._buffer += chunk
+            data = self._buffer
         start = 0
-        while len(self._buffer) - start >= _PRELUDE:
-            length = self._message_length(self._buffer[start : start + _PRELUDE])
+        while len(data) - start >= _PRELUDE:
+            length = self._message_length(data, start)
             if isinstance(length, int):
-                if len(self._buffer) - start < length:
+                if len(data) - start < length:
                     break
-                frame = _read(bytes(self._buffer[start : start + length]))
+                frame = _read(bytes(data[start : start + length]))
                 start += length
             else:
                 frame = length
@@ -48,7 +53,10 @@ class AwsEventStreamDecoder:
             if isinstance(frame, Broken):
                 self._broken = True
                 break
-        del self._buffer[:start]
+        if data is chunk:
+            self._buffer += chunk[start:]
+        else:
+            del self._buffer[:start]
         return frames
 
     def close(self) -> list[Frame | Broken]:
@@ -58,9 +66,9 @@ class AwsEventStreamDecoder:
         self._broken = True
         return [Broken("truncated")]
 
-    def _message_length(self, prelude: bytes | bytearray) -> int | Broken:
-        length, headers_length, checksum = unpack_from(">III", prelude)
-        if crc32(prelude[:8]) != checksum:
+    def _message_length(self, data: bytes | bytearray, start: int) -> int | Broken:
+        length, headers_length, checksum = unpack_from(">III", data, start)
+        if crc32(data[start : start + 8]) != checksum:
             return Broken("bad_checksum")
         if length > self._max_frame_bytes:
             return Broken("too_long")
@@ -75,14 +83,27 @@ def _read(message: bytes) -> Frame | Broken:
         return Broken("bad_checksum")
     (headers_length,) = unpack_from(">I", message, 4)
     payload_start = _PRELUDE + headers_length
-    headers = _read_headers(message[_PRELUDE:payload_start])
-    if headers is None:
+    headers = message[_PRELUDE:payload_start]
+    said = _said_before(headers) if headers_length <= _SHORT else _said(headers)
+    if said is None:
         return Broken("bad_header")
-    failed = headers.get(":message-type", "event") != "event"
+    name, failed = said
+    return Frame(message[payload_start:-_CHECKSUM], name, "", failed)
+
+
+def _said(data: bytes) -> tuple[str, bool] | None:
+    """Give a message's name, and whether it is a failure; None if its headers make no sense."""
+    headers = _read_headers(data)
+    if headers is None:
+        return None
     name = (
         headers.get(":exception-type") or headers.get(":error-code") or headers.get(":event-type")
     )
-    return Frame(message[payload_start:-_CHECKSUM], name or "", failed=failed)
+    return name or "", headers.get(":message-type", "event") != "event"
+
+
+# One message after the other has the same headers.
+_said_before = lru_cache(maxsize=64)(_said)
 
 
 def _read_headers(data: bytes) -> dict[str, str] | None:

@@ -1,20 +1,22 @@
-"""JSON that may be lines or one document: bytes → frames.
+"""JSON that may be lines, an array or one document: bytes → frames.
 
 A stream of JSON lines has a whole value on its first line. What has not is one document, spread
-over lines for people to read, such as the body of an error: it is one frame, at the end.
+over lines for people to read. If it is an array, each item is a frame as soon as it is there;
+anything else, such as the body of an error, is one frame, at the end.
 """
 
 import json
 
 from argstream.wire._lines import LineSplitter
-from argstream.wire.frames import MAX_FRAME_BYTES, Broken, Frame
+from argstream.wire.frames import BYTE_ORDER_MARK, MAX_FRAME_BYTES, Broken, Frame
+from argstream.wire.json_array import JsonArrayDecoder
 from argstream.wire.ndjson import NdjsonDecoder
 
 __all__ = ["JsonTextDecoder", "is_json"]
 
 
 class JsonTextDecoder:
-    r"""Reads JSON lines, or one JSON document.
+    r"""Reads JSON lines, the items of an array, or one JSON document.
 
     >>> decoder = JsonTextDecoder()
     >>> decoder.feed(b'{\n  "error": 1\n}\n'), decoder.close()
@@ -26,13 +28,13 @@ class JsonTextDecoder:
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._first_line: LineSplitter | None = LineSplitter()
-        self._lines: NdjsonDecoder | None = None
+        self._parts: NdjsonDecoder | JsonArrayDecoder | None = None
         self._broken = False
 
     def feed(self, chunk: bytes) -> list[Frame | Broken]:
-        """Take the next bytes, cut anywhere, and give the lines that are complete."""
-        if self._lines is not None:
-            return self._lines.feed(chunk)
+        """Take the next bytes, cut anywhere, and give the lines or items that are complete."""
+        if self._parts is not None:
+            return self._parts.feed(chunk)
         if self._broken:
             return []
         self._pieces.append(chunk)
@@ -45,15 +47,18 @@ class JsonTextDecoder:
         if first is None:
             return []
         self._first_line = None
-        if not is_json(first):
+        if is_json(first):
+            self._parts = NdjsonDecoder(self._max_frame_bytes)
+        elif first.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"["):
+            self._parts = JsonArrayDecoder(self._max_frame_bytes)
+        else:
             return []
-        self._lines = NdjsonDecoder(self._max_frame_bytes)
-        return self._lines.feed(b"".join(self._pieces))
+        return self._parts.feed(b"".join(self._pieces))
 
     def close(self) -> list[Frame | Broken]:
         """Say that the stream is over."""
-        if self._lines is not None:
-            return self._lines.close()
+        if self._parts is not None:
+            return self._parts.close()
         text = b"".join(self._pieces)
         return [Frame(text)] if text.strip() and not self._broken else []
 

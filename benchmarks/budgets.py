@@ -7,7 +7,7 @@ from event_results import EventResults
 from readers import ARGSTREAM
 from results import Results
 from tables import size_name
-from wire_workloads import PROTOCOLS
+from wire_workloads import ALL_PROTOCOLS, ANTHROPIC
 
 Verdict: TypeAlias = Literal["holds", "MISSED", "not measured"]
 
@@ -32,6 +32,7 @@ _AGAINST_SDKS = {
 }
 _SDK_SIZE = 100_000
 _MOST_ON_TOP = 1.3
+_MOST_BESIDE_ANTHROPIC = 2.0
 _MOST_BYTES_PER_CHARACTER = 4.0
 
 
@@ -94,7 +95,16 @@ def event_budgets(results: EventResults) -> list[Budget]:
             _MOST_GROWTH,
             results.growth_of(protocol),
         )
-        for protocol in PROTOCOLS
+        for protocol in ALL_PROTOCOLS
+    ]
+    found += [
+        Budget(
+            f"bytes to events, {protocol} / {ANTHROPIC}: {large}",
+            _MOST_BESIDE_ANTHROPIC,
+            results.beside_anthropic(protocol),
+        )
+        for protocol in ALL_PROTOCOLS
+        if protocol != ANTHROPIC
     ]
     found += [
         Budget(

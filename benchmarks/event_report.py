@@ -5,7 +5,7 @@ from readers import ARGSTREAM
 from routes import THROUGH_HTTP
 from stopwatch import Measurement
 from tables import Table, fraction, growth, microseconds, size_name
-from wire_workloads import PROTOCOLS, workload_name
+from wire_workloads import ALL_PROTOCOLS, PROTOCOLS, workload_name
 
 
 def event_tables(results: EventResults) -> dict[str, Table]:
@@ -77,13 +77,14 @@ def _reads(results: EventResults) -> Table:
 def _growth(results: EventResults) -> Table:
     small, large = map(size_name, results.growth_sizes)
     rows = []
-    for protocol in PROTOCOLS:
+    for protocol in ALL_PROTOCOLS:
         times = [
             _time(results.find(ARGSTREAM.name, workload_name(protocol, size)))
             for size in results.growth_sizes
         ]
-        rows.append([protocol, *times, _growth_ratio(results.growth_of(protocol))])
-    return Table(["stream", small, large, f"{large} / {small}"], rows)
+        ratios = [results.growth_of(protocol), results.beside_anthropic(protocol)]
+        rows.append([protocol, *times, *map(_growth_ratio, ratios)])
+    return Table(["stream", small, large, f"{large} / {small}", "/ Anthropic"], rows)
 
 
 def _memory(results: EventResults) -> Table:

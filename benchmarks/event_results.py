@@ -14,7 +14,14 @@ from results import versions
 from routes import OURS, THROUGH_HTTP, Route
 from sdk_streams import Opener
 from stopwatch import Effort, Job, Measurement, find, take_turns
-from wire_workloads import PROTOCOLS, WireWorkload, workload_name
+from wire_workloads import (
+    ALL_PROTOCOLS,
+    ANTHROPIC,
+    PARTIAL_ARGS,
+    PROTOCOLS,
+    WireWorkload,
+    workload_name,
+)
 
 _ALSO_USED = ["pydantic", "httpx2"]
 """What the SDKs spend most of their time in."""
@@ -72,6 +79,14 @@ class EventResults:
         theirs = self.find(route.on_top_of or route.name, workload)
         return ours.microseconds / theirs.microseconds if ours and theirs else None
 
+    def beside_anthropic(self, protocol: str) -> float | None:
+        """Divide argstream's cost per delta of a protocol by that of Anthropic's."""
+        found, anthropic = (
+            self.find(ARGSTREAM.name, workload_name(name, self.growth_sizes[-1]))
+            for name in (protocol, ANTHROPIC)
+        )
+        return found.microseconds / anthropic.microseconds if found and anthropic else None
+
     def growth_of(self, protocol: str) -> float | None:
         """Divide argstream's cost in the largest arguments by that in the smallest."""
         small, large = (
@@ -84,7 +99,7 @@ def gather_events(routes: Sequence[Route], *, quick: bool = False) -> EventResul
     """Measure argstream and these ways, after a look whether they come to the same result."""
     scale = _QUICK if quick else _FULL
     workloads = [WireWorkload.of(name, size) for size in scale.sizes for name in PROTOCOLS]
-    growing = [WireWorkload.of(name, size) for size in scale.growth_sizes for name in PROTOCOLS]
+    growing = [WireWorkload.of(name, size) for size in scale.growth_sizes for name in ALL_PROTOCOLS]
     smallest, largest = workloads[: len(PROTOCOLS)], workloads[-len(PROTOCOLS) :]
     _check(OURS, [*workloads, *growing, *(workload.in_large_reads() for workload in workloads)])
     _check([*THROUGH_HTTP, *routes], smallest)
@@ -106,7 +121,7 @@ def gather_events(routes: Sequence[Route], *, quick: bool = False) -> EventResul
         take_turns([*_jobs(OURS, growing, scale.growth_effort)], scale.growth_effort),
         [
             weigh(*(workload for workload in growing if workload.protocol == protocol))
-            for protocol in PROTOCOLS
+            for protocol in [*PROTOCOLS, PARTIAL_ARGS]
         ],
     )
 

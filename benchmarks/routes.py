@@ -8,7 +8,14 @@ import sdk_streams
 from argstream import ToolArgsCompleted, stream
 from readers import ARGSTREAM
 from sdk_streams import Opener
-from wire_workloads import ANTHROPIC, CHAT, PROTOCOLS, RESPONSES, WireWorkload
+from wire_workloads import (
+    ALL_PROTOCOLS,
+    ANTHROPIC,
+    CHAT,
+    PROTOCOLS,
+    RESPONSES,
+    WireWorkload,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def _on_top(route: Route) -> Route:
 
 OURS = [
     Route(ARGSTREAM.name, protocol, ARGSTREAM.package, _from_bytes, _from_ours)
-    for protocol in PROTOCOLS
+    for protocol in ALL_PROTOCOLS
 ]
 
 THROUGH_HTTP = [

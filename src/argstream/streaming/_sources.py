@@ -110,7 +110,9 @@ def _stream_reader(source: object) -> Any:
 @contextmanager
 def items(source: Any) -> Iterator[Iterable[object]]:
     """Open a source: its items, one after the other."""
-    if isinstance(source, str | bytes | bytearray | memoryview | Mapping) or _is_model(source):
+    if (inner := _stream_of_boto3(source)) is not None:
+        yield inner
+    elif isinstance(source, str | bytes | bytearray | memoryview | Mapping) or _is_model(source):
         yield [source]
     elif (read := getattr(source, "iter_bytes", None)) is not None:  # httpx, SDKs
         yield read()
@@ -160,6 +162,7 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
 
 def close_source(source: Any) -> None:
     """Close what was not read to its end, if it can be closed."""
+    source = _stream_of_boto3(source) or source
     if callable(close := getattr(source, "close", None)):
         close()
 
@@ -171,6 +174,13 @@ async def close_async_source(source: Any) -> None:
         waiting = close()
         if inspect.isawaitable(waiting):
             await waiting
+
+
+def _stream_of_boto3(source: object) -> Any:
+    """Give the stream that is in a response of boto3: of ConverseStream, or of Invoke."""
+    if isinstance(source, Mapping) and "ResponseMetadata" in source:
+        return source.get("stream") or source.get("body")
+    return None
 
 
 def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:

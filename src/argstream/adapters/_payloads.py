@@ -97,10 +97,9 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else str(value) if type(value) is int else ""
 
 
-def _type_of(payload: object) -> object:
-    if isinstance(payload, Mapping):
-        return payload.get("type")
-    return getattr(payload, "type", None)
+def _type_of(payload: object) -> str | None:
+    found = payload.get("type") if isinstance(payload, Mapping) else getattr(payload, "type", None)
+    return found if isinstance(found, str) else None
 
 
 def count(usage: object, *path: str) -> int:

@@ -1,0 +1,341 @@
+"""Amazon Bedrock's ConverseStream, of any model that it serves.
+
+A turn is a list of blocks with ``contentBlockIndex`` as their key. Only blocks that are no text are
+opened: text and thinking begin with their first delta. An event's type is its name on the wire, as
+in ``contentBlockDelta``; boto3 puts it around the event, as the only key. The arguments of a call
+are text, but some models (Nova) send an object. Why the model stopped is said before what it cost.
+"""
+
+# ruff: noqa: N815 - the names are those on the wire
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.adapters._aws import failure, is_failure
+from argstream.adapters._converse_blocks import Block, call_opened, whole_block
+from argstream.adapters._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    refuse_duplicate_keys,
+)
+from argstream.deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    Delta,
+    Ending,
+    ProviderFailed,
+    TextPiece,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+)
+
+__all__ = ["BedrockAdapter"]
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "end_turn": "finished",
+    "stop_sequence": "finished",
+    "tool_use": "finished",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    "guardrail_intervened": "cut",
+    "content_filtered": "cut",
+    "malformed_model_output": "cut",
+    "malformed_tool_use": "cut",
+}
+_FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks that are opened
+
+
+class _ToolUse(Struct, gc=False):
+    input: Any = None
+
+
+class _Reasoning(Struct, gc=False):
+    text: str | None = None
+    signature: str | None = None
+    redactedContent: str | None = None
+
+
+class _Change(Struct, gc=False):
+    """The ``delta`` of a block: one of these."""
+
+    toolUse: _ToolUse | None = None
+    text: str | None = None
+    reasoningContent: _Reasoning | None = None
+    toolResult: list[Any] | None = None
+    citation: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
+
+
+class _Body(Struct, gc=False):
+    """What an event says, whichever it is."""
+
+    contentBlockIndex: int | None = None
+    delta: _Change | None = None
+    start: dict[str, Any] | None = None
+    stopReason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class _Event(Struct, gc=False):
+    """An event with its name around it. A response that was not streamed has an ``output``."""
+
+    contentBlockDelta: _Body | None = None
+    contentBlockStart: _Body | None = None
+    contentBlockStop: _Body | None = None
+    messageStart: _Body | None = None
+    messageStop: _Body | None = None
+    metadata: _Body | None = None
+    internalServerException: dict[str, Any] | None = None
+    modelStreamErrorException: dict[str, Any] | None = None
+    modelTimeoutException: dict[str, Any] | None = None
+    serviceUnavailableException: dict[str, Any] | None = None
+    throttlingException: dict[str, Any] | None = None
+    validationException: dict[str, Any] | None = None
+    output: dict[str, Any] | None = None
+    stopReason: str | None = None
+    usage: dict[str, Any] | None = None
+    message: str | None = None
+    Message: str | None = None
+
+
+_EVENTS: Final = (
+    "contentBlockDelta",
+    "contentBlockStart",
+    "contentBlockStop",
+    "messageStart",
+    "messageStop",
+    "metadata",
+)
+_EXCEPTIONS: Final = tuple(name for name in _Event.__struct_fields__ if is_failure(name))
+_VITAL: Final = {
+    *_EVENTS,
+    "contentBlockIndex",
+    "delta",
+    "start",
+    "toolUse",
+    "text",
+    "reasoningContent",
+    "signature",
+    "redactedContent",
+    "toolResult",
+    "stopReason",
+    "output",
+}
+_read = PayloadReader(_Body, _VITAL)
+_read_event = PayloadReader(_Event, _VITAL)
+
+
+class _Failure(Struct, gc=False):
+    message: str | None = None
+    originalMessage: str | None = None
+
+
+_read_failure = PayloadReader(_Failure)
+
+
+class BedrockAdapter:
+    """Payloads of ConverseStream → deltas."""
+
+    protocol = "bedrock"
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}  # that are open
+        self._usage: dict[str, Any] | None = None
+        self._has_stop_reason = False
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Take the payload of an event that has a name, or an event of boto3, or a response."""
+        if type(payload) is dict:
+            match payload:  # boto3's form of nearly every event: no need to look at it twice
+                case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": change}}:
+                    match change:
+                        case {"toolUse": {"input": str(text)}}:
+                            return [ArgumentText(index, text)] if text else []
+                        case {"text": str(text)}:
+                            return self._said(index, text)
+            payload = _in_json(payload)
+        if event in _EVENTS:
+            return self._read(event, _read(payload), payload)
+        if is_failure(event):
+            return [_failure(event, payload)]
+        happening = _read_event(payload)
+        for name in _EVENTS:
+            if (body := getattr(happening, name)) is not None:
+                return self._read(name, body, payload)
+        for name in _EXCEPTIONS:
+            if (said := getattr(happening, name)) is not None:
+                return [failure(name, said)]
+        if happening.output is not None:
+            refuse_duplicate_keys(payload)
+            return self._response(happening.output, happening.stopReason, happening.usage)
+        if message := happening.message or happening.Message:  # the body of an error
+            return [ProviderFailed("error", message)]
+        return []
+
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        return []
+
+    def close(self) -> list[Delta]:
+        """Say that nothing more comes."""
+        rest = self._rest_of_blocks()
+        return rest + self._turn_closed() if self._has_stop_reason else rest
+
+    def _read(self, name: str, body: _Body, payload: object) -> list[Delta]:
+        if name == "contentBlockDelta":
+            if body.delta is None or body.contentBlockIndex is None:
+                raise UnreadableError("a delta without an index, or without its content")
+            return self._block_changed(body.contentBlockIndex, body.delta, payload)
+        if name == "contentBlockStart":
+            if body.contentBlockIndex is None:
+                raise UnreadableError("a block without an index")
+            return self._block_started(body.contentBlockIndex, body.start or {})
+        if name == "contentBlockStop":
+            return [] if body.contentBlockIndex is None else self._stopped(body.contentBlockIndex)
+        if name == "messageStart":
+            before = self._turn_closed() if self._has_stop_reason else []
+            self._blocks.clear()
+            self._usage = None
+            return [*before, TurnOpened()]
+        if name == "messageStop":
+            deltas = [*self._rest_of_blocks(), _turn_ended(body.stopReason)]
+            self._has_stop_reason = True
+            # Usage comes after that, but not everywhere.
+            return deltas if self._usage is None else deltas + self._turn_closed()
+        self._usage = body.usage or {}
+        return self._turn_closed() if self._has_stop_reason else []
+
+    def _block_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
+        if change.toolUse is not None:
+            text = change.toolUse.input
+            if isinstance(text, str):
+                return [ArgumentText(index, text)] if text else []
+            return [] if text is None else _arguments(index, text, payload)
+        if change.text:
+            return self._said(index, change.text)
+        if change.reasoningContent is not None:
+            return self._thought(index, change.reasoningContent)
+        if change.toolResult is not None:
+            self._block(index, "toolResult").content += change.toolResult
+        elif change.citation is not None:
+            self._block(index, "text").citations.append(change.citation)
+        elif change.image is not None:
+            block = self._block(index, "image")
+            match change.image:
+                case {"source": {"bytes": str(piece)}}:
+                    block.data.append(piece)
+                case said:
+                    block.head |= said
+        return []
+
+    def _block(self, index: int, form: str) -> Block:
+        block = self._blocks.get(index)
+        if block is None:
+            block = self._blocks[index] = Block(form)
+        return block
+
+    def _said(self, index: int, text: str) -> list[Delta]:
+        self._block(index, "text").pieces.append(text)
+        return [TextPiece(index, text)] if text else []
+
+    def _thought(self, index: int, thought: _Reasoning) -> list[Delta]:
+        deltas: list[Delta] = [] if index in self._blocks else [ThinkingOpened(index)]
+        block = self._block(index, "reasoningContent")
+        block.signature += thought.signature or ""
+        if thought.redactedContent:
+            block.data.append(thought.redactedContent)
+        if thought.text:
+            block.pieces.append(thought.text)
+            deltas.append(ThinkingPiece(index, thought.text))
+        return deltas
+
+    def _block_started(self, index: int, start: dict[str, Any]) -> list[Delta]:
+        form = next((form for form in _FORMS if isinstance(start.get(form), dict)), None)
+        if form is None:
+            self._blocks.pop(index, None)
+            return []  # its first delta tells what it is
+        head = start[form]
+        self._blocks[index] = Block(form, dict(head))
+        if form != "toolUse":
+            return []
+        return [call_opened(index, head)]
+
+    def _stopped(self, index: int) -> list[Delta]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return []
+        rest = block.rest(index)
+        return [*rest, CallClosed(index)] if block.form == "toolUse" else rest
+
+    def _rest_of_blocks(self) -> list[Delta]:
+        """Do that for all that were not stopped; whether they are closed is not ours to say."""
+        rest = [delta for index, block in self._blocks.items() for delta in block.rest(index)]
+        self._blocks.clear()
+        return rest
+
+    def _turn_closed(self) -> list[Delta]:
+        usage, self._usage = self._usage or {}, None
+        self._has_stop_reason = False
+        return [*self._rest_of_blocks(), TurnClosed(_tokens(usage))]
+
+    def _response(
+        self, output: dict[str, Any], stop_reason: str | None, usage: dict[str, Any] | None
+    ) -> list[Delta]:
+        message = output.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = content if isinstance(content, list) else []
+        deltas: list[Delta] = [TurnOpened()]
+        for index, block in enumerate(blocks):
+            if not isinstance(block, dict):
+                raise UnreadableError(f"a block is a {type(block).__name__}")
+            deltas += whole_block(index, block)
+            # The last one may have been cut; the others were over when the next one began.
+            if "toolUse" in block and index < len(blocks) - 1:
+                deltas.append(CallClosed(index))
+        return [*deltas, _turn_ended(stop_reason), TurnClosed(_tokens(usage or {}))]
+
+
+def _arguments(index: int, value: object, payload: object) -> list[Delta]:
+    if not isinstance(value, dict):
+        raise UnreadableError(f"the input of a call is a {type(value).__name__}")
+    refuse_duplicate_keys(payload)
+    return [ArgumentValue(index, (), value)]
+
+
+def _in_json(value: Any) -> Any:
+    """Write boto3's bytes as they are in JSON, which is also how they are kept."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {name: _in_json(part) for name, part in value.items()}
+    return [_in_json(part) for part in value] if isinstance(value, list) else value
+
+
+def _failure(name: str, payload: object) -> ProviderFailed:
+    said = _read_failure(payload or b"{}")  # an error of the connection has no payload
+    return failure(name, {"message": said.message, "originalMessage": said.originalMessage})
+
+
+def _turn_ended(stop_reason: str | None) -> TurnEnded:
+    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason or "", "unknown"))
+
+
+def _tokens(usage: dict[str, Any]) -> Tokens:
+    # What came from a cache is not in inputTokens. Nova calls it something else when invoked.
+    read = count(usage, "cacheReadInputTokens") or count(usage, "cacheReadInputTokenCount")
+    written = count(usage, "cacheWriteInputTokens") or count(usage, "cacheWriteInputTokenCount")
+    return Tokens(
+        input_tokens=count(usage, "inputTokens") + read + written,
+        output_tokens=count(usage, "outputTokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

@@ -1,0 +1,311 @@
+"""Cohere's chat, version 2.
+
+Every part is opened, grows and is ended, each with a type of event of its own. Calls and content
+are counted apart. What an event has in ``tool_calls`` is one call, not a list. Before it calls
+tools, a model may write a plan, in a field of its own: it thinks aloud, so that is thinking here,
+and goes back as the plan that it was.
+"""
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.adapters._payloads import (
+    PayloadReader,
+    UnreadableError,
+    is_done,
+    plain,
+    refuse_duplicate_keys,
+)
+from argstream.deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+)
+
+__all__ = ["CohereAdapter"]
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "COMPLETE": "finished",
+    "STOP_SEQUENCE": "finished",
+    "TOOL_CALL": "finished",
+    "MAX_TOKENS": "cut",
+    "ERROR": "cut",
+    "ERROR_LIMIT": "cut",
+    "ERROR_TOXIC": "cut",
+    "TIMEOUT": "cut",
+    "USER_CANCEL": "cut",
+}
+_FAILURES: Final = {
+    "ERROR": "the provider could not finish its answer",
+    "TIMEOUT": "the provider took too long",
+}
+_PLAN: Final = "plan"
+
+
+class _Function(Struct, gc=False):
+    name: str | None = None
+    arguments: Any = None
+
+
+class _ToolCall(Struct, gc=False):
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Content(Struct, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+
+
+class _Message(Struct, gc=False):
+    """What is new of a message. Lists are those of a response that was not streamed."""
+
+    tool_calls: _ToolCall | list[_ToolCall] | None = None
+    content: _Content | list[_Content] | None = None
+    tool_plan: str | None = None
+    citations: Any = None
+
+
+class _Change(Struct, gc=False):
+    message: _Message | None = None
+    finish_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class _Happening(Struct, gc=False):
+    """An event of the stream. A response that was not streamed has its message at the top."""
+
+    type: str = ""
+    index: int | None = None
+    delta: _Change | None = None
+    id: str | None = None
+    message: _Message | str | None = None
+    finish_reason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+_read = PayloadReader(
+    _Happening,
+    vital={
+        "index",
+        "delta",
+        "message",
+        "tool_calls",
+        "function",
+        "content",
+        "text",
+        "thinking",
+        "tool_plan",
+    },
+    known={
+        "tool-call-start",
+        "tool-call-delta",
+        "tool-call-end",
+        "content-start",
+        "content-delta",
+        "content-end",
+        "tool-plan-delta",
+        "message-end",
+    },
+)
+
+
+class CohereAdapter:
+    """Payloads of Cohere's chat → deltas."""
+
+    protocol = "cohere"
+
+    def __init__(self) -> None:
+        self._thoughts: dict[Hashable, list[str]] = {}  # that are open, in pieces
+        self._citations: list[Any] = []
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Take one payload: bytes, a dict, or an event of the SDK."""
+        try:
+            happening = _read(payload)
+        except UnreadableError:
+            if is_done(payload):
+                return []
+            raise
+        change = happening.delta or _Change()
+        message = change.message or _Message()
+        match happening.type:
+            case "tool-call-delta":
+                call = _one(message.tool_calls) or _ToolCall()
+                return _arguments(_index(happening), call.function, payload)
+            case "content-delta":
+                return self._content(happening.index or 0, message.content)
+            case "tool-plan-delta":
+                return self._thought(_PLAN, message.tool_plan)
+            case "tool-call-start":
+                call = _one(message.tool_calls) or _ToolCall()
+                key = _index(happening)
+                opened, arguments = _opened(key, call), _arguments(key, call.function, payload)
+                return [*self._plan_made(), opened, *arguments]
+            case "tool-call-end":
+                return [CallClosed(_index(happening))]
+            case "content-start":
+                return self._plan_made() + self._content(happening.index or 0, message.content)
+            case "content-end":
+                return self._thought_over(("content", happening.index or 0))
+            case "citation-start" if message.citations is not None:
+                self._cite(message.citations)
+            case "message-start":
+                self._thoughts.clear()
+                self._citations.clear()
+                return [TurnOpened(happening.id or "")]
+            case "message-end":
+                return self._ended(change)
+            case type_ if isinstance(happening.message, _Message):
+                if type_:
+                    return []
+                refuse_duplicate_keys(payload)
+                return self._response(happening, happening.message)
+            case type_ if isinstance(happening.message, str) or "error" in (type_, event):
+                said = change.error or happening.message
+                return [ProviderFailed("error", said if isinstance(said, str) else "error")]
+        return []
+
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost."""
+        return []
+
+    def close(self) -> list[Delta]:
+        """Say that nothing more comes."""
+        return self._all_thoughts_over()
+
+    def _content(self, index: int, content: _Content | list[_Content] | None) -> list[Delta]:
+        part = _one(content)
+        if part is None:
+            return []
+        key = ("content", index)
+        if part.text:
+            return [TextPiece(key, part.text)]
+        if part.type == "thinking" and key not in self._thoughts:
+            self._thoughts[key] = []
+            return [ThinkingOpened(key), *self._thought(key, part.thinking)]
+        return self._thought(key, part.thinking)
+
+    def _thought(self, key: Hashable, piece: str | None) -> list[Delta]:
+        if not piece:
+            return []
+        self._thoughts.setdefault(key, []).append(piece)
+        return [ThinkingPiece(key, piece)]
+
+    def _plan_made(self) -> list[Delta]:
+        """End the plan, which has no event of its own for that: something else begins."""
+        return self._thought_over(_PLAN)
+
+    def _thought_over(self, key: Hashable) -> list[Delta]:
+        pieces = self._thoughts.pop(key, None)
+        if pieces is None:
+            return []
+        text = "".join(pieces)
+        item = {"tool_plan": text} if key == _PLAN else {"type": "thinking", "thinking": text}
+        return [Opaque(key, item), ThinkingClosed(key)]
+
+    def _all_thoughts_over(self) -> list[Delta]:
+        return [delta for key in list(self._thoughts) for delta in self._thought_over(key)]
+
+    def _cite(self, citations: Any) -> None:
+        self._citations += citations if isinstance(citations, list) else [plain(citations)]
+
+    def _ended(self, change: _Change) -> list[Delta]:
+        deltas = self._all_thoughts_over()
+        if self._citations:
+            deltas.append(Opaque("citations", {"citations": self._citations}))
+            self._citations = []
+        reason = change.finish_reason
+        if reason in _FAILURES or change.error:
+            code = reason or "error"
+            said = change.error or _FAILURES.get(code, code)
+            deltas.append(ProviderFailed(code, said, code in _FAILURES))
+        deltas.append(TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")))
+        return [*deltas, TurnClosed(_tokens(change.usage or {}))]
+
+    def _response(self, happening: _Happening, message: _Message) -> list[Delta]:
+        deltas: list[Delta] = [TurnOpened(happening.id or "")]
+        deltas += self._thought(_PLAN, message.tool_plan) + self._plan_made()
+        for index, content in enumerate(_several(message.content)):
+            deltas += self._content(index, content) + self._thought_over(("content", index))
+        calls = _several(message.tool_calls)
+        for key, call in enumerate(calls):
+            deltas += [_opened(key, call), *_arguments(key, call.function)]
+            if key < len(calls) - 1:  # the last one may have been cut
+                deltas.append(CallClosed(key))
+        if message.citations is not None:
+            self._cite(message.citations)
+        return deltas + self._ended(
+            _Change(finish_reason=happening.finish_reason, usage=happening.usage)
+        )
+
+
+def _index(happening: _Happening) -> int:
+    if happening.index is None:
+        raise UnreadableError("a part of a call without an index")
+    return happening.index
+
+
+def _several(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [] if given is None else [given]
+
+
+def _one(given: Any) -> Any:
+    """Give what an event is about; what is new comes one at a time, though gateways make lists."""
+    if isinstance(given, list):
+        if len(given) > 1:
+            raise UnreadableError("several parts in one event, which has only one index")
+        return given[0] if given else None
+    return given
+
+
+def _opened(key: int, call: _ToolCall) -> CallOpened:
+    name = call.function and call.function.name
+    return CallOpened(key, call.id or "", name or "")
+
+
+def _arguments(key: int, function: _Function | None, payload: object = None) -> list[Delta]:
+    given = function and function.arguments
+    if isinstance(given, str):
+        return [ArgumentText(key, given)] if given else []
+    if given is None:
+        return []
+    if not isinstance(given, dict):
+        raise UnreadableError(f"the arguments of a call are a {type(given).__name__}")
+    refuse_duplicate_keys(payload)
+    return [ArgumentValue(key, (), given)]
+
+
+def _tokens(usage: dict[str, Any]) -> Tokens:
+    # What is billed leaves out what Cohere itself adds to a prompt.
+    read = usage.get("tokens") or usage.get("billed_units")
+    counts = read if isinstance(read, dict) else {}
+    return Tokens(
+        input_tokens=_number(counts.get("input_tokens")),
+        output_tokens=_number(counts.get("output_tokens")),
+        cache_read_tokens=_number(usage.get("cached_tokens")),
+    )
+
+
+def _number(given: object) -> int:
+    """Read a number of tokens: the SDK's are floats."""
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    return given if type(given) is int else 0

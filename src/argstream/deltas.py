@@ -129,10 +129,15 @@ class ArgumentText(NamedTuple):
 
 
 class ArgumentValue(NamedTuple):
-    """The arguments, or a part of them, as a value instead of text."""
+    """The arguments, or a part of them, as a value instead of text.
+
+    Parts may come in any order, each once. What nobody says anything of is not there: an object or
+    an array exists by its parts, or is itself a value.
+    """
 
     key: Hashable
     path: tuple[str | int, ...]
+    """Where it belongs: keys of objects and indexes of arrays; empty for all of the arguments."""
     value: object
     more: bool = False
     """Whether this is a piece of a string that goes on with the next value at the same path."""

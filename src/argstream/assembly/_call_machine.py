@@ -9,7 +9,7 @@ import json
 from math import isinf
 from typing import Any
 
-from argstream.assembly._json_writer import JsonWriter
+from argstream.assembly._json_writer import JsonWriter, UnwritableError, dumps
 from argstream.assembly._quirks import TextQuirk, make_quirks
 from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
 from argstream.assembly._surrogates import SurrogateMender, mended
@@ -137,16 +137,26 @@ class CallMachine:
         self, path: tuple[str | int, ...], value: object, events: list[Event], *, more: bool
     ) -> None:
         """Take arguments that come as a value."""
+        if self.call.verdict == "complete":
+            self._tell_late(dumps(value), events)
+            return
         if self._writer is None:
-            self._writer = JsonWriter()
+            self._writer = JsonWriter(self._limits)
             if self.call.raw and not self.settled:
                 self._contradict("a value came after text", events)
-        self.grow(self._writer.put(path, value, more=more), events)
+        try:
+            text = self._writer.put(path, value, more=more)
+        except UnwritableError as error:
+            self._refuse(error, events)
+        else:
+            self.grow(text, events)
 
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
         """Take the provider's word that the call is over, and what it says the whole text is."""
         if self._writer is not None:
             self.grow(self._writer.close(), events)
+            if self._writer.has_late:
+                self._add_late(self._writer, events)
         if text:
             self._compare(mended(text), events)
         is_whole = self._flush(events)
@@ -273,6 +283,18 @@ class CallMachine:
             self._has_told_late = True
             message = f"text came for the call {self.call.id} after it was complete"
             events.append(StreamFailed("late_text", message))
+
+    def _add_late(self, writer: JsonWriter, events: list[Event]) -> None:
+        """Restate the text with the values that could not be written when they came."""
+        try:
+            self._restated = writer.whole(self._parser.value)
+        except UnwritableError as error:
+            self._refuse(error, events)
+
+    def _refuse(self, error: UnwritableError, events: list[Event]) -> None:
+        if not self.settled:
+            told = ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
+            self._invalid("malformed", told, events)
 
     def _contradict(self, message: str, events: list[Event]) -> None:
         self._invalid("malformed", ArgumentsError("contradicted", message), events)

@@ -1,0 +1,223 @@
+"""Gemini's generateContent, from the Gemini API and from Vertex, streamed or not.
+
+A payload is a piece of the answer: candidates with new parts. Calls come whole, or as leaves of
+their arguments; ``_gemini_parts`` reads both. Most have no id. An answer that is not streamed has
+the same form; a stream that is not sent as server-sent events is an array of payloads.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from argstream.adapters._gemini_parts import PartsReader
+from argstream.adapters._gemini_payloads import (
+    NO_USAGE,
+    Content,
+    GeminiReader,
+    Part,
+    Payload,
+    Sent,
+    failure,
+)
+from argstream.adapters._payloads import UnreadableError, refuse_duplicate_keys
+from argstream.deltas import (
+    Delta,
+    Ending,
+    ProviderFailed,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+)
+
+__all__ = ["GeminiAdapter"]
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "STOP": "finished",
+    **dict.fromkeys(
+        (
+            "MAX_TOKENS",
+            "SAFETY",
+            "RECITATION",
+            "LANGUAGE",
+            "OTHER",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "MALFORMED_FUNCTION_CALL",
+            "MALFORMED_RESPONSE",
+            "UNEXPECTED_TOOL_CALL",
+            "TOO_MANY_TOOL_CALLS",
+            "CONTINUATION",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+            "IMAGE_OTHER",
+            "NO_IMAGE",
+        ),
+        "cut",
+    ),
+}
+
+
+class _Candidate(Struct, gc=False, rename="camel"):
+    index: int = 0
+    content: Content | None = None
+    finish_reason: str | None = None
+
+
+class _PromptFeedback(Struct, gc=False, rename="camel"):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class _Response(Payload, gc=False, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    response_id: str | None = None
+    model_version: str | None = None
+    prompt_feedback: _PromptFeedback | None = None
+
+
+_read = GeminiReader(
+    _Response,
+    vital={
+        "candidates",
+        "index",
+        "content",
+        "parts",
+        "text",
+        "function_call",
+        "name",
+        "args",
+        "partial_args",
+        "json_path",
+        "string_value",
+        "bool_value",
+        "will_continue",
+        "finish_reason",
+    },
+)
+
+
+class GeminiAdapter:
+    """Payloads of generateContent and streamGenerateContent → deltas."""
+
+    protocol = "gemini"
+
+    def __init__(self) -> None:
+        self._in_turn = False
+        self._turn_id = ""
+        self._answers: dict[int, PartsReader] = {}
+        self._finished: set[int] = set()
+        self._usage = NO_USAGE
+        self._sent = Sent()
+        self._unsaid: list[Delta] = []  # what came before the part that could not be read
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
+        """Take one payload: bytes, a dict, or a response of the SDK."""
+        try:
+            response = _read(payload)
+        except UnreadableError:
+            if (several := _several(payload)) is None:
+                raise
+            return self._read_several(several)
+        deltas: list[Delta] = []
+        if response.candidates and (
+            not self._in_turn or (self._finished and self._is_next_turn(response))
+        ):
+            deltas += self.close()
+            self._in_turn = True
+            self._turn_id = response.response_id or ""
+            deltas.append(TurnOpened(self._turn_id, response.model_version or ""))
+        usage = response.usage_metadata
+        if usage is not None and usage != NO_USAGE:
+            self._usage = usage
+        if response.candidates:
+            try:
+                self._read_candidates(response.candidates, payload, deltas)
+            except UnreadableError:
+                self._unsaid = deltas
+                raise
+        feedback = response.prompt_feedback
+        if feedback is not None and feedback.block_reason:
+            message = feedback.block_reason_message or "the prompt was blocked"
+            deltas.append(ProviderFailed(feedback.block_reason, message))
+        if response.error:
+            deltas.append(failure(response.error))
+        return deltas
+
+    def interrupt(self) -> list[Delta]:
+        """Say that a payload was lost; what was read of it is given."""
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid
+
+    def close(self) -> list[Delta]:
+        """Say that nothing more comes. Usage may come after the reason to stop, so not before."""
+        deltas: list[Delta] = []
+        for answer in self._answers.values():
+            answer.end(deltas)
+        if self._in_turn and self._finished:
+            deltas.append(TurnClosed(self._usage.tokens()))
+        self._in_turn = False
+        self._answers = {}
+        self._finished = set()
+        self._usage = NO_USAGE
+        return deltas
+
+    def _is_next_turn(self, response: _Response) -> bool:
+        """Say whether another answer begins, without a mark: after an end, under another id."""
+        is_over = len(self._finished) == len(self._answers)
+        return is_over and (response.response_id or "") != self._turn_id
+
+    def _read_several(self, payloads: list[Any]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for payload in payloads:
+            try:
+                deltas += self.feed(payload)
+            except UnreadableError:
+                self._unsaid = deltas + self._unsaid
+                raise
+        return deltas
+
+    def _read_candidates(
+        self, candidates: list[_Candidate], payload: object, deltas: list[Delta]
+    ) -> None:
+        self._sent.hold(payload)
+        for position, candidate in enumerate(candidates):
+            answer = self._answers.get(candidate.index)
+            if answer is None:
+                answer = PartsReader(candidate.index, self._turn_id)
+                self._answers[candidate.index] = answer
+            reason = candidate.finish_reason
+            ending = _ENDINGS.get(reason, "unknown") if reason else None
+            parts = candidate.content.parts if candidate.content is not None else None
+            if parts:
+                if _have_arguments(parts):
+                    refuse_duplicate_keys(payload)
+                where = ("candidates", position, "content", "parts")
+                answer.read(parts, self._sent, where, deltas, is_cut=ending == "cut")
+            if reason and ending is not None:
+                self._finished.add(candidate.index)
+                answer.end(deltas)
+                deltas.append(TurnEnded(reason, ending, candidate.index))
+
+
+def _have_arguments(parts: list[Part]) -> bool:
+    for part in parts:  # noqa: SIM110 - this is for every piece, and a generator is slow
+        if part.function_call is not None and part.function_call.args:
+            return True
+    return False
+
+
+def _several(payload: object) -> list[Any] | None:
+    """Give the payloads of an array, as which a whole stream, or an error, can come."""
+    if isinstance(payload, list):
+        return payload
+    if isinstance(payload, Mapping) or not isinstance(payload, bytes | bytearray | str):
+        return None
+    try:
+        found = msgspec.json.decode(payload, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return [bytes(one) for one in found]

@@ -1,0 +1,676 @@
+"""Gemini's generateContent: the rules and details of wire.md, and Google's own SDK."""
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
+from typing import Any
+
+import pytest
+from google import genai
+from google.genai import types as google
+
+from argstream import stream
+from argstream.adapters._gemini_parts import parse_path
+from argstream.adapters._payloads import UnreadableError
+from argstream.assembly import Call
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    Event,
+    StreamFailed,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    TurnCompleted,
+    Usage,
+)
+from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
+from tests import providers
+from tests.providers import joined, of_type, types
+
+USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+
+
+def chunk(*parts: Any, finish: str | None = None, index: int | None = None, **fields: Any) -> Any:
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    if index is not None:
+        candidate["index"] = index
+    common = {"responseId": "r1", "modelVersion": "gemini", "usageMetadata": USAGE}
+    return {"candidates": [candidate], **common, **fields}
+
+
+def call(name: str = "write", *, part: Any = None, **fields: Any) -> Any:
+    return {"functionCall": {"name": name, **fields}, **(part or {})}
+
+
+def begin(name: str = "write", **part: Any) -> Any:
+    return chunk(call(name, willContinue=True, part=part))
+
+
+def leaf(path: str, *, more: bool = False, **value: Any) -> Any:
+    return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}
+
+
+def piece(*leaves: Any, goes_on: bool = True) -> Any:
+    more = {"willContinue": True} if goes_on else {}
+    return {"functionCall": {"partialArgs": list(leaves), **more}}
+
+
+END: Any = {"functionCall": {}}
+STOP = chunk({"text": ""}, finish="STOP")
+
+
+def assemble(*payloads: Any) -> tuple[list[Call], list[Event]]:
+    return providers.assemble(payloads, protocol="gemini")
+
+
+def only_call(*payloads: Any) -> Call:
+    (found,) = assemble(*payloads)[0]
+    return found
+
+
+def completed(*payloads: Any) -> TurnCompleted:
+    (event,) = of_type(assemble(*payloads)[1], TurnCompleted)
+    assert isinstance(event, TurnCompleted)
+    return event
+
+
+# Whole calls
+
+
+def test_a_call_comes_whole() -> None:
+    payload = chunk(call(args={"a": [1]}, id="x"), finish="STOP")
+    _, events = assemble(payload)
+    found = only_call(payload)
+    assert (found.id, found.arguments, found.raw) == ("x", {"a": [1]}, '{"a":[1]}')
+    assert types(events)[-2:] == ["tool_args_completed", "turn_completed"]
+
+
+def test_calls_without_ids_get_their_own() -> None:
+    calls, _ = assemble(chunk(call(args={"a": 1}), call(args={"a": 2}), finish="STOP"))
+    assert [found.arguments for found in calls] == [{"a": 1}, {"a": 2}]
+    assert len({found.id for found in calls}) == 2
+    assert all(found.id for found in calls)
+
+
+@pytest.mark.parametrize(
+    ("finish", "verdict"),
+    [("STOP", "complete"), ("MAX_TOKENS", "truncated"), ("SOMETHING_NEW", "truncated")],
+)
+def test_a_name_alone_is_a_call_without_arguments_if_nothing_was_cut(
+    finish: str, verdict: str
+) -> None:
+    found = only_call(chunk(call()), chunk({"text": ""}, finish=finish))
+    assert found.verdict == verdict
+
+
+def test_empty_arguments_are_arguments() -> None:
+    calls, _ = assemble(chunk(call(args={})))
+    assert [found.arguments for found in calls] == [{}]
+
+
+@pytest.mark.parametrize(
+    "finish", ["MAX_TOKENS", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"]
+)
+def test_the_last_call_of_a_piece_that_was_cut_may_be_cut(finish: str) -> None:
+    calls, _ = assemble(chunk(call(args={"a": 1}), call(args={"a": 2}), finish=finish))
+    assert [found.verdict for found in calls] == ["complete", "truncated"]
+
+
+def test_a_call_that_came_before_the_turn_was_cut_stays_complete() -> None:
+    assert only_call(chunk(call(args={"a": 1})), chunk(finish="SAFETY")).verdict == "complete"
+
+
+def test_a_key_given_twice_is_not_chosen_from() -> None:
+    payload = b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f",'
+    payload += b'"args":{"a":1,"a":2}}}]},"finishReason":"STOP"}]}'
+    calls, events = assemble(payload)
+    assert not calls
+    assert types(events)[0] == "stream_failed"
+
+
+# Arguments as leaves
+
+
+def test_leaves_are_shown_as_they_come_and_a_piece_that_says_nothing_ends_the_call() -> None:
+    payloads = [
+        begin(),
+        chunk(piece(leaf("$.path", stringValue="a.", more=True))),
+        chunk(piece(leaf("$.path", stringValue="py", more=True))),
+        chunk(piece(leaf("$.path", stringValue=""))),
+        chunk(piece(leaf("$.edits[0].line", numberValue=5), leaf("$.edits[0].on", boolValue=True))),
+        chunk(piece(leaf("$.edits[1]", nullValue=None))),
+        chunk(END),
+        STOP,
+    ]
+    calls, events = assemble(*payloads)
+    (found,) = calls
+    assert found.arguments == {"path": "a.py", "edits": [{"line": 5, "on": True}, None]}
+    assert found.reinterpreted is None
+    assert [event.text for event in of_type(events, ArgumentDelta)] == ["a.", "py"]
+    assert [event.path for event in of_type(events, ArgumentCompleted)] == [
+        ("path",),
+        ("edits", 0, "line"),
+        ("edits", 0, "on"),
+        ("edits", 0),
+        ("edits", 1),
+        ("edits",),
+    ]
+
+
+def test_the_last_leaf_may_end_the_call() -> None:
+    """A recording has no empty piece at the end; the last one just does not say that more comes."""
+    calls, events = assemble(begin(), chunk(piece(leaf("$.price", numberValue=0.5), goes_on=False)))
+    assert calls[0].arguments == {"price": 0.5}
+    assert types(events)[-1] == "stream_failed"  # it was closed before the stream broke off
+
+
+def test_a_call_that_nobody_ended_is_closed_by_the_end_of_the_turn() -> None:
+    payloads = [begin(), chunk(piece(leaf("$.a", numberValue=1)))]
+    assert only_call(*payloads, STOP).arguments == {"a": 1}
+    assert only_call(*payloads, chunk(finish="MAX_TOKENS")).verdict == "truncated"
+    assert only_call(*payloads).verdict == "truncated"
+
+
+@pytest.mark.parametrize("end", [[chunk(END), STOP], [STOP], [begin("next"), chunk(END), STOP]])
+def test_a_string_that_was_to_go_on_is_cut(end: list[Any]) -> None:
+    calls, _ = assemble(begin(), chunk(piece(leaf("$.a", stringValue="x", more=True))), *end)
+    assert calls[0].verdict == "truncated"
+
+
+def test_an_end_in_the_piece_in_which_the_turn_is_cut_closes_nothing() -> None:
+    payloads = [begin(), chunk(piece(leaf("$.a", numberValue=1)))]
+    assert only_call(*payloads, chunk(END, finish="MAX_TOKENS")).verdict == "truncated"
+    assert only_call(*payloads, chunk(END, finish="STOP")).verdict == "complete"
+
+
+def test_pieces_that_say_nothing_change_nothing() -> None:
+    nothing = chunk({"functionCall": {"willContinue": True}})
+    calls, _ = assemble(chunk(END), nothing, begin(), nothing, chunk(END), chunk(END), STOP)
+    assert [found.arguments for found in calls] == [{}]
+
+
+def test_calls_follow_each_other() -> None:
+    calls, _ = assemble(
+        begin("first"),
+        chunk(piece(leaf("$.id", stringValue="A")), END),
+        begin("second"),
+        chunk(piece(leaf("$.id", stringValue="B"))),
+        chunk(END, finish="STOP"),
+    )
+    assert [(found.name, found.arguments) for found in calls] == [
+        ("first", {"id": "A"}),
+        ("second", {"id": "B"}),
+    ]
+
+
+def test_a_call_may_begin_with_its_first_leaf() -> None:
+    first = call(partialArgs=[leaf("$.a", stringValue="x")], willContinue=True)
+    assert only_call(chunk(first), chunk(END), STOP).arguments == {"a": "x"}
+    whole = call(partialArgs=[leaf("$.a", stringValue="x")])
+    assert only_call(chunk(whole), STOP).arguments == {"a": "x"}
+
+
+def test_leaves_without_a_call_are_not_lost() -> None:
+    found = only_call(chunk(piece(leaf("$.a", numberValue=1))), chunk(END), STOP)
+    assert (found.name, found.verdict, json.loads(found.raw)) == ("", "malformed", {"a": 1})
+
+
+@pytest.mark.parametrize("null", [{"nullValue": None}, {"nullValue": "NULL_VALUE"}, {}])
+def test_null_is_spelled_in_several_ways(null: Any) -> None:
+    assert only_call(begin(), chunk(piece(leaf("$.a", **null))), chunk(END), STOP).arguments == {
+        "a": None
+    }
+
+
+def test_an_end_of_a_string_may_have_lost_what_is_empty() -> None:
+    found = only_call(
+        begin(),
+        chunk(piece(leaf("$.a", stringValue="x", more=True))),
+        chunk(piece(leaf("$.a"))),
+        chunk(END),
+        STOP,
+    )
+    assert found.arguments == {"a": "x"}
+
+
+def test_a_value_of_an_unknown_kind_is_not_null() -> None:
+    found = only_call(begin(), chunk(piece(leaf("$.a", listValue=[1]))), chunk(END), STOP)
+    assert found.verdict == "truncated"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", inf])
+def test_a_number_that_is_none_makes_the_call_malformed(number: Any) -> None:
+    found = only_call(begin(), chunk(piece(leaf("$.a", numberValue=number))), chunk(END), STOP)
+    assert found.verdict == "malformed"
+
+
+def test_leaves_that_contradict_each_other_make_the_call_malformed() -> None:
+    calls, events = assemble(
+        begin(),
+        chunk(piece(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y"))),
+        chunk(END),
+        STOP,
+    )
+    assert calls[0].verdict == "malformed"
+    assert of_type(events, ToolArgsInvalid)[0].error.path == ("a",)
+
+
+def test_leaves_in_another_order_are_all_there_in_the_end() -> None:
+    found = only_call(
+        begin(),
+        chunk(piece(leaf("$.a.b", numberValue=1), leaf("$.c", numberValue=2))),
+        chunk(piece(leaf("$.a.d", numberValue=3))),
+        chunk(END),
+        STOP,
+    )
+    assert found.arguments == {"a": {"b": 1, "d": 3}, "c": 2}
+    assert found.reinterpreted == "restated"
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("$.a", ("a",)),
+        ("$.a.b[0][12].c", ("a", "b", 0, 12, "c")),
+        ("$['x y']", ("x y",)),
+        ('$["x y"].z', ("x y", "z")),
+        ("$['a.b[0]']", ("a.b[0]",)),
+        (r"$['it\'s'][" + '"say \\"x\\""]', ("it's", 'say "x"')),
+        (r"$['\\\/\b\f\n\r\t']", ("\\/\b\f\n\r\t",)),
+        (r"$['\u00e9\uD83D\uDE00']", ("é\ud83d\ude00",)),
+        ("$.é😀", ("é😀",)),
+        ("$.with-dash and space", ("with-dash and space",)),
+        ("$['']", ("",)),
+        ("$['0'][0]", ("0", 0)),
+    ],
+)
+def test_paths(written: str, path: Any) -> None:
+    assert parse_path(written) == path
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("", "$", "a", "$a", "$.", "$..a", "$.a.", "$.a[", "$[]", "$.a[*]", "$.a[-1]", "$.a[01]"),
+        *("$.a[1:2]", "$['a", "$['a'", "$[a]", r"$['\x']", "$.a[99999999999999999999]", "$['a']b"),
+    ],
+)
+def test_what_is_no_path_is_refused(written: str) -> None:
+    with pytest.raises(UnreadableError):
+        parse_path(written)
+    found = only_call(begin(), chunk(piece(leaf(written, stringValue="x"))), chunk(END), STOP)
+    assert found.verdict == "truncated"
+
+
+def test_halves_of_a_character_in_a_path_are_joined() -> None:
+    found = only_call(
+        begin(), chunk(piece(leaf(r"$['\uD83D\uDE00']", stringValue="x"))), chunk(END), STOP
+    )
+    assert found.arguments == {"😀": "x"}
+
+
+# Text, thoughts, and what must go back
+
+
+def test_text_and_thoughts_are_blocks_for_as_long_as_they_go_on() -> None:
+    _, events = assemble(
+        chunk({"text": "hm", "thought": True}),
+        chunk({"text": "!", "thought": True}),
+        chunk({"text": "so"}),
+        chunk({"text": " be it"}, finish="STOP"),
+    )
+    assert joined(events)[:-1] == [
+        ThinkingStarted(0),
+        ThinkingDelta("hm!", 0),
+        ThinkingCompleted("hm!", 0),
+        TextDelta("so be it", 1),
+    ]
+
+
+def test_a_signature_goes_back_with_the_part_that_it_came_with() -> None:
+    signed = {"thoughtSignature": "c2ln"}
+    event = completed(
+        chunk({"text": "hm", "thought": True}),
+        chunk({"text": "!", "thought": True, **signed}),
+        chunk({"text": "one "}),
+        chunk({"text": "two", **signed}),
+        chunk({"text": " three"}),
+        chunk(call(args={"a": 1}, id="x", part=signed)),
+        begin("other", **signed),
+        chunk(piece(leaf("$.a", stringValue="y"))),
+        chunk(END),
+        chunk({"text": "", **signed}, finish="STOP"),
+    )
+    assert event.message.parts == (
+        ThinkingPart(text="hm"),
+        ThinkingPart(text="!", item={"text": "!", "thought": True, **signed}),
+        TextPart(text="one "),
+        TextPart(text="two", item={"text": "two", **signed}),
+        TextPart(text=" three"),
+        CallPart(
+            call_id="x",
+            name="write",
+            kind="function",
+            arguments={"a": 1},
+            raw='{"a":1}',
+            verdict="complete",
+            item={"functionCall": {"name": "write", "id": "x"}, **signed},
+        ),
+        CallPart(
+            call_id="call_r1_0_1",
+            name="other",
+            kind="function",
+            arguments={"a": "y"},
+            raw='{"a":"y"}',
+            verdict="complete",
+            item={"functionCall": {"name": "other"}, **signed},
+        ),
+        OpaquePart(item={"text": "", **signed}),
+    )
+    assert (event.message.id, event.message.model) == ("r1", "gemini")
+
+
+def test_a_thought_may_be_nothing_but_its_signature() -> None:
+    signed = {"text": "", "thought": True, "thoughtSignature": "c2ln"}
+    event = completed(chunk(signed), STOP)
+    assert event.message.parts == (ThinkingPart(text="", item=signed),)
+
+
+def test_what_only_gemini_understands_is_kept_whole() -> None:
+    picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "c2ln"}
+    event = completed(chunk({"text": "look: "}, picture, {"brandNew": {"x": 1}}), STOP)
+    assert event.message.parts == (
+        TextPart(text="look: "),
+        OpaquePart(item=picture),
+        OpaquePart(item={"brandNew": {"x": 1}}),
+    )
+
+
+@pytest.mark.parametrize("ids", [{}, {"id": "code1"}])
+@pytest.mark.parametrize(("outcome", "failed"), [("OUTCOME_OK", False), ("OUTCOME_FAILED", True)])
+def test_code_that_gemini_runs_is_a_call_with_its_result(
+    ids: Any, outcome: str, failed: bool
+) -> None:
+    code = {"language": "PYTHON", "code": "print(1)", **ids}
+    result = {"outcome": outcome, "output": "1\n", **ids}
+    calls, events = assemble(
+        chunk({"executableCode": code}), chunk({"codeExecutionResult": result}), STOP
+    )
+    (found,) = calls
+    assert (found.kind, found.name, found.arguments) == ("code", "code_execution", "print(1)")
+    done = of_type(events, ToolCallCompleted, ToolCallFailed)
+    assert done == [
+        ToolCallFailed(found.id, "code_execution", result)
+        if failed
+        else ToolCallCompleted(found.id, "code_execution", "print(1)", result)
+    ]
+    parts = of_type(events, TurnCompleted)[0].message.parts
+    kept = {name: value for name, value in code.items() if name != "code"}
+    assert parts[0].item == {"executableCode": kept}
+    assert parts[1] == ResultPart(
+        call_id=found.id, result=result, failed=failed, item={"codeExecutionResult": result}
+    )
+
+
+def test_a_tool_of_googles_is_a_call_with_its_result() -> None:
+    tool = {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["x"]}}
+    response = {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "response": {"found": 1}}
+    calls, events = assemble(chunk({"toolCall": tool}), chunk({"toolResponse": response}), STOP)
+    assert [(found.kind, found.id) for found in calls] == [("server", "t1")]
+    (done,) = of_type(events, ToolCallCompleted)
+    assert done == ToolCallCompleted("t1", "GOOGLE_SEARCH_WEB", {"queries": ["x"]}, {"found": 1})
+
+
+# Ends
+
+
+def test_every_reason_of_the_sdk_to_stop_is_known() -> None:
+    for reason in google.FinishReason:
+        found = only_call(chunk(call()), chunk(finish=reason.value))
+        assert found.verdict == ("complete" if reason.value == "STOP" else "truncated"), reason
+    for reason in set(google.FinishReason) - {google.FinishReason.STOP}:
+        is_known = reason is not google.FinishReason.FINISH_REASON_UNSPECIFIED
+        payloads = [begin(), chunk(piece(leaf("$.a", numberValue=1))), chunk(finish=reason.value)]
+        assert only_call(*payloads).verdict == ("truncated" if is_known else "complete"), reason
+
+
+def test_usage_counts_thoughts_as_output() -> None:
+    usage = {
+        "promptTokenCount": 100,
+        "toolUsePromptTokenCount": 10,
+        "cachedContentTokenCount": 40,
+        "candidatesTokenCount": 20,
+        "thoughtsTokenCount": 5,
+    }
+    event = completed(chunk({"text": "hi"}, finish="STOP"), {"usageMetadata": usage})
+    assert event.usage == Usage(
+        input_tokens=110, output_tokens=25, cache_read_tokens=40, reasoning_tokens=5
+    )
+    assert event.stop_reason == "STOP"
+
+
+def test_usage_without_numbers_does_not_erase_what_is_known() -> None:
+    event = completed(STOP, {"usageMetadata": {"trafficType": "ON_DEMAND"}})
+    assert event.usage.input_tokens == 7
+
+
+def test_candidates_are_kept_apart() -> None:
+    calls, events = assemble(
+        chunk(call("a", willContinue=True), index=0),
+        chunk(call("b", willContinue=True), index=1),
+        chunk(piece(leaf("$.x", numberValue=1)), index=0),
+        chunk(piece(leaf("$.x", numberValue=2)), index=1),
+        chunk(finish="STOP", index=0),
+        chunk(finish="MAX_TOKENS", index=1),
+    )
+    assert [(found.name, found.verdict) for found in calls] == [
+        ("a", "complete"),
+        ("b", "truncated"),
+    ]
+    assert len(of_type(events, TurnCompleted)) == 1
+
+
+def test_another_answer_begins_under_another_id() -> None:
+    """The SDK answers calls by itself if it may, and goes on in the same stream."""
+    second = chunk({"text": "done"}, finish="STOP", responseId="r2")
+    _, events = assemble(chunk(call(args={})), STOP, second)
+    turns = of_type(events, TurnCompleted)
+    assert [turn.message.id for turn in turns] == ["r1", "r2"]
+
+
+def test_a_stream_that_breaks_off_is_told() -> None:
+    _, events = assemble(chunk({"text": "so"}))
+    assert types(events) == ["text_delta", "stream_failed"]
+
+
+def test_a_blocked_prompt_is_a_failure() -> None:
+    _, events = assemble({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": USAGE})
+    assert events == [StreamFailed("SAFETY", "the prompt was blocked")]
+
+
+ERROR = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
+
+
+@pytest.mark.parametrize("wrapped", [ERROR, [ERROR], json.dumps([ERROR]).encode()])
+def test_an_error_is_a_failure(wrapped: Any) -> None:
+    calls, events = assemble(begin(), wrapped)
+    assert calls[0].verdict == "truncated"
+    assert events[-1] == StreamFailed("UNAVAILABLE", "overloaded", retryable=True)
+
+
+def test_only_some_errors_are_worth_another_try() -> None:
+    error = {"error": {"code": 400, "message": "bad key", "status": "INVALID_ARGUMENT"}}
+    assert assemble(error)[1] == [StreamFailed("INVALID_ARGUMENT", "bad key", retryable=False)]
+
+
+# Forms of a payload
+
+
+TURN = [
+    chunk({"text": "hm", "thought": True}),
+    chunk(
+        call("whole", args={"myKey": {"other_key": 1}}, id="x", part={"thoughtSignature": "+/+/"})
+    ),
+    begin("pieces"),
+    chunk(piece(leaf("$.a.bC", stringValue="x", more=True))),
+    chunk(piece(leaf("$.a.bC", stringValue=""), leaf("$.a.n", numberValue=5))),
+    chunk(piece(leaf("$.a.z", nullValue=None))),
+    chunk(END),
+    chunk({"inlineData": {"mimeType": "image/png", "data": "+/+/"}}),
+    chunk({"text": "bye"}, finish="STOP"),
+]
+
+
+def snake(value: Any) -> Any:
+    """The names as some proxies send them; not those of the user."""
+    if isinstance(value, list):
+        return [snake(part) for part in value]
+    if isinstance(value, dict):
+        return {
+            "".join(f"_{c.lower()}" if c.isupper() else c for c in name): part
+            if name == "args"
+            else snake(part)
+            for name, part in value.items()
+        }
+    return value
+
+
+FORMS: dict[str, Any] = {
+    "bytes": [json.dumps(payload).encode() for payload in TURN],
+    "text": [json.dumps(payload) for payload in TURN],
+    "objects of the SDK": [google.GenerateContentResponse.model_validate(p) for p in TURN],
+    "dicts of the SDK": [
+        google.GenerateContentResponse.model_validate(payload).model_dump(exclude_none=True)
+        for payload in TURN
+    ],
+    "one array": [json.dumps(TURN).encode()],
+    "a list": [TURN],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_whatever_form_payloads_have_they_mean_the_same(form: str) -> None:
+    _, expected = assemble(*TURN)
+    assert len(of_type(expected, TurnCompleted)) == 1
+    _, events = assemble(*FORMS[form])
+    if form == "dicts of the SDK":  # which have decoded the bytes
+        assert types(events) == types(expected)
+    else:
+        assert events == expected
+
+
+@pytest.mark.parametrize("encode", [json.dumps, lambda p: json.dumps(p).encode(), lambda p: p])
+def test_names_in_snake_case_mean_the_same(encode: Any) -> None:
+    calls, _ = assemble(*TURN)
+    found, events = assemble(*(encode(snake(payload)) for payload in TURN))
+    assert [(c.id, c.name, c.arguments, c.raw) for c in found] == [
+        (c.id, c.name, c.arguments, c.raw) for c in calls
+    ]
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.usage.input_tokens == 7
+    assert turn.message.parts[1].item["thought_signature"] == "+/+/"
+
+
+def test_a_signature_that_the_sdk_has_decoded_goes_back_as_it_came() -> None:
+    response = google.GenerateContentResponse.model_validate(TURN[1])
+    assert response.candidates
+    assert response.candidates[0].content
+    assert response.candidates[0].content.parts
+    assert response.candidates[0].content.parts[0].thought_signature == base64.b64decode("+/+/")
+    item = completed(response, STOP).message.parts[0].item
+    assert item is not None
+    assert item["thoughtSignature"] == "+/+/"
+
+
+def test_half_a_character_in_an_escape_is_read() -> None:
+    payload = json.dumps(chunk(call(args={"a": "@"}), finish="STOP")).replace("@", r"\ud83d")
+    assert only_call(payload.encode()).arguments == {"a": "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(b"", b"null", b"7", b"nonsense", b'{"candidates":7}', b"[7]"),
+        b'{"candidates":[{"content":{"parts":7}}]}',
+        b'{"candidates":[{"content":{"parts":[{"text":7}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":7}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":"{}"}}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":7}}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":[{}]}}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":[{"jsonPath":7}]}}]}}]}',
+        json.dumps(chunk(piece(leaf("$.b", numberValue=[])))).encode(),
+        json.dumps(chunk(piece(leaf("$.b", numberValue="nonsense")))).encode(),
+        json.dumps(chunk(piece(leaf("$.b", stringValue=7)))).encode(),
+    ],
+)
+def test_a_payload_of_a_wrong_form_truncates_what_is_open(payload: bytes) -> None:
+    calls, events = assemble(begin(), chunk(piece(leaf("$.a", numberValue=1))), payload, STOP)
+    assert calls[0].verdict == "truncated"
+    assert "bad_payload" in [event.code for event in of_type(events, StreamFailed)]
+
+
+def test_what_came_before_an_unreadable_part_is_known() -> None:
+    bad = chunk({"text": "first"}, call("f", willContinue=True), piece(leaf("nonsense")))
+    calls, events = assemble(bad, STOP)
+    assert events[0] == TextDelta("first", 0)
+    assert [(found.name, found.verdict) for found in calls] == [("f", "truncated")]
+
+
+def test_unknown_fields_are_tolerated() -> None:
+    payload = {**chunk(call(args={}, brandNew=1), finish="STOP"), "newField": {"a": 1}}
+    assert only_call({"brandNew": 7}, payload).verdict == "complete"
+
+
+# Google's own client
+
+
+@pytest.fixture
+def client() -> Iterator[genai.Client]:
+    body = b"".join(b"data: " + json.dumps(payload).encode() + b"\r\n\r\n" for payload in TURN)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    options = google.HttpOptions(base_url=f"http://127.0.0.1:{server.server_port}")
+    yield genai.Client(api_key="any", http_options=options)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_stream_of_googles_client_is_read(client: genai.Client) -> None:
+    source = client.models.generate_content_stream(model="gemini", contents="hi")
+    assert list(stream(source, "gemini")) == assemble(*TURN)[1]
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # what the SDK does
+def test_the_stream_of_googles_async_client_is_read(client: genai.Client) -> None:
+    async def read() -> list[Event]:
+        async with client.aio as models:
+            # Not awaited: that is stream()'s business.
+            source = models.models.generate_content_stream(model="gemini", contents="hi")
+            return [event async for event in stream(source, "gemini")]
+
+    assert asyncio.run(read()) == assemble(*TURN)[1]

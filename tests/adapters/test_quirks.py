@@ -46,6 +46,7 @@ QUIRKS: dict[str, list[str]] = {
         "test_without_index_and_id_a_name_that_begins_an_object_is_a_new_call",
         "test_indexes_may_begin_at_one",
         "test_an_index_may_be_a_string",
+        "test_an_index_of_langchain_may_be_a_string",
     ],
     "4 cumulative resend, full replay": [
         "test_a_cumulative_resend_is_understood_at_the_close",
@@ -73,6 +74,7 @@ QUIRKS: dict[str, list[str]] = {
     "8 item_id that changes, payload under message and delta": [
         "test_an_item_id_that_changes_with_every_event_does_not_matter",
         "test_a_payload_under_both_message_and_delta_counts_once",
+        "test_an_item_id_may_be_the_only_key",
     ],
     "9 truncation called tool_calls": [
         "test_truncation_called_tool_calls_is_truncation",
@@ -94,9 +96,8 @@ QUIRKS: dict[str, list[str]] = {
 # What of a quirk belongs to a protocol that comes with issue 3 of 9. The details of wire.md that
 # bite have their tests beside each adapter.
 WITH_OTHER_PROTOCOLS = {
-    "3": "an index as a string in LangChain's chunks; Ollama's native calls",
+    "3": "Ollama's native calls",
     "6": "names that Gemini cuts",
-    "8": "an item_id as the only key, in OpenAI Realtime as xAI serves it",
 }
 
 
@@ -215,6 +216,27 @@ def test_an_index_may_be_a_string() -> None:
     ]
     for form in (payloads, sse(payloads).split(b"\n")):
         assert [call.arguments for call in _calls(form)] == [{"a": 1}, {"b": 2}]
+
+
+def test_an_index_of_langchain_may_be_a_string() -> None:
+    """A number is the same index either way; a name such as ``lc_tc_1`` is only a name."""
+
+    def message(args: str, index: object, **fields: str) -> dict[str, Any]:
+        pieces = [{"args": args, "index": index, **fields}]
+        return {"type": "AIMessageChunk", "id": "lc_run--1", "tool_call_chunks": pieces}
+
+    for first, second, again in (("lc_tc_0", "lc_tc_1", "lc_tc_0"), ("0", "1", 0), (0, 1, "0")):
+        payloads = [
+            message("", first, id="call_a", name="first"),
+            message("", second, id="call_b", name="second"),
+            message('{"a":1}', again),
+            message('{"b":2}', second),
+            {**message("", again), "chunk_position": "last"},
+        ]
+        assert names_and_arguments(payloads, protocol="langchain") == [
+            ("first", {"a": 1}),
+            ("second", {"b": 2}),
+        ]
 
 
 def _calls(source: Iterable[object]) -> list[Call]:
@@ -437,6 +459,27 @@ def test_a_payload_under_both_message_and_delta_counts_once() -> None:
         (choice,) = payload["choices"]
         choice["message"] = choice["delta"]
     assert names_and_arguments(payloads) == [("tool", {"a": 1})]
+
+
+def test_an_item_id_may_be_the_only_key() -> None:
+    """xAI Realtime: deltas have no output_index, and every item has the first one."""
+    first, second = ({**FUNCTION_CALL, "id": id_, "call_id": id_} for id_ in ("item_a", "item_b"))
+    delta = {"type": "response.function_call_arguments.delta", "response_id": "resp_1"}
+    payloads = [
+        response_created(),
+        item_added(0, **first),
+        item_added(0, **second),
+        {**delta, "item_id": "item_a", "delta": '{"a":1}'},
+        {**delta, "item_id": "item_b", "delta": '{"b":2}'},
+        item_done(0, **{**first, "arguments": '{"a":1}', "status": "completed"}),
+        item_done(0, **{**second, "arguments": '{"b":2}', "status": "completed"}),
+        {"type": "response.done", "response": {"id": "resp_1", "status": "completed"}},
+    ]
+    calls, _ = assemble(payloads, protocol="openai-realtime")
+    assert [(call.id, call.arguments) for call in calls] == [
+        ("item_a", {"a": 1}),
+        ("item_b", {"b": 2}),
+    ]
 
 
 # 9

@@ -6,63 +6,44 @@ in whole. Deltas may be missing (LM Studio), or stop early: then that form gives
 """
 
 import json
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import (
-    PayloadReader,
-    UnreadableError,
-    count,
-    is_done,
-    refuse_duplicate_keys,
-    text_of,
+from argstream.adapters._openai_items import (
+    CALLS,
+    CUT,
+    THINKING_DELTAS,
+    check_input,
+    failure,
+    id_of,
+    ids_of,
+    kept_of_call,
+    result,
+    said,
+    thought,
+    tokens,
 )
+from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done, text_of
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
     BlockSaid,
     CallClosed,
-    CallKind,
     CallOpened,
-    CallResult,
     Delta,
     Ending,
     Opaque,
-    ProviderFailed,
     TextPiece,
     ThinkingClosed,
     ThinkingOpened,
     ThinkingPiece,
-    Tokens,
     TurnClosed,
     TurnEnded,
     TurnOpened,
 )
 
 __all__ = ["OpenAIResponsesAdapter"]
-
-
-class _CallItem(NamedTuple):
-    """What is to be known of a type of item that is a call."""
-
-    kind: CallKind
-    input: str
-    """The field with its input; assembly keeps that, so it is not kept in the item."""
-    tool: str = ""
-    """Its tool's name, where the item has none."""
-
-
-_CALLS: Final = {
-    "function_call": _CallItem("function", "arguments"),
-    "mcp_call": _CallItem("mcp", "arguments"),
-    "custom_tool_call": _CallItem("custom", "input"),
-    "code_interpreter_call": _CallItem("code", "code", "code_interpreter"),
-    "apply_patch_call": _CallItem("patch", "operation", "apply_patch"),
-}
-_CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
-_NOT_SENT: Final = {"parsed_arguments"}  # what the SDK adds to an item
-_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
 class _Response(Struct, gc=False):
@@ -105,10 +86,6 @@ _ARGUMENTS_DONE: Final = {
     "response.code_interpreter_call_code.done",
 }
 _TEXT_DELTAS: Final = {"response.output_text.delta", "response.refusal.delta"}
-_THINKING_DELTAS: Final = {
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_text.delta",
-}
 _DIFF_DELTA: Final = "response.apply_patch_call_operation_diff.delta"
 _ENDS: Final = {
     "response.completed": "completed",
@@ -124,7 +101,7 @@ _read = PayloadReader(
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
         *_TEXT_DELTAS,
-        *_THINKING_DELTAS,
+        *THINKING_DELTAS,
         *_ENDS,
         _DIFF_DELTA,
         "response.created",
@@ -167,10 +144,10 @@ class OpenAIResponsesAdapter:
                 return []
             raise
         if happening.item is not None:
-            _check_input(happening.item, payload)
+            check_input(happening.item, payload)
         key = happening.output_index
         if key is None:
-            id_ = happening.item_id or _id_of(happening.item)
+            id_ = happening.item_id or id_of(happening.item)
             return self._read(happening, self._keys.get(id_, id_), event)
         return self._read(happening, key, event)
 
@@ -191,7 +168,7 @@ class OpenAIResponsesAdapter:
             return [ArgumentText(key, delta)] if delta else []
         if type_ in _TEXT_DELTAS:
             return [TextPiece(key, delta)] if delta else []
-        if type_ in _THINKING_DELTAS:
+        if type_ in THINKING_DELTAS:
             return [ThinkingPiece(key, delta)] if delta else []
         if type_ == _DIFF_DELTA:
             if key in self._items:
@@ -213,7 +190,7 @@ class OpenAIResponsesAdapter:
         if type_ in _ENDS:
             response = happening.response or _Response()
             # If the two disagree, the one that says it was cut is believed.
-            status = _ENDS[type_] if _ENDS[type_] in _CUT else response.status or _ENDS[type_]
+            status = _ENDS[type_] if _ENDS[type_] in CUT else response.status or _ENDS[type_]
             return self._response_ended(response, status)
         if type_ in ("error", "response.error") or event == "error" or happening.error:
             error = {"code": happening.code, "message": happening.message}
@@ -225,7 +202,7 @@ class OpenAIResponsesAdapter:
 
     def _find(self, index: int, item: dict[str, Any]) -> _Key:
         """Find an item of the finished response among those that were streamed."""
-        for id_ in _ids_of(item):
+        for id_ in ids_of(item):
             if id_ in self._keys:
                 return self._keys[id_]
         there = self._items.get(index)
@@ -234,7 +211,7 @@ class OpenAIResponsesAdapter:
 
     def _is_repeated(self, key: _Key, item: dict[str, Any]) -> bool:
         known = self._items.get(key)
-        same = any(self._keys.get(id_) == key for id_ in _ids_of(item))
+        same = any(self._keys.get(id_) == key for id_ in ids_of(item))
         return known is not None and known.is_done and same
 
     def _response_created(self, response: _Response) -> list[Delta]:
@@ -247,12 +224,12 @@ class OpenAIResponsesAdapter:
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
         type_ = text_of(item.get("type"))
         self._items[key] = _Item(type_)
-        self._keys |= dict.fromkeys(_ids_of(item), key)
+        self._keys |= dict.fromkeys(ids_of(item), key)
         if type_ == "reasoning":
             return [ThinkingOpened(key)]
-        if type_ not in _CALLS:
+        if type_ not in CALLS:
             return []
-        kind, field, tool = _CALLS[type_]
+        kind, field, tool = CALLS[type_]
         given, operation = item.get(field), item.get("operation")
         if isinstance(given, str) and given:
             self._texts[key] = given
@@ -271,14 +248,14 @@ class OpenAIResponsesAdapter:
         done = self._items[key]
         done.is_done = True
         type_ = text_of(item.get("type"))
-        if type_ in _CALLS:
+        if type_ in CALLS:
             cut = cut or item.get("status") == "incomplete"
-            return deltas + self._call_done(key, done, item, _CALLS[type_].input, cut=cut)
+            return deltas + self._call_done(key, done, item, CALLS[type_].input, cut=cut)
         if type_ == "reasoning":
-            deltas += [BlockSaid(key, _thought(item), is_thinking=True), Opaque(key, item)]
+            deltas += [BlockSaid(key, thought(item), is_thinking=True), Opaque(key, item)]
             return [*deltas, ThinkingClosed(key)]
         if type_ == "message":
-            deltas.append(BlockSaid(key, _said(item)))
+            deltas.append(BlockSaid(key, said(item)))
         return [*deltas, Opaque(key, item)]
 
     def _call_done(
@@ -291,16 +268,15 @@ class OpenAIResponsesAdapter:
                 deltas += _fields(key, {"diff": given["diff"]})
             given = json.dumps(given, ensure_ascii=False)
         text = given if isinstance(given, str) and given else self._texts.get(key)
-        kept = {name: value for name, value in item.items() if name not in (field, *_NOT_SENT)}
-        deltas.append(Opaque(key, kept))
+        deltas.append(Opaque(key, kept_of_call(item, field)))
         if not text and not cut:
             done.is_done = False  # the finished response may say more
-            return deltas + _result(item)
-        return [*deltas, CallClosed(key, text, cut), *_result(item)]
+            return deltas + result(item)
+        return [*deltas, CallClosed(key, text, cut), *result(item)]
 
     def _response_ended(self, response: _Response, status: str) -> list[Delta]:
         deltas: list[Delta] = []
-        is_cut = status in _CUT
+        is_cut = status in CUT
         output = response.output or []
         for index, item in enumerate(output):
             # Of a response that was not streamed, or of a server that leaves out what it can.
@@ -312,77 +288,23 @@ class OpenAIResponsesAdapter:
             deltas += [
                 CallClosed(key, self._texts.get(key))
                 for key, item in self._items.items()
-                if item.type in _CALLS and not item.is_done
+                if item.type in CALLS and not item.is_done
             ]
         reason = text_of((response.incomplete_details or {}).get("reason"))
         ending: Ending = "cut" if is_cut else "finished" if status == "completed" else "unknown"
         return [
             *deltas,
             TurnEnded(reason if is_cut and reason else status, ending),
-            TurnClosed(_tokens(response.usage or {})),
+            TurnClosed(tokens(response.usage or {})),
         ]
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
-        code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
-        message = text_of(error.get("message")) or code
-        if message in self._failures:
+        failed = failure(error)
+        if failed.message in self._failures:
             return []  # first as an error, then as the end of the response
-        self._failures.add(message)
-        return [ProviderFailed(code, message, code in _RETRYABLE)]
-
-
-def _check_input(item: dict[str, Any], payload: object) -> None:
-    for field in ("operation", "arguments"):
-        given = item.get(field)
-        if isinstance(given, dict):
-            refuse_duplicate_keys(payload)
-        elif not isinstance(given, str | None):
-            raise UnreadableError(f"{field} is a {type(given).__name__}")
-
-
-def _id_of(item: dict[str, Any] | None) -> str:
-    return text_of((item or {}).get("id"))
-
-
-def _ids_of(item: dict[str, Any]) -> list[str]:
-    return [id_ for id_ in (text_of(item.get("call_id")), _id_of(item)) if id_]
+        self._failures.add(failed.message)
+        return [failed]
 
 
 def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
     return [ArgumentValue(key, (name,), value) for name, value in fields.items()]
-
-
-def _result(item: dict[str, Any]) -> list[Delta]:
-    """Give what came of a call that the provider ran."""
-    match item:
-        case {"type": "mcp_call", "id": str(id_), "error": error} if error is not None:
-            return [CallResult(id_, error, failed=True)]
-        case {"type": "mcp_call", "id": str(id_), "output": output} if output is not None:
-            return [CallResult(id_, output)]
-        case {"type": "code_interpreter_call", "id": str(id_), "outputs": outputs}:
-            return [CallResult(id_, outputs)]
-        case _:
-            return []
-
-
-def _thought(item: dict[str, Any]) -> str:
-    return "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
-
-
-def _said(item: dict[str, Any]) -> str:
-    return "".join(_texts(item.get("content")))
-
-
-def _texts(parts: object) -> list[str]:
-    found = parts if isinstance(parts, list) else []
-    texts = (part.get("text") or part.get("refusal") for part in found if isinstance(part, dict))
-    return [text for text in texts if isinstance(text, str)]
-
-
-def _tokens(usage: dict[str, Any]) -> Tokens:
-    return Tokens(
-        input_tokens=count(usage, "input_tokens"),
-        output_tokens=count(usage, "output_tokens"),
-        cache_read_tokens=count(usage, "input_tokens_details", "cached_tokens"),
-        reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
-    )

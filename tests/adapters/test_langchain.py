@@ -1,0 +1,716 @@
+"""LangChain: its own message objects, from real models of ours, and every form they come in."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.load import dumps
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolCallChunk,
+    ToolMessage,
+    message_to_dict,
+)
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from argstream import stream
+from argstream.assembly import Assembler, Call
+from argstream.events import (
+    Event,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallCompleted,
+    ToolCallFailed,
+    TurnCompleted,
+    Usage,
+)
+from argstream.history import OpaquePart, TextPart, ThinkingPart
+from tests import providers
+from tests.providers import of_type, types
+
+
+def assemble(payloads: list[Any]) -> tuple[list[Call], list[Event]]:
+    return providers.assemble(payloads, protocol="langchain")
+
+
+def found(payloads: list[Any]) -> list[tuple[str, Any]]:
+    return [(call.name, call.arguments) for call in assemble(payloads)[0]]
+
+
+def verdicts(payloads: list[Any]) -> list[str]:
+    return [call.verdict for call in assemble(payloads)[0]]
+
+
+def piece(
+    args: str | None, name: str | None = None, id_: str | None = None, index: Any = 0
+) -> ToolCallChunk:
+    return ToolCallChunk(name=name, args=args, id=id_, index=index, type="tool_call_chunk")
+
+
+def chunk(*pieces: ToolCallChunk, content: Any = "", **fields: Any) -> AIMessageChunk:
+    fields = {"id": "lc_run--1", **fields}
+    return AIMessageChunk(content=content, tool_call_chunks=list(pieces), **fields)
+
+
+def end(reason: str = "tool_calls", **fields: Any) -> AIMessageChunk:
+    return chunk(response_metadata={"finish_reason": reason}, **fields)
+
+
+LAST = chunk(chunk_position="last")
+WRITTEN = [chunk(piece('{"path": "/t', "write", "call_1")), chunk(piece('mp"}'))]
+
+
+# A model of LangChain that streams
+
+
+class Scripted(BaseChatModel):
+    """A chat model that says these chunks."""
+
+    chunks: list[AIMessageChunk]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        raise NotImplementedError
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],  # noqa: ARG002 - LangChain's own signature
+        stop: list[str] | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002
+    ) -> Iterator[ChatGenerationChunk]:
+        for said in self.chunks:
+            yield ChatGenerationChunk(message=said.model_copy())
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for said in self._stream(messages, stop, None, **kwargs):
+            yield said
+
+
+def scripted(*chunks: AIMessageChunk) -> Scripted:
+    """A model that, as most do, leaves the ids of messages to LangChain."""
+    return Scripted(chunks=[said.model_copy(update={"id": None}) for said in chunks])
+
+
+MODEL_EVENTS = [
+    "text_delta",
+    "tool_call_started",
+    "tool_args_delta",
+    "argument_started",
+    "argument_delta",
+    "tool_args_delta",
+    "argument_delta",
+    "argument_completed",
+    "tool_args_completed",
+    "turn_completed",
+]
+
+
+def test_the_stream_of_a_model_is_a_stream() -> None:
+    model = scripted(chunk(content="Well."), *WRITTEN, end())
+    events = stream(model.stream("hi"), protocol="langchain")
+    assert types(events) == MODEL_EVENTS
+    assert [(call.id, call.arguments) for call in events.calls] == [("call_1", {"path": "/tmp"})]
+
+
+def test_the_async_stream_of_a_model_is_a_stream() -> None:
+    async def read() -> list[str]:
+        model = scripted(chunk(content="Well."), *WRITTEN, end())
+        return [event.type async for event in stream(model.astream("hi"), protocol="langchain")]
+
+    assert asyncio.run(read()) == MODEL_EVENTS
+
+
+def test_the_events_of_a_model_are_a_stream() -> None:
+    async def read() -> list[str]:
+        model = scripted(chunk(content="Well."), *WRITTEN, end())
+        source = model.astream_events("hi", version="v2")
+        return [event.type async for event in stream(source, protocol="langchain")]
+
+    assert asyncio.run(read()) == MODEL_EVENTS
+
+
+def test_what_langchain_adds_up_is_what_we_say() -> None:
+    """Its own sum of the chunks is right where ids and indexes are."""
+    usage = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+    model = scripted(
+        chunk(content="One, "),
+        chunk(content="two."),
+        chunk(piece('{"a":', "f", "c1", 0), piece('{"b":', "g", "c2", 1)),
+        chunk(piece("[1]}", index=0)),
+        chunk(piece('"x"}', index=1)),
+        end(usage_metadata=usage),
+    )
+    chunks = list(model.stream("hi"))
+    whole = sum(chunks[1:], chunks[0])
+    calls, events = assemble(chunks)
+    assert [(call.id, call.name, call.arguments) for call in calls] == [
+        (call["id"], call["name"], call["args"]) for call in whole.tool_calls
+    ]
+    assert "".join(event.text for event in of_type(events, TextDelta)) == whole.text
+    (turn,) = of_type(events, TurnCompleted)
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (3, 4)
+
+
+# Which call a piece belongs to
+
+
+def test_pieces_are_told_apart_by_their_index() -> None:
+    payloads = [
+        chunk(piece('{"a":', "f", "c1", 0)),
+        chunk(piece('{"b":', "g", "c2", 1)),
+        chunk(piece("1}", index=0), piece("2}", index=1)),
+        end(),
+    ]
+    assert found(payloads) == [("f", {"a": 1}), ("g", {"b": 2})]
+
+
+def test_without_an_index_ids_tell_them_apart() -> None:
+    """As ChatOllama sends them: whole, without an index, all in one chunk."""
+    payloads = [
+        chunk(piece('{"a": 1}', "f", "c1", None), piece('{"a": 2}', "f", "c2", None)),
+        end("stop"),
+    ]
+    assert found(payloads) == [("f", {"a": 1}), ("f", {"a": 2})]
+
+
+def test_the_same_index_with_another_id_and_a_name_is_another_call() -> None:
+    payloads = [
+        chunk(piece('{"a": 1}', "f", "c1", 0)),
+        chunk(piece('{"b": 2}', "g", "c2", 0)),
+        end(),
+    ]
+    assert found(payloads) == [("f", {"a": 1}), ("g", {"b": 2})]
+
+
+@pytest.mark.parametrize("indexes", [("lc_tc_0", "lc_tc_1"), ("0", "1"), ("b", "a")])
+def test_an_index_may_be_a_string(indexes: tuple[str, str]) -> None:
+    first, second = indexes
+    payloads = [
+        chunk(piece("", "f", "c1"), piece("", "g", "c2")).model_dump(),
+        chunk(piece('{"b":2}')).model_dump(),
+        chunk(piece('{"a":1}')).model_dump(),
+        end().model_dump(),
+    ]
+    for payload, names in zip(payloads, [(first, second), (second,), (first,), ()], strict=True):
+        for call, index in zip(payload["tool_call_chunks"], names, strict=True):
+            call["index"] = index
+    assert found(payloads) == [("f", {"a": 1}), ("g", {"b": 2})]
+    assert found([json.dumps(payload) for payload in payloads]) == found(payloads)
+
+
+def test_a_number_is_the_same_index_however_it_is_written() -> None:
+    """langchain#38456: LangChain itself takes these for two calls."""
+    pieces = [piece('{"a":', "f", "c1", 0), piece("1}", index="0")]
+    payloads = [chunk(one).model_dump() for one in pieces]
+    payloads[1]["tool_call_chunks"][0]["index"] = "0"
+    assert found([*payloads, end()]) == [("f", {"a": 1})]
+
+
+def test_guesses_at_unfinished_arguments_are_not_read() -> None:
+    first = chunk(piece('{"path": "/t', "write", "call_1"))
+    assert first.tool_calls[0]["args"] == {"path": "/t"}
+    (call,), events = assemble([first])
+    assert (call.verdict, call.raw) == ("truncated", '{"path": "/t')
+    assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"path": "/t']
+
+
+# How a message ends
+
+
+@pytest.mark.parametrize(
+    ("metadata", "verdict"),
+    [
+        ({"finish_reason": "tool_calls"}, "complete"),
+        ({"finish_reason": "STOP"}, "complete"),
+        ({"stop_reason": "tool_use", "stop_sequence": None}, "complete"),
+        ({"stopReason": "end_turn"}, "complete"),
+        ({"done": True, "done_reason": "stop"}, "complete"),
+        ({"object": "response", "status": "completed"}, "complete"),
+        ({"finish_reason": "length"}, "truncated"),
+        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, "truncated"),
+        ({"stop_reason": "max_tokens"}, "truncated"),
+        ({"stopReason": "guardrail_intervened"}, "truncated"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "truncated"),
+        ({"status": "incomplete"}, "truncated"),
+    ],
+)
+@pytest.mark.parametrize("text", ['{"a":1}', ""])
+def test_a_message_ends_in_the_words_of_its_provider(
+    metadata: dict[str, Any], verdict: str, text: str
+) -> None:
+    payloads = [chunk(piece(text, "f", "c1")), chunk(response_metadata=metadata), LAST]
+    calls, events = assemble(payloads)
+    assert [call.verdict for call in calls] == [verdict]
+    assert len(of_type(events, TurnCompleted)) == 1
+
+
+@pytest.mark.parametrize(("text", "verdict"), [('{"a":1}', "complete"), ("", "truncated")])
+@pytest.mark.parametrize("payload", [LAST, end("brand_new")])
+def test_an_end_that_does_not_say_why_closes_what_is_whole_and_nothing_else(
+    payload: AIMessageChunk, text: str, verdict: str
+) -> None:
+    assert verdicts([chunk(piece(text, "f", "c1")), payload]) == [verdict]
+
+
+def test_without_an_end_nothing_is_complete() -> None:
+    calls, events = assemble([chunk(piece('{"a":1}', "f", "c1"))])
+    assert [call.verdict for call in calls] == ["truncated"]
+    assert of_type(events, StreamFailed)[0].code == "truncated"
+
+
+def test_of_a_message_that_was_cut_all_calls_but_the_last_were_over() -> None:
+    payloads = [chunk(piece("{}", "f", "c1", 0)), chunk(piece("{}", "g", "c2", 1)), end("length")]
+    assert verdicts(payloads) == ["complete", "truncated"]
+
+
+def test_usage_comes_in_parts_which_add_up_also_after_the_stop_reason() -> None:
+    def usage(read: int, written: int, **details: Any) -> AIMessageChunk:
+        counts = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+        return chunk(usage_metadata={**counts, **details})
+
+    details = {
+        "input_token_details": {"cache_read": 2, "cache_creation": 1},
+        "output_token_details": {"reasoning": 3},
+    }
+    _, events = assemble([usage(10, 0), *WRITTEN, end(), usage(0, 5, **details), LAST])
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.usage == Usage(10, 5, 2, 1, 3)
+
+
+# Content
+
+
+def test_the_blocks_of_anthropic_do_not_say_a_call_twice() -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}, "index": 1}
+    part = {"type": "input_json_delta", "partial_json": '{"a":1}', "index": 1}
+    payloads = [
+        chunk(content=[{"type": "text", "text": "Well.", "index": 0}]),
+        chunk(piece("", "f", "toolu_1", 1), content=[use]),
+        chunk(piece('{"a":1}', index=1), content=[part]),
+        chunk(response_metadata={"stop_reason": "tool_use"}, content=[], chunk_position="last"),
+    ]
+    calls, events = assemble(payloads)
+    assert [(call.id, call.arguments) for call in calls] == [("toolu_1", {"a": 1})]
+    assert [event.text for event in of_type(events, TextDelta)] == ["Well."]
+    (turn,) = of_type(events, TurnCompleted)
+    assert [type(part).__name__ for part in turn.message.parts] == ["TextPart", "CallPart"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kept"),
+    [
+        (
+            [
+                {"type": "thinking", "thinking": "H", "index": 0},
+                {"type": "thinking", "thinking": "m", "index": 0},
+                {"type": "thinking", "signature": "sig", "index": 0},
+            ],
+            {"type": "thinking", "thinking": "Hm", "signature": "sig", "index": 0},
+        ),
+        (
+            [
+                {"type": "reasoning", "reasoning": "H", "index": 0},
+                {"type": "reasoning", "reasoning": "m", "index": 0, "extras": {"signature": "s"}},
+            ],
+            {"type": "reasoning", "reasoning": "Hm", "index": 0, "extras": {"signature": "s"}},
+        ),
+        (
+            [
+                {"type": "reasoning", "id": "rs", "summary": [], "index": 0},
+                {"type": "reasoning", "summary": [{"index": 0, "text": "H"}], "index": 0},
+                {"type": "reasoning", "summary": [{"index": 0, "text": "m"}], "index": 0},
+                {"type": "reasoning", "summary": [], "encrypted_content": "x", "index": 0},
+            ],
+            {
+                "type": "reasoning",
+                "id": "rs",
+                "summary": [{"index": 0, "text": "Hm"}],
+                "index": 0,
+                "encrypted_content": "x",
+            },
+        ),
+        (
+            [
+                {"type": "reasoning_content", "reasoning_content": {"text": "H"}, "index": 0},
+                {"type": "reasoning_content", "reasoning_content": {"text": "m"}, "index": 0},
+                {"type": "reasoning_content", "reasoning_content": {"signature": "s"}, "index": 0},
+            ],
+            {
+                "type": "reasoning_content",
+                "reasoning_content": {"text": "Hm", "signature": "s"},
+                "index": 0,
+            },
+        ),
+    ],
+)
+def test_thoughts_are_shown_and_kept_as_their_provider_wants_them_back(
+    blocks: list[dict[str, Any]], kept: dict[str, Any]
+) -> None:
+    payloads = [chunk(content=[block]) for block in blocks]
+    answer = {"type": "text", "text": "Yes.", "index": 1}
+    _, events = assemble([*payloads, chunk(content=[answer]), end("stop")])
+    assert [event.text for event in of_type(events, ThinkingDelta)] == ["H", "m"]
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.message.parts == (ThinkingPart(text="Hm", item=kept), TextPart(text="Yes."))
+
+
+def test_thoughts_may_stand_beside_the_content() -> None:
+    payloads = [
+        chunk(additional_kwargs={"reasoning_content": "H"}),
+        chunk(additional_kwargs={"reasoning_content": "m"}),
+        chunk(content="Yes."),
+        end("stop"),
+    ]
+    assert types(assemble(payloads)[1]) == [
+        "thinking_started",
+        "thinking_delta",
+        "thinking_delta",
+        "thinking_completed",
+        "text_delta",
+        "turn_completed",
+    ]
+
+
+def test_a_block_that_nobody_knows_is_kept_as_it_came() -> None:
+    search = {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0}
+    blocks = [search, "Found ", {"type": "refusal", "refusal": "nothing."}]
+    _, events = assemble([chunk(content=blocks), end("stop")])
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.message.parts[0] == OpaquePart(item=search)
+    assert "".join(event.text for event in of_type(events, TextDelta)) == "Found nothing."
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind"),
+    [
+        (
+            [
+                {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 1},
+                {"type": "input_json_delta", "partial_json": '{"a"', "index": 1},
+                {"type": "input_json_delta", "partial_json": ":1}", "index": 1},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "r", "index": 2},
+            ],
+            "server",
+        ),
+        (
+            [
+                {"type": "mcp_tool_use", "id": "s1", "name": "f", "input": {"a": 1}, "index": 1},
+                {"type": "mcp_tool_result", "tool_use_id": "s1", "content": "r", "index": 2},
+            ],
+            "mcp",
+        ),
+        (
+            [
+                {"type": "server_tool_call_chunk", "id": "s1", "name": "f", "index": 1},
+                {"type": "server_tool_call_chunk", "args": '{"a":1}', "index": 1},
+                {"type": "server_tool_result", "tool_call_id": "s1", "output": "r", "index": 2},
+            ],
+            "server",
+        ),
+        (
+            [{"type": "mcp_call", "id": "s1", "name": "f", "arguments": '{"a":1}', "output": "r"}],
+            "mcp",
+        ),
+    ],
+)
+def test_a_call_that_the_provider_runs_is_in_the_content_with_its_result(
+    blocks: list[dict[str, Any]], kind: str
+) -> None:
+    calls, events = assemble([*(chunk(content=[block]) for block in blocks), end("stop")])
+    assert [(call.kind, call.verdict) for call in calls] == [(kind, "complete")]
+    assert of_type(events, ToolCallCompleted) == [ToolCallCompleted("s1", "f", {"a": 1}, "r")]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "mcp_tool_result", "tool_use_id": "s1", "content": "r", "is_error": True},
+        {"type": "server_tool_result", "tool_call_id": "s1", "output": "r", "status": "error"},
+    ],
+)
+def test_a_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
+    use = {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 0}
+    _, events = assemble([chunk(content=[use]), chunk(content=[block]), end("stop")])
+    assert of_type(events, ToolCallFailed) == [ToolCallFailed("s1", "f", "r")]
+
+
+def test_a_patch_of_openai_is_a_call() -> None:
+    operation = {"type": "create_file", "path": "a", "diff": "+b"}
+    patch = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": operation}
+    (call,), _ = assemble([chunk(content=[patch]), end("stop")])
+    assert (call.id, call.kind, call.arguments) == ("c1", "patch", operation)
+
+
+# Several messages
+
+
+ANSWER = [chunk(content="Done.", id="lc_run--2"), end("stop", id="lc_run--2")]
+
+
+def test_each_message_is_a_turn_and_what_came_of_a_call_completes_it() -> None:
+    payloads = [HumanMessage("hi"), *WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
+    _, events = assemble([*payloads, *ANSWER])
+    assert types(events)[-4:] == [
+        "turn_completed",
+        "tool_call_completed",
+        "text_delta",
+        "turn_completed",
+    ]
+    assert of_type(events, ToolCallCompleted) == [
+        ToolCallCompleted("call_1", "write", {"path": "/tmp"}, "ok")
+    ]
+
+
+def test_a_tool_that_failed_says_so() -> None:
+    result = ToolMessage("no such file", tool_call_id="call_1", status="error")
+    _, events = assemble([*WRITTEN, end(), LAST, result])
+    assert of_type(events, ToolCallFailed) == [ToolCallFailed("call_1", "write", "no such file")]
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', ""])
+def test_a_tool_that_was_run_says_that_its_message_was_whole(text: str) -> None:
+    """Not every model tells why it ended, but tools are run on whole messages only."""
+    payloads = [chunk(piece(text, "f", "c1")), ToolMessage("ok", tool_call_id="c1"), *ANSWER]
+    calls, events = assemble(payloads)
+    assert [call.verdict for call in calls] == ["complete"]
+    assert len(of_type(events, TurnCompleted)) == 2
+
+
+def test_a_message_keeps_its_turn_though_its_id_changes() -> None:
+    """What OpenAI names first, LangChain calls by the id of its run from then on."""
+    payloads = [
+        chunk(id="resp_1"),
+        *WRITTEN,
+        end(usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+        LAST,
+        chunk(id="resp_2"),
+        *ANSWER,
+    ]
+    _, events = assemble(payloads)
+    turns = of_type(events, TurnCompleted)
+    assert [turn.message.id for turn in turns] == ["resp_1", "resp_2"]
+    assert of_type(events, StreamFailed) == []
+
+
+def test_a_model_that_names_its_messages_may_end_them_under_the_id_of_the_run() -> None:
+    model = Scripted(chunks=[chunk(piece("{}", "f", "c1"), id="mine"), end(id="mine")])
+    chunks = list(model.stream("hi"))
+    assert [said.id == "mine" for said in chunks] == [True, True, False]
+    calls, events = assemble(chunks)
+    assert [call.verdict for call in calls] == ["complete"]
+    assert types(events)[-1] == "turn_completed"
+    assert len(of_type(events, TurnCompleted)) == 1
+
+
+def test_messages_without_ids_are_told_apart_by_their_ends() -> None:
+    first = [chunk(piece("{}", "f", "c1"), id=None), end(id=None)]
+    second = [chunk(piece("{}", "f", "c2"), id=None), end(id=None)]
+    calls, events = assemble([*first, *second])
+    assert [call.verdict for call in calls] == ["complete", "complete"]
+    assert len(of_type(events, TurnCompleted)) == 2
+
+
+def test_a_message_that_was_not_streamed_has_whole_calls() -> None:
+    message = AIMessage(
+        content="Well.",
+        tool_calls=[
+            {"name": "f", "args": {"a": [1]}, "id": "c1"},
+            {"name": "f", "args": {}, "id": "c2"},
+        ],
+        invalid_tool_calls=[{"name": "g", "args": '{"b', "id": "c3", "error": "no"}],
+        id="msg_1",
+    )
+    calls, events = assemble([message])
+    assert [(call.name, call.verdict) for call in calls] == [
+        ("f", "complete"),
+        ("f", "complete"),
+        ("g", "truncated"),
+    ]
+    assert [call.arguments for call in calls[:2]] == [{"a": [1]}, {}]
+    assert types(events)[-1] == "turn_completed"
+
+
+def test_a_whole_message_that_was_cut_may_have_guessed_at_its_last_call() -> None:
+    guess = AIMessage(
+        content="",
+        tool_calls=[
+            {"name": "f", "args": {"a": 1}, "id": "c1"},
+            {"name": "f", "args": {"a": "tr"}, "id": "c2"},
+        ],
+        response_metadata={"finish_reason": "length"},
+    )
+    assert verdicts([guess]) == ["complete", "truncated"]
+
+
+def test_a_streamed_message_is_not_told_again_when_it_comes_whole() -> None:
+    whole = AIMessage("", tool_calls=[{"name": "write", "args": {}, "id": "x"}], id="lc_run--1")
+    assert len(assemble([*WRITTEN, end(), LAST, whole])[0]) == 1
+
+
+# What is around a message
+
+
+PAYLOADS: list[BaseMessage] = [*WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"langgraph_node": name, "langgraph_checkpoint_ns": f"{name}:1"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda message: message.model_dump(),
+        lambda message: json.dumps(message.model_dump()),
+        lambda message: json.dumps(message.model_dump()).encode(),
+        dumps,
+        lambda message: json.loads(dumps(message)),
+        message_to_dict,
+        lambda message: (message, node("agent")),
+        lambda message: json.dumps([message.model_dump(), node("agent")]),
+        lambda message: ("messages", (message, node("agent"))),
+        lambda message: (("sub:1",), "messages", (message, node("agent"))),
+        lambda message: {"type": "messages", "ns": (), "data": (message, node("agent"))},
+    ],
+)
+def test_a_message_is_the_same_in_every_form(form: Any) -> None:
+    plain = assemble(list(PAYLOADS))
+    given = assemble([form(message) for message in PAYLOADS])
+    assert given[1] == plain[1]
+    assert types(plain[1])[-1] == "tool_call_completed"
+
+
+def test_what_holds_no_message_is_ignored() -> None:
+    odd: list[object] = [
+        ("updates", {"agent": {"messages": []}}),
+        ("values", {}),
+        [1, 2, 3],
+        {"event": "on_chain_start", "data": {"input": "hi"}, "run_id": "r"},
+        {"event": "on_tool_end", "data": {"output": "3"}, "run_id": "r"},
+        {"a": 1},
+        b"[]",
+    ]
+    payloads = [*WRITTEN, end()]
+    assert assemble([payloads[0], *odd, *payloads[1:]])[1] == assemble(payloads)[1]
+
+
+def event(name: str, run: str = "run", **data: Any) -> dict[str, Any]:
+    return {"event": name, "run_id": run, "data": data, "metadata": {}}
+
+
+def test_an_event_at_the_end_of_a_run_says_nothing_twice() -> None:
+    streamed = [event("on_chat_model_stream", chunk=said) for said in WRITTEN]
+    whole = WRITTEN[0] + WRITTEN[1]
+    for output in (whole, AIMessage("", id="lc_run--1")):
+        calls, events = assemble([*streamed, event("on_chat_model_end", output=output)])
+        assert [call.verdict for call in calls] == ["complete"]
+        assert types(events)[-1] == "turn_completed"
+
+
+def test_a_run_that_was_not_streamed_is_told_at_its_end() -> None:
+    whole = chunk(piece('{"a":1}', "f", "c1"))
+    result = ToolMessage("ok", tool_call_id="c1")
+    payloads = [event("on_chat_model_end", output=whole), event("on_tool_end", "t", output=result)]
+    assert types(assemble(payloads)[1])[-3:] == [
+        "tool_args_completed",
+        "turn_completed",
+        "tool_call_completed",
+    ]
+
+
+def beside(first: list[Any], second: list[Any]) -> list[Any]:
+    return [one for pair in zip(first, second, strict=True) for one in pair]
+
+
+def test_nodes_side_by_side_are_told_one_after_the_other() -> None:
+    def written(name: str, run: str) -> list[Any]:
+        messages = [
+            chunk(id="resp_" + run),
+            chunk(piece('{"a":', name, "c" + run), id="lc_run--" + run),
+            chunk(piece("1}"), id="lc_run--" + run),
+            end(id="lc_run--" + run, chunk_position="last"),
+        ]
+        return [(message, node(name)) for message in messages]
+
+    calls, events = assemble(beside(written("f", "1"), written("g", "2")))
+    assert [(call.id, call.arguments) for call in calls] == [("c1", {"a": 1}), ("c2", {"a": 1})]
+    assert [turn.message.id for turn in of_type(events, TurnCompleted)] == ["resp_1", "resp_2"]
+    assert of_type(events, StreamFailed) == []
+
+
+def test_of_nodes_that_are_cut_off_side_by_side_no_call_is_complete() -> None:
+    first = [(chunk(piece("{}", "f", "c1"), id="lc_run--1"), node("f"))]
+    second = [(chunk(piece("{}", "g", "c2"), id="lc_run--2"), node("g"))]
+    assert verdicts([*first, *second]) == ["truncated", "truncated"]
+    lost = [*first, *second, b"?", (end(id="lc_run--2"), node("g")), (end(), node("f"))]
+    assert verdicts(lost) == ["truncated", "truncated"]
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"?",
+        b"7",
+        {"type": "AIMessageChunk", "tool_call_chunks": [{"args": 7, "index": 0}]},
+        {"type": "AIMessageChunk", "tool_call_chunks": "?"},
+        b'{"type": "AIMessageChunk", "tool_call_chunks": [{"args": ["{"], "index": 0}]}',
+        {"lc": 1, "type": "constructor", "kwargs": {"type": "AIMessageChunk", "content": 7}},
+        b'{"type":"AIMessageChunk","tool_call_chunks":[{"name":"g","args":{"a":1,"a":2}}]}',
+    ],
+)
+def test_a_payload_of_a_wrong_form_cuts_what_is_open(bad: object) -> None:
+    calls, events = assemble([chunk(piece("{}", "f", "c1")), bad, end()])
+    assert calls[0].verdict == "truncated"
+    assert "complete" not in [call.verdict for call in calls]
+    assert "bad_payload" in [event.code for event in of_type(events, StreamFailed)]
+
+
+def test_a_call_without_a_name_is_known_when_something_is_lost() -> None:
+    calls, _ = assemble([chunk(piece("{}", None, "c1")), b"?", chunk(piece(None, "f")), end()])
+    assert [call.verdict for call in calls] == ["truncated"]
+
+
+def test_half_a_surrogate_pair_does_not_cost_the_line() -> None:
+    line = r'{"type": "ai", "id": "m", "content": "a\ud83d", "tool_calls": []}'
+    assert [event.text for event in of_type(assemble([line])[1], TextDelta)] == ["a"]
+
+
+def test_a_single_message_is_a_stream_of_one() -> None:
+    events = stream(chunk(piece("{}", "f", "c1"), chunk_position="last"), protocol="langchain")
+    list(events)
+    assert [call.verdict for call in events.calls] == ["complete"]
+
+
+def test_arguments_are_live_before_the_end() -> None:
+    assembler = Assembler("langchain")
+    events = assembler.feed(WRITTEN[0])
+    assert types(events)[-1] == "argument_delta"
+    assert assembler.calls[0].verdict == "open"

@@ -68,9 +68,9 @@ def _schemas_in(value: Any) -> Iterator[tuple[str, list[str]]]:
         for part in value:
             yield from _schemas_in(part)
     elif isinstance(value, dict):
-        parameters = value.get("parameters")
-        if isinstance(parameters, dict) and "properties" in parameters:
-            yield value["name"], list(parameters["properties"])
+        name, parameters = value.get("name"), value.get("parameters")
+        if name and isinstance(parameters, dict) and "properties" in parameters:
+            yield name, list(parameters["properties"])
         for part in value.values():
             yield from _schemas_in(part)
 

@@ -1,7 +1,7 @@
 """recordings/: what each stream must give, from its INDEX.tsv."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from csv import DictReader
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from argstream.assembly import Call
 
 PROTOCOLS = {
     "anthropic_messages": {"anthropic", "bedrock-invoke"},
-    "bedrock_converse": {"bedrock"},
+    "bedrock_converse": {"bedrock", "bedrock-invoke"},
     "claude_agent_sdk": {"claude-agent"},
     "cohere_v2": {"cohere"},
     "gemini": {"gemini"},
@@ -79,3 +79,14 @@ def expected(call: dict[str, Any], found: Call) -> dict[str, Any]:
         "status": "ok" if status == "empty" else status,
         "arguments": {"empty": {}, "ok": call.get("args")}.get(status, call.get("text")),
     }
+
+
+def in_order_of(found: Sequence[Call], recording: Recording) -> list[dict[str, Any]]:
+    """Give the calls of the index in the order of ours.
+
+    The index has the calls of an agent grouped by who made them, ours are as they came.
+    """
+    if recording.protocol != "claude_agent_sdk":
+        return recording.calls
+    places = {call.id: place for place, call in enumerate(found)}
+    return sorted(recording.calls, key=lambda call: places[call["id"]])

@@ -8,13 +8,28 @@ from random import Random
 import pytest
 
 from argstream import stream
-from argstream.events import Event, StreamFailed, TurnCompleted, from_json, to_json
+from argstream.events import (
+    Event,
+    RunCompleted,
+    StreamFailed,
+    ToolCallCompleted,
+    TurnCompleted,
+    from_json,
+    to_json,
+)
 from argstream.streaming import EventStream
 from argstream.testing import cut
-from tests.outside.recordings import PROTOCOLS, Recording, expected, recordings, shown
+from tests.outside.recordings import (
+    PROTOCOLS,
+    Recording,
+    expected,
+    in_order_of,
+    recordings,
+    shown,
+)
 from tests.providers import joined
 
-RANDOM_CUTS = 20
+RANDOM_CUTS = 12
 
 pytestmark = pytest.mark.bulk
 
@@ -41,7 +56,7 @@ def read(chunks: Sequence[bytes]) -> tuple[EventStream, list[Event]]:
     return events, list(events)
 
 
-def test_there_are_recordings_of_all_three_protocols(all_recordings: list[Recording]) -> None:
+def test_there_are_recordings_of_every_protocol(all_recordings: list[Recording]) -> None:
     assert {recording.protocol for recording in all_recordings} == set(PROTOCOLS)
 
 
@@ -55,9 +70,9 @@ def test_every_recording_gives_its_calls_however_it_is_cut(
             events, found = read(chunks)
             place = (recording.name, way)
             assert events.protocol in PROTOCOLS[recording.protocol], place
+            meant = in_order_of(events.calls, recording)
             assert [shown(call) for call in events.calls] == [
-                expected(call, ours)
-                for call, ours in zip(recording.calls, events.calls, strict=True)
+                expected(call, ours) for call, ours in zip(meant, events.calls, strict=True)
             ], place
             assert [call.reinterpreted for call in events.calls] == [None] * len(events.calls)
             whole = whole or joined(found)
@@ -78,7 +93,9 @@ def test_a_recording_with_a_stop_reason_ends_with_a_turn_and_its_reason(
         reasons = [event.stop_reason for event in events if isinstance(event, TurnCompleted)]
         failed = any(isinstance(event, StreamFailed) for event in events)
         told = [stop.partition(":")[2] or stop for stop in recording.stops if stop]
-        assert failed or set(reasons) == set(told), recording.name
+        if recording.protocol == "xai_grpc":
+            told = told[-1:]  # those before it are of steps inside the turn
+        assert failed or set(filter(None, reasons)) == set(told), recording.name
 
 
 def test_lines_without_their_ends_give_the_same(all_recordings: list[Recording]) -> None:
@@ -102,40 +119,65 @@ def test_payloads_as_dicts_give_the_same(all_recordings: list[Recording]) -> Non
 def test_a_stream_cut_at_any_byte_leaves_no_call_without_a_true_verdict(
     all_recordings: list[Recording],
 ) -> None:
-    """Invariants 8 and 10: 30 recordings, each cut at every byte."""
-    small = [recording for recording in all_recordings if recording.calls]
-    small = sorted(small, key=lambda recording: len(recording.data))[:90:3]
-    assert len(small) == 30
+    """Invariants 8 and 10: four recordings of each protocol, cut at every byte.
+
+    Longer ones at every second, third …
+    """
+    by_size = sorted(all_recordings, key=lambda recording: len(recording.data))
+    small = [
+        recording
+        for protocol in PROTOCOLS
+        for recording in [one for one in by_size if one.protocol == protocol and one.calls][:4]
+    ]
     for recording in small:
         whole = {call.id: call for call in read([recording.data])[0].calls}
         closed = False
-        for end in range(len(recording.data)):
+        length = len(recording.data)
+        for end in [*range(0, length, 1 + length // 4_000), length]:
+            place = (recording.name, end)
             events, found = read([recording.data[:end]])
             for call in events.calls:
-                assert call.verdict in ("complete", "truncated"), (recording.name, end)
+                assert call.verdict in ("complete", "truncated"), place
                 if call.verdict == "complete":
                     # What is complete is what the provider closed: it stays as it is.
                     closed = True
-                    assert call.arguments == whole[call.id].arguments, (recording.name, end)
-                    assert call.raw == whole[call.id].raw, (recording.name, end)
+                    assert call.arguments == whole[call.id].arguments, place
+                    assert call.raw == whole[call.id].raw, place
             complete = sum(call.verdict == "complete" for call in events.calls)
-            assert complete <= _closed_before(recording, end), (recording.name, end)
-            assert isinstance(found[-1], StreamFailed | TurnCompleted), (recording.name, end)
+            assert complete <= _closed_before(recording, end), place
+            last = found[-1]
+            assert isinstance(last, StreamFailed | TurnCompleted | RunCompleted | ToolCallCompleted)
         assert closed, recording.name
+
+
+# What a provider writes when it closes a call, each at most once per call and place.
+_CLOSERS = {
+    "anthropic_messages": (b'"content_block_stop"',),
+    "bedrock_converse": (b"contentBlockStop",),
+    "claude_agent_sdk": (b'"content_block_stop"', b'"assistant"'),
+    "cohere_v2": (b'"tool-call-end"',),
+    "gemini": (b'"functionCall"',),
+    "gemini_interactions": (b'"step.stop"',),
+    "gemini_live": (b'"args"', b'"functionCalls"'),
+    "ollama_chat": (b'"arguments"',),
+    "openai_chat": (),
+    "openai_realtime": (b'done"',),
+    "openai_responses": (b'done"',),
+    "xai_grpc": (b'"tool_calls"',),
+}
+# What ends a turn, and closes with it every call that is open.
+_ENDERS = {
+    "anthropic_messages": (b'"stop_reason":"',),
+    "bedrock_converse": (b"messageStop",),
+    "openai_chat": (b'"finish_reason":"', b"[DONE]"),
+    "openai_responses": (b'"response.completed"',),
+}
 
 
 def _closed_before(recording: Recording, end: int) -> int:
     """Count, by the bytes alone, the calls that a provider can have closed before this place."""
     text = recording.data[:end].replace(b" ", b"")
-    match recording.protocol:
-        case "anthropic_messages" if recording.name.endswith(".eventstream"):
-            return len(recording.calls)  # base64: nothing to see
-        case "anthropic_messages":
-            return text.count(b'"content_block_stop"') + text.count(b'"tool_use"') * (
-                b'"stop_reason":"' in text
-            )
-        case "openai_responses":
-            return text.count(b'done"') + text.count(b'"response.completed"')
-        case _:
-            ends = text.count(b'"finish_reason":"') + text.count(b"[DONE]")
-            return len(recording.calls) if ends else 0
+    is_base64 = recording.protocol == "anthropic_messages" and recording.name.endswith("stream")
+    if is_base64 or any(ender in text for ender in _ENDERS.get(recording.protocol, ())):
+        return len(recording.calls)
+    return sum(text.count(closer) for closer in _CLOSERS[recording.protocol])

@@ -1,14 +1,16 @@
 """From bytes to events in linear time and little memory, whatever the chunks."""
 
+import collections
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import pytest
 
 from argstream import stream
 from argstream.testing import cut
-from tests.growth import BOUND, growth
+from tests.growth import BOUND, cost_ratio, growth
 from tests.providers import (
     anthropic_call,
     block_delta,
@@ -24,23 +26,21 @@ from tests.providers import (
     tool_calls,
     tool_use,
 )
+from tests.turns import STREAMED, Streamed
 
 pytestmark = pytest.mark.timing
 
 
-def body(turn: Callable[..., list[dict[str, object]]], characters: int) -> bytes:
+def pieces(characters: int) -> Sequence[str]:
     text = json.dumps({"path": "a.py", "content": "def f(x):\n    return x\n" * (characters // 24)})
-    return sse(turn(*cut(text, [4])))
+    return cut(text, [4])
 
 
-@pytest.mark.parametrize("turn", [anthropic_call, chat_call])
+@pytest.mark.parametrize("turn", STREAMED, ids=attrgetter("protocol"))
 @pytest.mark.parametrize("size", [7, 300, 65536])
-def test_the_cost_is_linear_in_the_length_of_the_arguments(
-    turn: Callable[..., list[dict[str, object]]], size: int
-) -> None:
+def test_the_cost_is_linear_in_the_length_of_the_arguments(turn: Streamed, size: int) -> None:
     def job(characters: int) -> Callable[[], object]:
-        data = body(turn, characters)
-        chunks = cut(data, [size])
+        chunks = cut(turn.body(*pieces(characters)), [size])
 
         def read() -> None:
             for _ in stream(chunks):
@@ -51,13 +51,23 @@ def test_the_cost_is_linear_in_the_length_of_the_arguments(
     assert growth(job, 50_000 if size > 100 else 12_000) <= BOUND
 
 
+@pytest.mark.parametrize("turn", STREAMED[1:], ids=attrgetter("protocol"))
+def test_a_delta_costs_at_most_twice_what_one_of_anthropic_does(turn: Streamed) -> None:
+    deltas = pieces(40_000)
+
+    def job(streamed: Streamed) -> Callable[[], object]:
+        body = streamed.body(*deltas)
+        return lambda: collections.deque(stream([body]), maxlen=0)
+
+    assert cost_ratio(job(turn), job(STREAMED[0]), bound=2) <= 2
+
+
 def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
     """Deep in the second reading, too."""
 
     def job(characters: int) -> Callable[[], object]:
         text = json.dumps({"a": "x" * characters})
-        pieces = [text, *cut(text, [4])]
-        payloads = chat_call(*pieces)
+        payloads = chat_call(text, *cut(text, [4]))
 
         def read() -> None:
             for _ in stream(payloads):

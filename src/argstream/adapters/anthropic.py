@@ -35,9 +35,9 @@ from argstream.deltas import (
     TurnOpened,
 )
 
-__all__ = ["AnthropicAdapter"]
+__all__ = ["CALLS", "AnthropicAdapter", "tokens_of", "turn_ended"]
 
-_CALLS: Final[dict[str, CallKind]] = {
+CALLS: Final[dict[str, CallKind]] = {
     "tool_use": "function",
     "server_tool_use": "server",
     "mcp_tool_use": "mcp",
@@ -173,7 +173,7 @@ class AnthropicAdapter:
 
     def _message_stopped(self) -> list[Delta]:
         self._has_stop_reason = False
-        return [*self._rest_of_blocks(), TurnClosed(_tokens(self._usage))]
+        return [*self._rest_of_blocks(), TurnClosed(tokens_of(self._usage))]
 
     def _block_changed(self, index: int, change: _Change) -> list[Delta]:
         match change.type:
@@ -214,11 +214,11 @@ class AnthropicAdapter:
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self._blocks[index] = block = dict(block)
         type_, text = block.get("type"), block.get("text")
-        if type_ in _CALLS:
+        if type_ in CALLS:
             if block.get("input"):
                 self._inputs[index] = block["input"]
             name, id_ = text_of(block.get("name")), text_of(block.get("id"))
-            return [CallOpened(index, id_, name, _CALLS[type_])]
+            return [CallOpened(index, id_, name, CALLS[type_])]
         if type_ == "text" and text:
             return [TextPiece(index, str(text))]
         if type_ in _THOUGHTS:
@@ -238,17 +238,23 @@ class AnthropicAdapter:
             return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 
+    def _whole_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+        deltas = self._block_started(index, block)
+        if block.get("type") in CALLS:
+            self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
+        return deltas + (self._block_stopped(index) if is_over else self._rest_of_block(index))
+
     def _block_stopped(self, index: int) -> list[Delta]:
         deltas = self._rest_of_block(index)
         block = self._blocks.pop(index, {})
-        return [*deltas, CallClosed(index)] if block.get("type") in _CALLS else deltas
+        return [*deltas, CallClosed(index)] if block.get("type") in CALLS else deltas
 
     def _rest_of_block(self, index: int) -> list[Delta]:
         """Give what of a block can only be said at its end."""
         block = self._blocks.get(index, {})
         deltas: list[Delta] = []
         match block.get("type"):
-            case str(type_) if type_ in _CALLS:
+            case str(type_) if type_ in CALLS:
                 if index in self._inputs:
                     deltas.append(ArgumentValue(index, (), self._inputs.pop(index)))
                 if block.keys() - _KNOWN_OF_A_CALL:
@@ -281,16 +287,12 @@ class AnthropicAdapter:
         stop_reason = text_of(message.get("stop_reason"))
         content = content if isinstance(content, list) else []
         for index, block in enumerate(content):
-            deltas += self._block_started(index, block)
-            if block.get("type") in _CALLS:
-                self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
             # The last one may have been cut; the others were over when the next one began.
-            is_over = index < len(content) - 1
-            deltas += self._block_stopped(index) if is_over else self._rest_of_block(index)
+            deltas += self._whole_block(index, block, is_over=index < len(content) - 1)
         self._blocks.clear()
         if stop_reason:
             self._has_stop_reason = True
-            deltas.append(_turn_ended(stop_reason))
+            deltas.append(turn_ended(stop_reason))
         return deltas
 
     def _message_changed(self, happening: _Happening) -> list[Delta]:
@@ -302,11 +304,12 @@ class AnthropicAdapter:
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True
-            deltas += [*self._rest_of_blocks(), _turn_ended(change.stop_reason)]
+            deltas += [*self._rest_of_blocks(), turn_ended(change.stop_reason)]
         return deltas
 
 
-def _turn_ended(stop_reason: str) -> TurnEnded:
+def turn_ended(stop_reason: str) -> TurnEnded:
+    """Say why the model stopped, and what that means for its calls."""
     return TurnEnded(stop_reason, _ENDINGS.get(stop_reason, "unknown"))
 
 
@@ -321,7 +324,8 @@ def _has_failed(block: dict[str, Any]) -> bool:
     return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
 
 
-def _tokens(usage: dict[str, Any]) -> Tokens:
+def tokens_of(usage: dict[str, Any]) -> Tokens:
+    """Count what was read from a cache, or written to one, as read."""
     read = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     return Tokens(

@@ -188,10 +188,10 @@ class EventBuilder:
             events.append(RunCompleted(result, Usage(**delta.tokens._asdict())))
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
-        self._cut_all(f"the provider failed: {mended(delta.message)}", events)
-        for turn in self._open_turns():
-            turn.failed = True
         code, message = mended(delta.code), mended(delta.message)
+        if (turn := self._turn) is not None:  # other agents may go on
+            self._cut(turn, f"the provider failed: {message}", events)
+            turn.failed = True
         events.append(StreamFailed(code, message, delta.retryable))
 
     def _cut(
@@ -298,14 +298,19 @@ class EventBuilder:
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
         call_id, result = mended(delta.call_id), mended_json(delta.result)
-        if self._turn is not None:  # between two turns, whoever ran it also keeps its result
+        machine = self._machines_by_id.get(call_id)
+        is_providers = machine is not None and machine.call.kind in _RUN_BY_PROVIDER
+        is_agents = not is_providers and delta.block is None  # not said by the model itself
+        # Between two turns, whoever ran it also keeps its result, as an agent does at all times.
+        if self._turn is not None and not is_agents:
             kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
             self._turn.keep_result(delta.block, kept)
-        machine = self._machines_by_id.get(call_id)
         if machine is None or machine.has_result:
             return
         call = machine.call
-        if call.kind in _RUN_BY_PROVIDER:
+        if is_agents and delta.failed:
+            machine.cut("it failed before the provider closed the call", events)
+        elif is_agents or is_providers:
             machine.end("finished", None, events)  # it was run, so nothing of it was cut
         if not machine.settled:
             return

@@ -1,0 +1,245 @@
+"""Source 004: tool calls from Claude Code, at once, and each of them once.
+
+Its names are these here: ``ToolStartChunk`` is ``ToolCallStarted``; ``ContentBlockChunk``, of a
+tool, is ``ToolArgsCompleted``; the pill is cleared by ``ToolCallCompleted`` or ``ToolCallFailed``.
+It expects the complete message after the block's stop, but that comes before it.
+"""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from argstream.assembly import Assembler
+from argstream.events import (
+    Event,
+    ToolArgsCompleted,
+    ToolArgsDelta,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
+from tests.claude_agent import (
+    FORMS,
+    assistant,
+    event,
+    in_form,
+    init,
+    read,
+    run_result,
+    streamed,
+    text,
+    thinking,
+    tool_result,
+    use,
+    user,
+)
+from tests.providers import (
+    Payload,
+    block_delta,
+    block_start,
+    block_stop,
+    input_json,
+    message_end,
+    message_start,
+    of_type,
+    tool_use,
+    types,
+)
+
+GLOB = {"pattern": "**/models.py"}
+READ = {"file_path": "src/models.py", "limit": 100}
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def block(index: int, start: Payload, deltas: list[Payload], whole: Payload, order: str) -> Any:
+    """A block in stream events, and its complete message, where it comes or is expected."""
+    message = assistant(whole, id_="msg_1")
+    ends = {
+        "before the stop": [message, event(block_stop(index))],
+        "after the stop": [event(block_stop(index)), message],
+        "stream events alone": [event(block_stop(index))],
+    }
+    return [event(start), *streamed(*deltas), *ends[order]]
+
+
+def glob(order: str = "before the stop", index: int = 0, id_: str = "toolu_01") -> list[Payload]:
+    """The call that the source shows, piece by piece."""
+    pieces = ['{"patter', 'n": "**/', "models", '.py"}']
+    deltas = [input_json(index, piece) for piece in pieces]
+    return list(block(index, tool_use(index, "Glob", id_), deltas, use(GLOB, id_, "Glob"), order))
+
+
+def conversation(*lines: Payload) -> list[Payload]:
+    return [init(), *lines, run_result(result="done")]
+
+
+def turn(*lines: Payload) -> list[Payload]:
+    return conversation(*streamed(message_start()), *lines, *streamed(*message_end()))
+
+
+def chunks(events: list[Event]) -> list[tuple[str, str]]:
+    """What the source calls chunks: of a tool, its start and its end."""
+    return [
+        (found.type, found.call_id) for found in of_type(events, ToolCallStarted, ToolArgsCompleted)
+    ]
+
+
+ONCE = [("tool_call_started", "toolu_01"), ("tool_args_completed", "toolu_01")]
+
+
+# The deduplication table
+
+
+def test_content_block_start_gives_the_id_and_the_name(form: str) -> None:
+    assembler = Assembler("claude-agent")
+    events: list[Event] = []
+    for payload in in_form(form, turn(*glob())[:3]):
+        events += assembler.feed(payload)
+    assert events == [ToolCallStarted("toolu_01", 0, "Glob")]
+
+
+def test_content_block_stop_gives_the_input(form: str) -> None:
+    _, events = read(form, turn(*glob("stream events alone")))
+    assert of_type(events, ToolArgsCompleted) == [ToolArgsCompleted("toolu_01", "Glob", GLOB)]
+
+
+@pytest.mark.parametrize("order", ["before the stop", "after the stop"])
+def test_the_complete_message_gives_no_duplicate(form: str, order: str) -> None:
+    calls, events = read(form, turn(*glob(order)))
+    assert chunks(events) == ONCE
+    assert [call.arguments for call in calls] == [GLOB]
+
+
+def test_both_orders_give_the_same_events(form: str) -> None:
+    def without_moment(order: str) -> list[Event]:
+        return read(form, turn(*glob(order)))[1]
+
+    assert without_moment("before the stop") == without_moment("after the stop")
+    assert without_moment("before the stop") == without_moment("stream events alone")
+
+
+def test_graceful_fallback_without_stream_events(form: str) -> None:
+    calls, events = read(form, conversation(assistant(use(GLOB, "toolu_01", "Glob"))))
+    assert chunks(events) == ONCE
+    assert [call.arguments for call in calls] == [GLOB]
+
+
+# The field names
+
+
+def test_the_field_is_partial_json(form: str) -> None:
+    delta = block_delta(0, "input_json_delta", input_json='{"wrong": 1}', partial_json='{"a": 1}')
+    whole = assistant(use({"a": 1}, "toolu_01", "Glob"))
+    lines = turn(*streamed(tool_use(0, "Glob", "toolu_01"), delta), whole)
+    assert [found.delta for found in of_type(read(form, lines)[1], ToolArgsDelta)] == ['{"a": 1}']
+
+
+# What was measured on 2026-02-22: 2 × thinking and tool_use, in two messages
+
+
+def measured() -> list[Payload]:
+    lines: list[Payload] = [init()]
+    for number, (name, value) in enumerate([("Glob", GLOB), ("Read", READ)], 1):
+        message, id_ = f"msg_{number}", f"toolu_0{number}"
+        written = json.dumps(value)
+        thought = [block_delta(0, "thinking_delta", thinking=piece) for piece in "I'll look."]
+        pieces = [input_json(1, piece) for piece in written]
+        lines += [
+            *streamed(message_start(message), block_start(0, "thinking", thinking="")),
+            *streamed(*thought, block_delta(0, "signature_delta", signature="c2ln")),
+            assistant(thinking("I'll look."), id_=message),
+            *streamed(block_stop(0), tool_use(1, name, id_), *pieces),
+            assistant(use(value, id_, name), id_=message),
+            *streamed(block_stop(1), *message_end()),
+            user([tool_result("found", id_)]),
+        ]
+    return [*lines, assistant(text("It is there."), id_="msg_3"), run_result(result="done")]
+
+
+def test_the_measured_stream_has_the_counts_of_the_source() -> None:
+    inner = [line["event"] for line in measured() if line["type"] == "stream_event"]
+    counts = Counter(payload["type"] for payload in inner)
+    blocks = Counter(
+        payload["content_block"]["type"] for payload in inner if "content_block" in payload
+    )
+    assert counts["content_block_start"] == counts["content_block_stop"] == 4
+    assert blocks == {"thinking": 2, "tool_use": 2}
+    assert counts["message_start"] == counts["message_delta"] == counts["message_stop"] == 2
+    assert counts["content_block_delta"] > 90
+
+
+def test_the_measured_stream_gives_two_thoughts_and_two_calls(form: str) -> None:
+    calls, events = read(form, measured())
+    counts = Counter(types(events))
+    assert counts["thinking_started"] == counts["thinking_completed"] == 2
+    assert counts["tool_call_started"] == counts["tool_args_completed"] == 2
+    assert counts["turn_completed"] == 3
+    assert [call.arguments for call in calls] == [GLOB, READ]
+    assert counts["tool_args_delta"] == len(json.dumps(GLOB)) + len(json.dumps(READ))
+
+
+# Verification
+
+
+def test_verification_1_a_tool_starts_before_it_is_complete(form: str) -> None:
+    _, events = read(form, measured())
+    assert chunks(events) == [
+        ("tool_call_started", "toolu_01"),
+        ("tool_args_completed", "toolu_01"),
+        ("tool_call_started", "toolu_02"),
+        ("tool_args_completed", "toolu_02"),
+    ]
+
+
+def test_verification_3_a_pill_disappears_when_its_tool_is_done(form: str) -> None:
+    pills: set[str] = set()
+    shown: list[set[str]] = []
+    for found in read(form, measured())[1]:
+        match found:
+            case ToolCallStarted(call_id):
+                pills.add(call_id)
+            case ToolCallCompleted(call_id):
+                pills.discard(call_id)
+            case _:
+                continue
+        shown.append(set(pills))
+    assert shown == [{"toolu_01"}, set(), {"toolu_02"}, set()]
+
+
+# The open questions
+
+
+def test_open_question_1_tool_results_complete_the_call(form: str) -> None:
+    _, events = read(form, measured())
+    assert of_type(events, ToolCallCompleted) == [
+        ToolCallCompleted("toolu_01", "Glob", GLOB, "found"),
+        ToolCallCompleted("toolu_02", "Read", READ, "found"),
+    ]
+
+
+@pytest.mark.parametrize("order", ["before the stop", "after the stop"])
+def test_open_question_2_concurrent_tools_with_interleaved_deltas(form: str, order: str) -> None:
+    first, second = glob(order, 0, "toolu_01"), glob(order, 1, "toolu_02")
+    woven = [line for pair in zip(first, second, strict=True) for line in pair]
+    calls, events = read(form, turn(*woven))
+    assert [(call.id, call.arguments) for call in calls] == [("toolu_01", GLOB), ("toolu_02", GLOB)]
+    assert Counter(chunks(events)).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("order", ["before the stop", "after the stop", "stream events alone"])
+@pytest.mark.parametrize("thought", ["", "hm"])
+def test_open_question_3_thinking_shows_whether_it_has_text_or_not(
+    form: str, order: str, thought: str
+) -> None:
+    start = block_start(0, "thinking", thinking="", signature="")
+    deltas = [block_delta(0, "thinking_delta", thinking=thought)]
+    deltas.append(block_delta(0, "signature_delta", signature="c2ln"))
+    _, events = read(form, turn(*block(0, start, deltas, thinking(thought), order)))
+    expected = ["thinking_started", *(["thinking_delta"] if thought else []), "thinking_completed"]
+    assert types(events)[:-2] == expected

@@ -55,13 +55,15 @@ class Tokens(NamedTuple):
 
 
 class SpeakerChanged(NamedTuple):
-    """What follows is said by another agent: one that a call has started, or the first one.
+    """What follows belongs to another turn: of another agent, or beside the one so far.
 
-    Each has an open turn of its own, with keys of its own.
+    Each agent, and each strand of one, has an open turn of its own, with keys of its own.
     """
 
-    parent_id: str | None
-    """The call that started it; None is the first one."""
+    parent_id: str | None = None
+    """The call that started the agent; None is the first one."""
+    strand: Hashable = None
+    """Which of the turns that it takes at the same time."""
 
 
 class TurnOpened(NamedTuple):

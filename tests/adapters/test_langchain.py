@@ -30,6 +30,7 @@ from argstream.events import (
     ToolArgsDelta,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallStarted,
     TurnCompleted,
     Usage,
 )
@@ -647,7 +648,7 @@ def beside(first: list[Any], second: list[Any]) -> list[Any]:
     return [one for pair in zip(first, second, strict=True) for one in pair]
 
 
-def test_nodes_side_by_side_are_told_one_after_the_other() -> None:
+def test_nodes_side_by_side_are_told_as_they_come() -> None:
     def written(name: str, run: str) -> list[Any]:
         messages = [
             chunk(id="resp_" + run),
@@ -661,6 +662,8 @@ def test_nodes_side_by_side_are_told_one_after_the_other() -> None:
     assert [(call.id, call.arguments) for call in calls] == [("c1", {"a": 1}), ("c2", {"a": 1})]
     assert [turn.message.id for turn in of_type(events, TurnCompleted)] == ["resp_1", "resp_2"]
     assert of_type(events, StreamFailed) == []
+    first_two = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+    assert [event.type for event in first_two] == ["tool_call_started"] * 2
 
 
 def test_of_nodes_that_are_cut_off_side_by_side_no_call_is_complete() -> None:

@@ -31,6 +31,7 @@ from argstream.events import (
     ToolArgsDelta,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallStarted,
     TurnCompleted,
     Usage,
 )
@@ -447,7 +448,7 @@ def test_an_error_that_fails_the_response_is_told_once() -> None:
     ]
 
 
-def test_a_response_beside_another_is_told_after_it_and_whole() -> None:
+def test_a_response_beside_another_is_told_as_it_comes() -> None:
     """A client may ask for one outside of the conversation at any time."""
     first = call(id="item_1", call_id="call_1")
     second = call('{"b":2}', "resp_2", id="item_2", call_id="call_2")
@@ -459,8 +460,12 @@ def test_a_response_beside_another_is_told_after_it_and_whole() -> None:
             ("call_1", {"a": 1}),
             ("call_2", {"b": 2}),
         ]
-        assert [turn.message.id for turn in of_type(events, TurnCompleted)] == ["resp_1", "resp_2"]
+        turns = {turn.message.id: turn for turn in of_type(events, TurnCompleted)}
+        assert [part.call_id for part in turns["resp_1"].message.parts] == ["call_1"]
+        assert [part.call_id for part in turns["resp_2"].message.parts] == ["call_2"]
         assert of_type(events, StreamFailed) == []
+        first_two = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+        assert [event.type for event in first_two] == ["tool_call_started"] * 2
 
 
 def test_of_two_responses_that_are_cut_off_side_by_side_no_call_is_complete() -> None:
@@ -468,7 +473,7 @@ def test_of_two_responses_that_are_cut_off_side_by_side_no_call_is_complete() ->
     assert verdicts([*call("{}")[:3], *second[:3]]) == ["truncated", "truncated"]
 
 
-def test_a_lost_payload_also_cuts_the_call_of_a_response_that_waits() -> None:
+def test_a_lost_payload_cuts_the_calls_of_all_responses() -> None:
     second = call("{}", "resp_2", id="item_2", call_id="call_2")
     payloads = [*call("{}")[:3], *second[:3], b"?", *second[3:], *call("{}")[3:]]
     assert verdicts(payloads) == ["truncated", "truncated"]
@@ -489,17 +494,17 @@ def test_what_comes_of_a_response_after_its_end_is_nothing_new() -> None:
     assert types(assemble([*call(), *late])[1]) == types(assemble(call())[1])
 
 
-def test_results_and_errors_wait_for_all_that_was_said_before_them() -> None:
-    """A response that waits and is over comes before the result of its call."""
+def test_a_result_completes_its_call_while_other_responses_go_on() -> None:
     second = call("{}", "resp_2", id="item_2", call_id="call_2")
     output = {"type": "function_call_output", "call_id": "call_2", "output": "ok"}
     result = {"type": "conversation.item.added", "item": output}
     third = call("{}", "resp_3", id="item_3", call_id="call_3")
     payloads = [*call()[:3], *third[:3], *second, result, *call()[3:], *third[3:]]
     calls, events = assemble(payloads)
-    assert [one.id for one in calls] == ["call_1", "call_2", "call_3"]
+    assert [one.id for one in calls] == ["call_1", "call_3", "call_2"]
     assert [one.verdict for one in calls] == ["complete"] * 3
-    assert of_type(events, ToolCallCompleted, TurnCompleted)[2].call_id == "call_2"
+    turn, result, *_ = of_type(events, ToolCallCompleted, TurnCompleted)
+    assert (turn.message.id, result.call_id) == ("resp_2", "call_2")
 
 
 def test_events_that_are_not_known_are_ignored() -> None:

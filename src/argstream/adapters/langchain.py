@@ -11,7 +11,7 @@ content, in the form of the provider: neither is read.
   by the id of its run (``lc_run-…``) ever after. So a message has one id of each kind.
 - Usage comes in parts, which add up.
 - A message comes bare, as a dict, serialised by ``dumps``, with metadata (LangGraph), or inside an
-  event of ``astream_events``. Where nodes run side by side, one message is told after the other.
+  event of ``astream_events``. Nodes may run side by side.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ from argstream.adapters._langchain_payloads import (
     unwrapped,
 )
 from argstream.adapters._payloads import count, refuse_duplicate_keys, text_of
+from argstream.adapters._strands import Strands
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
-from argstream.adapters._turn_queue import TurnQueue
 from argstream.deltas import (
     CallOpened,
     CallResult,
@@ -114,7 +114,7 @@ class LangChainAdapter:
     protocol = "langchain"
 
     def __init__(self) -> None:
-        self._turns = TurnQueue()
+        self._turns = Strands()
         self._messages: dict[str, _MessageState] = {}  # by all of their ids
         self._newest: dict[str, _MessageState] = {}  # by the run or node that writes it
         self._open: list[_MessageState] = []
@@ -148,16 +148,14 @@ class LangChainAdapter:
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
-        deltas = [delta for state in self._open for delta in self._flush(state)]
-        self._turns.interrupt()
-        return deltas
+        return [delta for state in self._open for delta in self._flush(state)]
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
         deltas: list[Delta] = []
         for state in list(self._open):
             deltas += self._over(state) if state.ended else self._flush(state)
-        return deltas + self._turns.close()
+        return deltas
 
     # Messages
 
@@ -178,7 +176,7 @@ class LangChainAdapter:
             self._check_values(payload)
         if message.response_metadata and (reason := _reason(message.response_metadata)):
             state.end(reason, deltas)
-        if state.number != self._turns.live:
+        if state.number != self._turns.speaking:
             deltas = self._turns.say(state.number, deltas)
         if message.chunk_position == "last":
             deltas += self._over(state)
@@ -256,7 +254,7 @@ class LangChainAdapter:
             state.end(None, deltas)
         self._own(state, deltas)
         deltas.append(TurnClosed(state.tokens))
-        return self._turns.say(state.number, deltas) + self._turns.end(state.number)
+        return self._turns.say_last(state.number, deltas)
 
     def _result(self, message: WholeMessage) -> list[Delta]:
         """Take what came of a call. Tools are run when the message that calls them is whole."""

@@ -7,8 +7,7 @@ its deltas of arguments have no ``output_index``. A session has many responses, 
   the item's does if its status is ``completed``, and else the end of the response decides.
 - An ``error`` is mostly about something that the client sent, and the session goes on. It costs no
   call its verdict: it is told when no response is open, or when the stream ends.
-- Responses outside the conversation can run beside another one. Events tell one speaker's turns one
-  after the other, so such a response is told when the one before it is over.
+- Responses outside the conversation can run beside another one.
 - What a client sends as the result of a call is said back by the server: it completes the call.
 """
 
@@ -30,7 +29,7 @@ from argstream.adapters._openai_items import (
     tokens,
 )
 from argstream.adapters._payloads import PayloadReader, UnreadableError, text_of
-from argstream.adapters._turn_queue import TurnQueue
+from argstream.adapters._strands import Strands
 from argstream.deltas import (
     ArgumentText,
     BlockSaid,
@@ -156,7 +155,7 @@ class OpenAIRealtimeAdapter:
 
     def __init__(self) -> None:
         self._model = ""
-        self._turns = TurnQueue()
+        self._turns = Strands()
         self._items: dict[str, _Item] = {}  # of responses that are open
         self._conversations: dict[str, str] = {}  # of these responses
         self._over: set[str] = set()  # ids of responses
@@ -171,7 +170,7 @@ class OpenAIRealtimeAdapter:
             if delta is None or happening.item_id is None:
                 raise UnreadableError("a piece of arguments without its text, or without its item")
             item = self._items.get(happening.item_id)
-            if item is not None and item.type and item.response_id == self._turns.live:
+            if item is not None and item.type and item.response_id == self._turns.speaking:
                 return [ArgumentText(happening.item_id, delta)] if delta else []  # nearly always
         if happening.item is not None:
             check_input(happening.item, payload)
@@ -179,13 +178,12 @@ class OpenAIRealtimeAdapter:
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
-        self._turns.interrupt()
         return []
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
-        errors, self._errors = self._errors, []
-        return [*errors, *self._turns.close()]
+        # What was said beside a response that never ended may be the reason why it did not.
+        return [*self._errors]
 
     def _read(self, happening: _Happening) -> list[Delta]:
         type_ = happening.type
@@ -237,7 +235,7 @@ class OpenAIRealtimeAdapter:
 
     def _any_open(self) -> str:
         """Give the response to which an event belongs that does not tell."""
-        return text_of(self._turns.live)
+        return text_of(self._turns.oldest)
 
     # Responses
 
@@ -248,7 +246,10 @@ class OpenAIRealtimeAdapter:
         if live and conversation and conversation == self._conversations.get(live):
             # A conversation has one response at a time, so that one will never be done.
             self._forget(live)
-            deltas = self._turns.end(live)
+            message = "a new response began before this one had ended"
+            deltas = self._turns.say_last(
+                live, [ProviderFailed("truncated", message), TurnClosed()]
+            )
         self._conversations[id_] = conversation
         return deltas + self._turns.say(id_, [TurnOpened(id_, response.model or self._model)])
 
@@ -277,10 +278,9 @@ class OpenAIRealtimeAdapter:
             deltas.append(TurnEnded(reason or status, "cut" if is_cut else finished))
         # xAI tells what it cost beside the response.
         usage = response.usage or happening.usage or {}
-        deltas = self._turns.say(id_, [*deltas, TurnClosed(tokens(usage))])
+        deltas = self._turns.say_last(id_, [*deltas, TurnClosed(tokens(usage))])
         self._forget(id_)
-        deltas += self._turns.end(id_)
-        if self._turns.live is None:
+        if self._turns.oldest is None:
             deltas += self._errors
             self._errors = []
         return deltas
@@ -299,7 +299,7 @@ class OpenAIRealtimeAdapter:
         return failed
 
     def _error(self, error: ProviderFailed) -> list[Delta]:
-        if self._turns.live is None:
+        if self._turns.oldest is None:
             return [error]
         self._errors.append(error)
         return []

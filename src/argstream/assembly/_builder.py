@@ -60,8 +60,8 @@ class EventBuilder:
         self._limits = limits
         self._quirks = quirks
         self._turn: Turn | None = None  # of whoever speaks now
-        self._speaker: str | None = None
-        self._other_turns: dict[str | None, Turn] = {}  # by speaker
+        self._speaker = SpeakerChanged()
+        self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
         self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
         self._blocks = 0
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
@@ -121,12 +121,11 @@ class EventBuilder:
     # Turns
 
     def _speaker_changed(self, delta: SpeakerChanged, events: list[Event]) -> None:  # noqa: ARG002 - as all
-        speaker = None if delta.parent_id is None else mended(delta.parent_id)
-        if speaker != self._speaker:
+        if delta != self._speaker:
             if self._turn is not None:
                 self._other_turns[self._speaker] = self._turn
-            self._speaker = speaker
-            self._turn = self._other_turns.pop(speaker, None)
+            self._speaker = delta
+            self._turn = self._other_turns.pop(delta, None)
 
     def _open_turns(self) -> list[Turn]:
         now = [] if self._turn is None else [self._turn]
@@ -155,7 +154,9 @@ class EventBuilder:
 
     def _new_turn(self, id_: str = "", model: str = "") -> Turn:
         self._turn_number += 1
-        return Turn(self._turn_number - 1, id_, model, self._speaker)
+        parent_id = self._speaker.parent_id
+        parent_id = None if parent_id is None else mended(parent_id)
+        return Turn(self._turn_number - 1, id_, model, parent_id)
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
         turn = self._open_turn()

@@ -37,3 +37,19 @@ def test_live_turn() -> None:
         '    print(f"hello, {name}")',
         "[complete: now greet.py can be written]",
     ]
+
+
+def test_live_reader() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "live_reader.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "[write_file greet.py]",
+        "def greet(name):",
+        '    print(f"hello, {name}")',
+        "[complete: 2 arguments]",
+        "[edit_file main.py]",
+        "1: from greet import greet",
+        "9: greet('you')",
+        "[complete: 2 arguments]",
+    ]

@@ -3,14 +3,18 @@
 ::
 
     ArgstreamError
-    ├── UsageError     (also a ValueError) a call that cannot work: a wrong type, a limit below 1
-    └── MissingExtra   (also an ImportError) a part that is not installed; says how to install it
+    ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
+    ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
+    └── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
 
 What a *model* or a *provider* got wrong is not here: that is data. It comes as an ``Invalid``
-fragment with a reason and an offset, so that one bad call never takes a stream down.
+fragment with a reason and an offset, so that one bad call never takes a stream down. Only a reader,
+which promised a value and has none to give, raises.
 """
 
-__all__ = ["ArgstreamError", "MissingExtra", "UsageError"]
+from typing import Any
+
+__all__ = ["ArgstreamError", "ArgumentUnavailable", "MissingExtra", "UsageError"]
 
 
 class ArgstreamError(Exception):
@@ -27,3 +31,23 @@ class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what i
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs an extra: pip install 'argstream[{extra}]'")
         self.extra = extra
+
+
+class ArgumentUnavailable(ArgstreamError, LookupError):  # noqa: N818 - it says what is the case
+    """What a reader was asked for did not come and will not; the message says what did."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: tuple[str | int, ...] = (),
+        verdict: str = "open",
+        error: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        """Which argument; empty for the call as a whole."""
+        self.verdict = verdict
+        """What had become of the call: ``open`` if it goes on without the argument."""
+        self.error = error
+        """The ``ArgumentsError`` of a call that is not valid, where one is known."""

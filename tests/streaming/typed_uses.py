@@ -27,6 +27,7 @@ from argstream import (
     stream,
 )
 from argstream.jsonstream import JsonPath
+from argstream.readers import AsyncCallReader, CallReader
 
 
 def sync_sources(
@@ -119,3 +120,32 @@ def events(found: EventStream) -> None:
                 pass
         if event.type == "stream_failed":
             assert_type(event.retryable, bool)
+
+
+def readers(found: EventStream) -> None:
+    for call in found.live_calls():
+        assert_type(call, CallReader)
+        assert_type(call.name, str)
+        assert_type(call.call, Call)
+        assert_type(call.argument("edits", 0, "path"), Any)
+        assert_type(call.argument("path", type=str), str)
+        assert_type(call.argument("count", type=int), int)
+        for piece in call.text("content"):
+            assert_type(piece, str)
+        for item in call.items("edits"):
+            assert_type(item, Any)
+        assert_type(call.arguments(), dict[str, Any] | str)
+    assert_type(found.live_call("toolu_1"), CallReader)
+
+
+async def async_readers(found: AsyncEventStream) -> None:
+    async for call in found.live_calls():
+        assert_type(call, AsyncCallReader)
+        assert_type(await call.argument("edits", 0, "path"), Any)
+        assert_type(await call.argument("path", type=str), str)
+        async for piece in call.text("content"):
+            assert_type(piece, str)
+        async for item in call.items("edits"):
+            assert_type(item, Any)
+        assert_type(await call.arguments(), dict[str, Any] | str)
+    assert_type(found.live_call("toolu_1"), AsyncCallReader)

@@ -1,18 +1,27 @@
 """``stream()``: whatever you hold → events.
 
 One machine, in ``_intake``, takes items of any kind and gives events. The two classes here are thin
-drivers of it, which fetch the items from what ``_sources`` opens.
+drivers of it, which fetch the items from what ``_sources`` opens, for a loop over the events or for
+``readers``.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Iterator
 from contextlib import suppress
-from types import TracebackType
-from typing import Self, overload
+from types import AsyncGeneratorType, TracebackType
+from typing import Self, cast, overload
 
 from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler, Call, Quirk
 from argstream.events import Event
 from argstream.jsonstream import Limits
+from argstream.readers._progress import Progress
+from argstream.readers._pumps import AsyncPump, Pump
+from argstream.readers.call_reader import (
+    AsyncCallReader,
+    CallReader,
+    live_calls,
+    live_calls_async,
+)
 from argstream.streaming._intake import Intake
 from argstream.streaming._sources import (
     AsyncSource,
@@ -99,7 +108,9 @@ class EventStream(_Reading, Iterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        self._events = _read(source, intake)
+        progress = Progress(lambda: intake.assembler.calls)
+        self._pump = Pump(_read(source, intake, progress), progress)
+        self._events = self._pump.events()
 
     def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: a call less for each event
         return self._events
@@ -107,9 +118,25 @@ class EventStream(_Reading, Iterator[Event]):
     def __next__(self) -> Event:
         return next(self._events)
 
+    def live_calls(self) -> Iterator[CallReader]:
+        """Iterate over the calls, each as soon as it starts, to read its arguments as they come.
+
+        Those that have started before are given, too. What the model says besides is passed over,
+        unless a loop over the events has begun: then it is kept for that.
+        """
+        return live_calls(self._pump)
+
+    def live_call(self, call_id: str) -> CallReader:
+        """Give a reader for a call that has started: for use in a loop over the events.
+
+        What is fetched for it is kept for the loop, which gets every event once.
+        """
+        return CallReader(self._pump.progress.named(call_id), self._pump)
+
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
         self._events.close()
+        self._pump.close()
         _abandon(self._source, self._intake)
 
     def __enter__(self) -> Self:
@@ -124,14 +151,22 @@ class EventStream(_Reading, Iterator[Event]):
         self.close()
 
 
-def _read(source: object, intake: Intake) -> Generator[Event, None, None]:
+def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[Event], None, None]:
     try:
         with items(source) as found:
             for item in found:
-                yield from intake.take(item)
-        yield from intake.close()
+                if events := intake.take(item):
+                    try:
+                        yield events
+                    except GeneratorExit:
+                        intake.assembler.abort()  # whatever the source says to being closed
+                        raise
+        if events := intake.close():
+            yield events
     except Exception as error:
-        yield from intake.interrupt(error)
+        progress.failure = error
+        if events := intake.interrupt(error):
+            yield events
         raise
     finally:
         with suppress(Exception):  # what ends the stream is what matters
@@ -149,7 +184,10 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        self._events = _read_async(source, intake)
+        progress = Progress(lambda: intake.assembler.calls)
+        self._pump = AsyncPump(_read_async(source, intake, progress), progress)
+        events = self._pump.events()
+        self._events = cast("AsyncGeneratorType[Event, None]", events)
 
     def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
         return self._events
@@ -157,9 +195,23 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         return await anext(self._events)
 
+    def live_calls(self) -> AsyncIterator[AsyncCallReader]:
+        """Iterate over the calls, each as soon as it starts: see ``EventStream.live_calls``.
+
+        Tasks may read several calls at once, and be cancelled. This needs asyncio: a task of its
+        own fetches for all of them until the stream is over or closed, so use ``async with``.
+        """
+        return live_calls_async(self._pump)
+
+    def live_call(self, call_id: str) -> AsyncCallReader:
+        """Give a reader for a call that has started: see ``EventStream.live_call``."""
+        return AsyncCallReader(self._pump.progress.named(call_id), self._pump)
+
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
-        await self._events.aclose()
+        if not self._events.ag_running:  # a loop in another task that waits is told by the pump
+            await self._events.aclose()
+        await self._pump.close()
         await _abandon_async(self._source, self._intake)
 
     async def __aenter__(self) -> Self:
@@ -174,17 +226,24 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         await self.aclose()
 
 
-async def _read_async(source: object, intake: Intake) -> AsyncGenerator[Event, None]:
+async def _read_async(
+    source: object, intake: Intake, progress: Progress
+) -> AsyncGenerator[list[Event], None]:
     try:
         async with async_items(source) as found:
             async for item in found:
-                for event in intake.take(item):
-                    yield event
-        for event in intake.close():
-            yield event
+                if events := intake.take(item):
+                    try:
+                        yield events
+                    except GeneratorExit:
+                        intake.assembler.abort()  # whatever the source says to being closed
+                        raise
+        if events := intake.close():
+            yield events
     except Exception as error:
-        for event in intake.interrupt(error):
-            yield event
+        progress.failure = error
+        if events := intake.interrupt(error):
+            yield events
         raise
     finally:
         with suppress(Exception):

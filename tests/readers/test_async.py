@@ -1,0 +1,659 @@
+"""Readers in several tasks: one who is cancelled harms nobody, one who is slow loses nothing."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from argstream import AsyncEventStream, stream
+from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.readers import AsyncCallReader
+from tests.providers import anthropic_call, input_json, tool_use, types
+from tests.readers.faces import AsyncSource
+from tests.readers.test_readers import TWO
+
+
+class Stepped:
+    """A source that gives an item only when the test says so, and notes all that is done to it."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self._steps = asyncio.Semaphore(0)
+        self.given = 0
+        self.asked = 0
+        self.closed = False
+        self.interrupted = False
+        self.tasks: set[object] = set()
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._steps.release()
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        self.tasks.add(asyncio.current_task())
+        try:
+            for item in self._items:
+                self.asked += 1
+                await self._steps.acquire()
+                self.tasks.add(asyncio.current_task())
+                self.given += 1
+                yield item
+        except BaseException:
+            self.interrupted = True
+            raise
+        finally:
+            self.tasks.add(asyncio.current_task())
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def settle() -> None:
+    """Let all tasks run until they wait for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def first(events: AsyncEventStream) -> AsyncCallReader:
+    return await anext(events.live_calls())
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a test, which must leave no task and no complaint behind."""
+    complaints: list[dict[str, Any]] = []
+
+    async def watched() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
+        await main
+        gc.collect()
+        await settle()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(watched())
+    assert complaints == []
+
+
+PIECES = ['{"path": "a.py", ', '"content": "im', "port", ' os"', ', "edits": [{"a": 1}', ", 2]}"]
+TURN = anthropic_call(*PIECES)
+
+
+# Several at once
+
+
+def test_several_arguments_are_awaited_at_once() -> None:
+    async def main() -> None:
+        async with stream(AsyncSource(TURN)) as events:
+            call = await first(events)
+            found = await asyncio.gather(
+                call.argument("edits"),
+                call.argument("content"),
+                call.argument("path"),
+                call.arguments(),
+                call.argument("path"),
+                call.argument("mode"),
+                return_exceptions=True,
+            )
+        arguments = {"path": "a.py", "content": "import os", "edits": [{"a": 1}, 2]}
+        assert found[:5] == [arguments["edits"], "import os", "a.py", arguments, "a.py"]
+        assert isinstance(found[5], ArgumentUnavailable)
+
+    run(main())
+
+
+def test_each_call_may_have_a_task_of_its_own() -> None:
+    async def main() -> None:
+        read = {}
+
+        async def handle(call: AsyncCallReader) -> None:
+            read[call.name] = (await call.argument("path"), await call.arguments())
+
+        async with stream(AsyncSource(TWO)) as events, asyncio.TaskGroup() as tasks:
+            async for call in events.live_calls():
+                tasks.create_task(handle(call))
+        assert read == {
+            "read": ("a.py", {"path": "a.py"}),
+            "write": ("b", {"path": "b", "content": "xy"}),
+        }
+
+    run(main())
+
+
+def test_each_reader_of_one_text_gets_all_of_it() -> None:
+    async def main() -> None:
+        async def whole(pieces: AsyncIterator[str]) -> str:
+            return "".join([piece async for piece in pieces])
+
+        async with stream(AsyncSource(TURN)) as events:
+            call = await first(events)
+            found = await asyncio.gather(*[whole(call.text("content")) for _ in range(5)])
+        assert found == ["import os"] * 5
+
+    run(main())
+
+
+def test_what_settles_is_told_at_once_though_others_wait_for_more() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            source.step(2)
+            call = await first(events)
+            whole = asyncio.create_task(call.arguments())
+            path = asyncio.create_task(call.argument("path"))
+            await settle()
+            assert not path.done()
+            source.step()
+            await settle()
+            assert path.done()
+            assert not whole.done()
+            source.step(len(TURN))
+            await whole
+
+    run(main())
+
+
+def test_a_source_that_never_waits_does_not_run_ahead_of_those_who_read() -> None:
+    async def main() -> None:
+        given = 0
+
+        async def source() -> AsyncIterator[Any]:
+            nonlocal given
+            for item in TURN:
+                given += 1
+                yield item
+
+        async with stream(source()) as events:
+            call = await first(events)
+            whole = asyncio.create_task(call.arguments())
+            assert await call.argument("path") == "a.py"
+            assert given == 3
+            assert [piece async for piece in call.text("content")] == ["im", "port", " os"]
+            await whole
+
+    run(main())
+
+
+# Whoever is cancelled
+
+
+def test_a_timeout_on_an_argument_costs_nothing() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            source.step(4)
+            call = await first(events)
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await call.argument("content")
+            assert (source.given, source.interrupted) == (4, False)
+            source.step(len(TURN))
+            assert await call.argument("content") == "import os"
+            assert await call.arguments() == {
+                "path": "a.py",
+                "content": "import os",
+                "edits": [{"a": 1}, 2],
+            }
+            assert call.call.raw == "".join(PIECES)
+
+    run(main())
+
+
+def test_a_timeout_on_a_step_does_not_end_the_iteration() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            calls = events.live_calls()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(calls), 0.01)
+            source.step(4)
+            call = await anext(calls)
+            pieces, items = call.text("content"), call.items("edits")
+            read = [await anext(pieces)]
+            for iterator in (pieces, items, calls):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(iterator), 0.01)
+            source.step(len(TURN))
+            read += [piece async for piece in pieces]
+            assert read == ["im", "port", " os"]
+            assert [item async for item in items] == [{"a": 1}, 2]
+            assert [call async for call in calls] == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("steps", range(len(TURN) + 2))
+def test_cancelling_at_any_moment_loses_nothing_and_repeats_nothing(steps: int) -> None:
+    """Also when the answer is there, but the one who waited has not run since."""
+
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            source.step(2)
+            call = await first(events)
+            read: list[str] = []
+            pieces = call.text("content")
+
+            async def reading() -> None:
+                async for piece in pieces:
+                    read.append(piece)  # noqa: PERF401 - each at once
+
+            for rounds in range(12):
+                task = asyncio.create_task(reading())
+                source.step(1 if rounds < steps else 0)
+                for _ in range(rounds % 7):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+            source.step(len(TURN))
+            await reading()
+            assert "".join(read) == "import os"
+
+    run(main())
+
+
+def test_one_who_is_cancelled_does_not_hold_up_the_others() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            source.step(2)
+            call = await first(events)
+            waiting = [asyncio.create_task(call.argument("content")) for _ in range(3)]
+            await settle()
+            waiting[0].cancel()
+            await settle()
+            source.step(len(TURN))
+            assert await asyncio.gather(*waiting[1:]) == ["import os"] * 2
+            assert waiting[0].cancelled()
+
+    run(main())
+
+
+# Early close
+
+
+def test_leaving_ends_those_who_wait_with_a_clear_error() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        async with stream(source) as events:
+            source.step(4)
+            call = await first(events)
+            assert await call.argument("path") == "a.py"
+
+            async def rest() -> list[str]:
+                return [piece async for piece in call.text("content")]
+
+            async def calls() -> list[AsyncCallReader]:
+                return [call async for call in events.live_calls()]
+
+            waiting = [
+                asyncio.create_task(call.argument("content")),
+                asyncio.create_task(call.arguments()),
+                asyncio.create_task(rest()),
+            ]
+            others = asyncio.create_task(calls())
+            await settle()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [str(error).partition(": ")[2] for error in found] == [
+            "the call is aborted (reading was stopped)",
+            "the call is aborted (reading was stopped); it has 'path', 'content'",
+            "the call is aborted (reading was stopped)",
+        ]
+        assert [call.name for call in await others] == ["write"]
+        assert await call.argument("path") == "a.py"
+        assert source.closed
+        assert source.interrupted
+
+    run(main())
+
+
+def test_closing_twice_or_before_anything_is_harmless() -> None:
+    async def main() -> None:
+        source = AsyncSource(TURN)
+        events = stream(source)
+        await events.aclose()
+        await events.aclose()
+        assert source.closed
+        assert [call async for call in events.live_calls()] == []
+
+    run(main())
+
+
+def test_a_source_that_was_read_to_its_end_is_left_alone() -> None:
+    async def main() -> None:
+        source = AsyncSource(TURN)
+        async with stream(source) as events:
+            assert [call.name async for call in events.live_calls()] == ["write"]
+        assert not source.closed
+
+    run(main())
+
+
+def test_a_source_that_swallows_the_cancellation_is_closed_too() -> None:
+    async def stubborn() -> AsyncIterator[Any]:
+        for item in TURN[:3]:
+            yield item
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            yield TURN[3]
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async with stream(stubborn()) as events:
+            call = await first(events)
+            waiting = asyncio.create_task(call.arguments())
+            await settle()
+        with pytest.raises(ArgumentUnavailable, match="aborted"):
+            await waiting
+
+    run(main())
+
+
+def test_what_a_source_says_to_being_closed_is_raised_to_the_one_who_closes_it() -> None:
+    class Unclosable:
+        async def __aenter__(self) -> AsyncSource:
+            return AsyncSource(TURN)
+
+        async def __aexit__(self, *_: object) -> None:
+            raise OSError("cannot be closed")
+
+    async def main() -> None:
+        events = stream(Unclosable())
+        call = await first(events)
+        with pytest.raises(OSError, match="cannot be closed"):
+            await events.aclose()
+        assert call.verdict == "aborted"
+
+    run(main())
+
+
+def test_a_stream_that_nobody_holds_any_more_is_closed_in_silence() -> None:
+    async def main() -> None:
+        for steps in (2, 3):  # idle, and in the middle of fetching
+            source = Stepped(TURN)
+            source.step(steps)
+            async for call in stream(source).live_calls():
+                if steps == 3:
+                    with pytest.raises(TimeoutError):
+                        await asyncio.wait_for(call.argument("content"), 0.01)
+                break
+            del call
+            gc.collect()
+            await settle()
+            assert source.closed
+            assert source.interrupted
+
+    run(main())
+
+
+def test_a_reader_keeps_its_stream_alive() -> None:
+    async def main() -> None:
+        call = await first(stream(AsyncSource(TURN)))
+        gc.collect()
+        await settle()
+        assert await call.argument("content") == "import os"
+        assert await call.argument("path") == "a.py"
+
+    run(main())
+
+
+def test_an_event_loop_that_ends_with_a_stream_still_open_is_quiet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> AsyncEventStream:
+        events = stream(AsyncSource(TURN))
+        await first(events)
+        return events
+
+    events = asyncio.run(main())
+    assert [call.verdict for call in events.calls] == ["aborted"]
+    del events
+    gc.collect()
+    assert caplog.records == []
+
+
+# Slow consumers
+
+
+def test_nothing_is_fetched_but_for_someone_who_waits() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        source.step(len(TURN))
+        async with stream(source) as events:
+            call = await first(events)
+            await settle()
+            assert source.asked == 2
+            pieces = call.text("content")
+            assert await anext(pieces) == "im"
+            await settle()
+            assert source.asked == 4
+            assert await anext(pieces) == "port"
+            await settle()
+            assert source.asked == 5
+
+    run(main())
+
+
+def test_a_slow_reader_gets_in_one_piece_what_came_for_a_quick_one() -> None:
+    async def main() -> None:
+        async with stream(AsyncSource(TURN)) as events:
+            call = await first(events)
+            slow = call.text("content")
+            assert await anext(slow) == "im"
+            await call.arguments()
+            assert [piece async for piece in slow] == ["port os"]
+
+    run(main())
+
+
+# Beside a loop over the events
+
+
+def test_a_loop_in_one_task_and_readers_in_others_see_everything() -> None:
+    async def main() -> None:
+        expected = [event async for event in stream(AsyncSource(TWO))]
+        read = {}
+
+        async def handle(call: AsyncCallReader) -> None:
+            read[call.name] = await call.argument("path")
+            await call.arguments()
+
+        seen = []
+        events = stream(AsyncSource(TWO))
+        async with events, asyncio.TaskGroup() as tasks:
+            async for event in events:
+                seen.append(event)
+                if event.type == "tool_call_started":
+                    tasks.create_task(handle(events.live_call(event.call_id)))
+                await asyncio.sleep(0.001)
+        assert seen == expected
+        assert read == {"read": "a.py", "write": "b"}
+
+    run(main())
+
+
+def test_a_loop_may_wait_for_tasks_that_read() -> None:
+    """Which would be a deadlock if only the loop fetched."""
+
+    async def main() -> None:
+        seen = []
+        async with stream(AsyncSource(TURN)) as events:
+            async for event in events:
+                seen.append(event)
+                if event.type == "tool_call_started":
+                    call = events.live_call(event.call_id)
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(call.argument("path"))
+                        tasks.create_task(call.argument("content"))
+        assert seen == [event async for event in stream(AsyncSource(TURN))]
+
+    run(main())
+
+
+def test_a_reader_that_comes_while_the_loop_fetches_waits_for_it() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        events = stream(source)
+        seen: list[Any] = []
+
+        async def loop() -> None:
+            async for event in events:
+                seen.append(event)
+                if event.type == "argument_delta":
+                    await asyncio.sleep(3600)
+
+        looping = asyncio.create_task(loop())
+        source.step(2)
+        await settle()
+        call = events.live_call("toolu_1")
+        path = asyncio.create_task(call.argument("path"))
+        content = asyncio.create_task(call.argument("content"))
+        await settle()
+        assert source.asked == 3
+        source.step()  # for the loop, which then stands still
+        assert await path == "a.py"
+        source.step(len(TURN))
+        assert await content == "import os"
+        assert types(seen)[-1] == "argument_delta"
+        looping.cancel()
+        await asyncio.wait([looping])
+        await events.aclose()
+
+    run(main())
+
+
+def test_cancelling_the_loop_ends_the_stream_also_for_readers() -> None:
+    """As ever: a loop that is cancelled closes its source."""
+
+    async def main() -> None:
+        for with_reader in (False, True):
+            source = Stepped(TURN)
+            events = stream(source)
+
+            async def loop(events: AsyncEventStream = events) -> None:
+                async for _ in events:
+                    pass
+
+            looping = asyncio.create_task(loop())
+            source.step(3)
+            await settle()
+            call = events.live_call("toolu_1")
+            waiting = asyncio.create_task(call.argument("content"))
+            await settle()
+            if with_reader:
+                source.step()
+                await settle()
+            looping.cancel()
+            await asyncio.wait([looping])
+            with pytest.raises(ArgumentUnavailable, match="aborted"):
+                await waiting
+            assert source.closed
+
+    run(main())
+
+
+def test_closing_ends_a_loop_in_another_task_that_waits_with_readers() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        seen: list[Any] = []
+        async with stream(source) as events:
+            source.step(2)
+            await first(events)
+
+            async def loop() -> None:
+                async for event in events:
+                    seen.append(event)  # noqa: PERF401 - each at once
+
+            looping = asyncio.create_task(loop())
+            source.step()
+            await settle()
+            assert types(seen)[-1] == "argument_completed"
+        await looping
+
+    run(main())
+
+
+def test_a_failure_of_the_source_reaches_everybody() -> None:
+    async def main() -> None:
+        failure = ConnectionResetError("gone")
+        events = stream(AsyncSource(TURN[:4], failure))
+
+        async def loop() -> None:
+            async for event in events:
+                if event.type == "tool_call_started":
+                    await events.live_call("toolu_1").argument("path")
+
+        async def calls() -> None:
+            async for call in events.live_calls():
+                await call.arguments()
+
+        found = await asyncio.gather(loop(), calls(), return_exceptions=True)
+        assert list(found) == [failure, failure]
+        with pytest.raises(ConnectionResetError):
+            await calls()
+
+    run(main())
+
+
+# What it needs
+
+
+def test_one_task_works_with_the_source_from_its_start_to_its_end() -> None:
+    """A cancel scope, of anyio for instance, must be left where it was entered."""
+
+    async def main() -> None:
+        async def scoped() -> AsyncIterator[Any]:
+            with anyio.CancelScope():
+                for item in TURN:
+                    await anyio.sleep(0)
+                    yield item
+
+        async with stream(scoped()) as events:
+            call = await first(events)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call.argument("mode"), 0)
+            assert await asyncio.create_task(call.argument("path")) == "a.py"
+        source = Stepped(TURN)
+        source.step(len(TURN))
+        async with stream(source) as events:
+            call = await first(events)
+            await asyncio.create_task(call.arguments())
+            assert [call async for call in events.live_calls()] != []
+        assert len(source.tasks) == 1
+
+    run(main())
+
+
+def test_without_asyncio_it_says_what_is_missing() -> None:
+    async def source() -> AsyncIterator[Any]:
+        yield TURN[0]
+
+    waiting = anext(stream(source()).live_calls())
+    with pytest.raises(UsageError, match="the readers of an async stream need asyncio"):
+        waiting.__await__().send(None)
+
+
+def test_sync_readers_do_not_load_asyncio() -> None:
+    code = (
+        "import sys; from argstream import stream; list(stream([]).live_calls());"
+        "print('asyncio' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_call_in_a_later_turn_is_found_by_its_id() -> None:
+    async def main() -> None:
+        later = [tool_use(0, "again", id_="toolu_1"), input_json(0, '{"b": 2, "c"')]
+        payloads = [*anthropic_call('{"a": 1}'), TURN[0], *later]
+        async with stream(AsyncSource(payloads)) as events:
+            calls = [call async for call in events.live_calls()]
+            assert [await calls[0].argument("a"), await calls[1].argument("b")] == [1, 2]
+            assert events.live_call("toolu_1").name == "again"
+
+    run(main())

@@ -1,0 +1,687 @@
+"""What a reader gives, when, and what it says when there is nothing to give."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argstream import stream
+from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.events import TextDelta
+from argstream.testing import cut
+from tests.providers import (
+    FUNCTION_CALL,
+    anthropic_call,
+    arguments_delta,
+    arguments_done,
+    block_start,
+    block_stop,
+    chat_call,
+    input_json,
+    item_added,
+    joined,
+    message_end,
+    message_start,
+    response_created,
+    response_ended,
+    tool_use,
+    types,
+)
+from tests.readers.faces import AsyncFace, Face, Reader, SyncFace
+from tests.strategies import cuts
+
+Open = Callable[..., Face]
+
+
+@pytest.fixture(params=["sync", "async"])
+def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens a stream of these items, sync and async."""
+    faces: list[AsyncFace] = []
+
+    def open_(items: list[Any], error: Exception | None = None) -> Face:
+        if request.param == "sync":
+            return SyncFace(items, error)
+        faces.append(AsyncFace(items, error))
+        return faces[-1]
+
+    yield open_
+    for face in faces:
+        face.end()
+
+
+def first(face: Face) -> Reader:
+    return next(iter(face.live_calls()))
+
+
+def unavailable(ask: Callable[[], object]) -> ArgumentUnavailable:
+    with pytest.raises(ArgumentUnavailable) as raised:
+        ask()
+    return raised.value
+
+
+# One argument
+
+
+def test_an_argument_is_given_as_soon_as_it_is_settled(opened: Open) -> None:
+    face = opened(anthropic_call('{"path": "a', '.py"', ', "content": "x', 'y"}'))
+    call = first(face)
+    assert (call.name, call.verdict, face.source.given) == ("write", "open", 2)
+    assert (call.argument("path"), face.source.given) == ("a.py", 4)
+    assert call.verdict == "open"
+
+
+@pytest.mark.parametrize("value", ["", "é😀\n", 0, -1.5, True, False, None, [], {}, [1, {"a": []}]])
+def test_an_argument_may_be_of_any_kind(opened: Open, value: Any) -> None:
+    pieces = cut(json.dumps({"a": value, "b": "x"}), [1])
+    call = first(opened(anthropic_call(*pieces)))
+    found = call.argument("a")
+    assert (found, type(found), call.verdict) == (value, type(value), "open")
+
+
+def test_a_path_leads_into_objects_and_arrays(opened: Open) -> None:
+    text = json.dumps({"edits": [{"path": "a"}, {"path": "b", "lines": [1, 2]}], "z": 1})
+    call = first(opened(anthropic_call(*cut(text, [3]))))
+    assert call.argument("edits", 1, "lines", 0) == 1
+    assert call.verdict == "open"
+    assert call.argument("edits", 0, "path") == "a"
+    assert call.argument("edits", 1) == {"path": "b", "lines": [1, 2]}
+
+
+def test_arguments_may_be_asked_for_in_any_order_and_again(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": 1, "b": 2, ', '"c": 3}')))
+    assert [call.argument(key) for key in "cabac"] == [3, 1, 2, 1, 3]
+
+
+def test_an_argument_can_be_required_to_have_a_type(opened: Open) -> None:
+    call = first(
+        opened(anthropic_call('{"s": "x", "i": 1, "f": 1.5, "b": true, "o": {}, "l": []}'))
+    )
+    assert call.argument("s", type=str) == "x"
+    assert call.argument("i", type=int) == call.argument("i", type=float) == 1
+    assert call.argument("b", type=bool) is True
+    assert call.argument("o", type=dict) == {}
+    assert call.argument("l", type=list) == []
+    for key, type_, told in [
+        ("i", str, "'i' of 'write' is a number, not of type str"),
+        ("b", int, "'b' of 'write' is a boolean, not of type int"),
+        ("f", int, "'f' of 'write' is a number, not of type int"),
+        ("s", list, "'s' of 'write' is a string, not of type list"),
+    ]:
+        assert str(unavailable(partial(call.argument, key, type=type_))) == told
+
+
+# The text of one
+
+
+def test_text_is_given_as_it_grows_and_ends_with_its_quote(opened: Open) -> None:
+    face = opened(anthropic_call('{"content": "de', "f f", '():", "mode"', ": 1}"))
+    call = first(face)
+    pieces = call.text("content")
+    assert (next(pieces), face.source.given) == ("de", 3)
+    assert (next(pieces), face.source.given) == ("f f", 4)
+    assert list(pieces) == ["():"]
+    assert (call.verdict, face.source.given) == ("open", 5)
+    assert list(pieces) == []
+
+
+def test_a_late_or_slow_reader_gets_all_that_has_come_in_one_piece(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": "x', "y", "z", '", "b": "1', "2", '3", "c": 0}')))
+    slow = call.text("a")
+    assert next(slow) == "x"
+    assert call.argument("b") == "123"
+    assert list(slow) == ["yz"]
+    assert list(call.text("b")) == ["123"]
+
+
+def test_text_is_the_same_however_it_was_cut(opened: Open) -> None:
+    value = 'a\n"\\é😀\u2028'
+    text = json.dumps({"a": value, "b": [value]})
+    for size in (1, 2, 7, 100):
+        call = first(opened(anthropic_call(*cut(text, [size]))))
+        assert "".join(call.text("a")) == "".join(call.text("b", 0)) == value
+
+
+def test_an_empty_string_has_no_pieces(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": "', '", "b": "', 'x"}')))
+    assert list(call.text("a")) == []
+    assert call.argument("b") == "x"
+
+
+def test_text_of_what_is_no_string_says_what_it_is(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": 1, "b": {"c', '": 1}, "z": "', '"}')))
+    assert "'a' of 'write' is a number, not a string" in str(unavailable(lambda: [*call.text("a")]))
+    assert "'b' of 'write' is an object" in str(unavailable(lambda: [*call.text("b")]))
+    assert call.verdict == "open"
+
+
+# The items of one
+
+
+def test_items_are_given_as_each_is_whole(opened: Open) -> None:
+    face = opened(
+        anthropic_call(
+            '{"e": [{"a": 1', '}, {"a"', ': [2, {"b": 3', "}]}, 7", "]", ', "z": "', '"}'
+        )
+    )
+    call = first(face)
+    items = call.items("e")
+    assert (next(items), face.source.given) == ({"a": 1}, 4)
+    assert (next(items), face.source.given) == ({"a": [2, {"b": 3}]}, 6)
+    assert (next(items), face.source.given) == (7, 7)  # a number ends with what follows it
+    assert list(items) == []
+    assert call.verdict == "open"
+
+
+def test_an_item_is_whole_with_its_last_character(opened: Open) -> None:
+    face = opened(anthropic_call('{"e": ["a"', ", {}", ", [", "]", "]}"))
+    items = first(face).items("e")
+    assert [(item, face.source.given) for item in items] == [("a", 3), ({}, 4), ([], 6)]
+
+
+def test_items_of_every_kind_and_none(opened: Open) -> None:
+    values = ["", "x", 1, None, [], [[]], {"a": [1]}]
+    for size in (1, 3, 500):
+        call = first(opened(anthropic_call(*cut(json.dumps({"a": values, "b": []}), [size]))))
+        assert list(call.items("a")) == values
+        assert list(call.items("b")) == []
+        assert list(call.items("a", 6, "a")) == [1]
+
+
+def test_items_of_what_is_no_array_says_what_it_is(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"edits": {"0": 1, ', '"1": 2}, "b": 1', "}")))
+    told = str(unavailable(lambda: list(call.items("edits"))))
+    assert told == "'edits' of 'write' is an object, not an array"
+    assert call.verdict == "open"
+
+
+# All of them
+
+
+def test_all_arguments_come_when_the_provider_has_closed_the_call(opened: Open) -> None:
+    face = opened(anthropic_call('{"a": 1}'))
+    call = first(face)
+    assert call.argument("a") == 1
+    assert (call.verdict, face.source.given) == ("open", 3)
+    assert call.arguments() == {"a": 1}
+    assert (call.verdict, face.source.given) == ("complete", 4)
+
+
+def test_a_call_without_arguments_has_none(opened: Open) -> None:
+    call = first(opened(anthropic_call()))
+    assert "'a' of 'write' did not come: it has nothing in it" in str(
+        unavailable(lambda: call.argument("a"))
+    )
+    assert call.arguments() == {}
+
+
+# What does not come
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (("mode",), "'mode' of 'write' did not come: it has 'path', 'edits'"),
+        (("edits", 2), "'edits', 2 of 'write' did not come: 'edits' has 1 item"),
+        (("edits", 0, "z"), "'edits', 0, 'z' of 'write' did not come: 'edits', 0 has 'a'"),
+        (("path", "x"), "'path', 'x' of 'write' did not come: 'path' is a string"),
+        (("path", 0), "'path', 0 of 'write' did not come: 'path' is a string"),
+        (("edits", "a"), "'edits', 'a' of 'write' did not come: 'edits' has 1 item"),
+        ((0,), "0 of 'write' did not come: it has 'path', 'edits'"),
+    ],
+)
+def test_what_never_comes_is_told_with_what_did(opened: Open, path: Any, told: str) -> None:
+    call = first(opened(anthropic_call('{"path": "p", "edits": [{"a": 1}]}')))
+    error = unavailable(lambda: call.argument(*path))
+    assert (str(error), error.path) == (told, path)
+    assert str(unavailable(lambda: list(call.text(*path)))) == told
+    assert str(unavailable(lambda: list(call.items(*path)))) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [(("o", "x"), 4), (("o", "a", "x"), 4), (("l", 1), 5), (("s", "x"), 5), (("o", 0), 3)],
+)
+def test_what_cannot_come_any_more_is_told_at_once(opened: Open, path: Any, given: int) -> None:
+    face = opened(anthropic_call('{"o": {"a": 1', '}, "l": [0', '], "s": "s', '", "z": "', '"}'))
+    call = first(face)
+    error = unavailable(lambda: call.argument(*path))
+    assert (error.verdict, face.source.given) == ("open", given)
+    assert call.argument("z") == ""
+
+
+def test_many_or_long_keys_are_told_in_short(opened: Open) -> None:
+    found = {"k" * 500: 1, **{f"k{n}": n for n in range(50)}}
+    call = first(opened(anthropic_call(json.dumps(found))))
+    told = str(unavailable(lambda: call.argument("x")))
+    assert "'k0', 'k1'" in told
+    assert told.endswith(" and 31 more")
+    assert len(told) < 400
+
+
+def test_keys_cannot_act_on_a_terminal(opened: Open) -> None:
+    call = first(opened(anthropic_call(json.dumps({"\x1b[2J\u202e": 1}))))
+    assert "'\\x1b[2J\\u202e'" in str(unavailable(lambda: call.argument("x")))
+
+
+# Calls that are not complete
+
+
+CUT = anthropic_call(
+    '{"path": "a.py", "n": [1, 2', ', 3], "content": "impo', stop_reason="max_tokens"
+)[:-3] + message_end("max_tokens")
+
+
+def test_of_a_cut_call_what_was_settled_can_be_had(opened: Open) -> None:
+    call = first(opened(CUT))
+    error = unavailable(call.arguments)
+    assert (error.verdict, error.path) == ("truncated", ())
+    assert error.error == call.error
+    assert str(error) == (
+        "the arguments of 'write' are not complete: the call is truncated (the turn was cut off "
+        "(max_tokens)); it has 'path', 'n', 'content'"
+    )
+    assert call.argument("path") == "a.py"
+    assert list(call.items("n")) == [1, 2, 3]
+    for path, told in [
+        ("content", "'content' of 'write' is not whole: the call is truncated (the turn was cut"),
+        ("mode", "'mode' of 'write' did not come: the call is truncated (the turn was cut off"),
+    ]:
+        error = unavailable(partial(call.argument, path))
+        assert str(error).startswith(told)
+        assert error.error.reason == "truncated"
+
+
+def test_a_cut_text_is_never_taken_for_whole(opened: Open) -> None:
+    call = first(opened(CUT))
+    pieces = call.text("content")
+    assert next(pieces) == "impo"
+    assert unavailable(lambda: next(pieces)).verdict == "truncated"
+    late = call.text("content")
+    assert next(late) == "impo"
+    assert unavailable(lambda: next(late)).verdict == "truncated"
+
+
+def test_a_cut_array_is_never_taken_for_whole(opened: Open) -> None:
+    payloads = [*anthropic_call('{"a": [1, {"b": 2}, {"c": ', "3")[:-3], *message_end("max_tokens")]
+    call = first(opened(payloads))
+    items = call.items("a")
+    assert [next(items), next(items)] == [1, {"b": 2}]
+    assert unavailable(lambda: next(items)).verdict == "truncated"
+    assert unavailable(lambda: call.argument("a")).verdict == "truncated"
+
+
+def test_a_malformed_call_is_told_at_its_first_bad_character(opened: Open) -> None:
+    face = opened(anthropic_call('{"path": "a", "mode": 07', '55, "z": 1}'))
+    call = first(face)
+    error = unavailable(lambda: call.argument("z"))
+    assert (error.verdict, error.error.reason, face.source.given) == ("malformed", "bad_number", 3)
+    assert "cannot be part of a number" in str(error)
+    assert call.argument("path") == "a"
+
+
+def test_a_number_too_large_to_send_back_is_not_settled(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": 1e999, "b": 1}')))
+    assert unavailable(lambda: call.argument("a")).verdict == "malformed"
+
+
+def test_a_stream_that_was_closed_says_so_and_still_has_what_was_settled(opened: Open) -> None:
+    face = opened(anthropic_call('{"path": "a", "content": "x', 'y"}'))
+    call = first(face)
+    assert call.argument("path") == "a"
+    face.close()
+    assert call.argument("path") == "a"
+    error = unavailable(lambda: call.argument("content"))
+    assert str(error) == (
+        "'content' of 'write' is not whole: the call is aborted (reading was stopped)"
+    )
+    pieces = call.text("content")
+    assert next(pieces) == "x"
+    assert unavailable(lambda: next(pieces)).verdict == "aborted"
+    assert unavailable(call.arguments).verdict == "aborted"
+    assert face.source.closed
+    assert len(list(face.live_calls())) == 1
+
+
+def test_what_a_source_says_to_being_closed_changes_no_verdict() -> None:
+    class Unclosable:
+        def __enter__(self) -> list[Any]:
+            return anthropic_call('{"a": 1}')
+
+        def __exit__(self, *_: object) -> None:
+            raise OSError("cannot be closed")
+
+    for read in (lambda events: next(events.live_calls()), next):
+        events = stream(Unclosable())
+        read(events)
+        with pytest.raises(OSError, match="cannot be closed"):
+            events.close()
+        assert [call.verdict for call in events.calls] == ["aborted"]
+
+
+def test_an_exception_of_the_source_is_raised_unchanged(opened: Open) -> None:
+    """Invariant 9: to whoever misses something because of it, and no one else."""
+    failure = ConnectionResetError("gone")
+    bad = [message_start(), tool_use(0, id_="t0"), input_json(0, '{"a": x')]
+    good = [tool_use(1, id_="t1"), input_json(1, '{"path": "p", "content": "impo')]
+    face = opened([*bad, *good], failure)
+    calls = face.live_calls()
+    malformed, call = next(calls), next(calls)
+    assert call.argument("path") == "p"
+    pieces = call.text("content")
+    assert next(pieces) == "impo"
+    for ask in (
+        lambda: next(pieces),
+        lambda: call.argument("content"),
+        lambda: call.argument("other"),
+        call.arguments,
+        lambda: next(calls),
+        lambda: list(face.events()),
+    ):
+        with pytest.raises(ConnectionResetError) as raised:
+            ask()
+        assert raised.value is failure
+    assert call.verdict == "truncated"
+    assert call.argument("path") == "p"
+    assert unavailable(malformed.arguments).verdict == "malformed"
+    assert face.source.closed
+
+
+# Calls that were not what they seemed
+
+
+def test_an_argument_that_only_the_last_word_has_is_found(opened: Open) -> None:
+    inner = json.dumps({"a": [1], "b": "text"})
+    for payloads in (
+        chat_call(*cut(json.dumps(inner), [3])),  # encoded twice
+        chat_call("{}", *cut(inner, [5])),  # an empty object first
+        chat_call(inner, inner),  # all of it again
+    ):
+        call = first(opened(payloads))
+        assert call.argument("a", 0) == 1
+        assert "".join(call.text("b")) == "text"
+        assert list(call.items("a")) == [1]
+        assert call.arguments() == {"a": [1], "b": "text"}
+
+
+def restated(*pieces: str, last: str) -> list[Any]:
+    return [
+        response_created(),
+        item_added(0, **FUNCTION_CALL),
+        *(arguments_delta(0, piece) for piece in pieces),
+        arguments_done(0, last),
+        response_ended(),
+    ]
+
+
+def test_text_goes_on_in_the_last_word_if_it_fits(opened: Open) -> None:
+    call = first(opened(restated('{"a": "x', "y", last='{"a":"xyz","b":[1]}')))
+    assert list(call.text("a")) == ["x", "y", "z"]
+    assert call.argument("b") == [1]
+
+
+def test_text_that_the_last_word_contradicts_is_told(opened: Open) -> None:
+    call = first(opened(restated('{"a": "x', "y", last='{"a":"other"}')))
+    pieces = call.text("a")
+    assert [next(pieces), next(pieces)] == ["x", "y"]
+    told = str(unavailable(lambda: next(pieces)))
+    assert "is not what was read while it came" in told
+    assert "restated" in told
+    assert call.argument("a") == "other"
+    assert list(call.text("a")) == ["other"]
+    gone = first(opened(restated('{"a": "x', last='{"b": 1}'))).text("a")
+    assert next(gone) == "x"
+    assert "restated" in str(unavailable(lambda: next(gone)))
+
+
+def test_items_that_the_last_word_contradicts_are_told(opened: Open) -> None:
+    for last, told in [('{"a":[1,2,3]}', False), ('{"a":[true,2]}', True), ('{"a":{}}', True)]:
+        call = first(opened(restated('{"a": [1, ', "2", last=last)))
+        items = call.items("a")
+        assert next(items) == 1
+        if told:
+            assert "restated" in str(unavailable(partial(list, items)))
+        else:
+            assert list(items) == [2, 3]
+
+
+# Free text
+
+
+def free_text(last: str = "select") -> list[Any]:
+    item = {"type": "custom_tool_call", "id": "ct", "call_id": "c1", "name": "sql", "input": ""}
+    delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
+    done = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": last}
+    pieces = [{**delta, "delta": "sel"}, {**delta, "delta": "ect"}]
+    return [response_created(), item_added(0, **item), *pieces, done, response_ended()]
+
+
+def test_free_text_is_read_without_a_path(opened: Open) -> None:
+    call = first(opened(free_text()))
+    pieces = call.text()
+    assert (next(pieces), call.verdict) == ("sel", "open")
+    assert list(pieces) == ["ect"]
+    assert (call.verdict, call.arguments()) == ("complete", "select")
+    assert list(call.text()) == ["select"]
+
+
+def test_free_text_that_is_cut_or_contradicted_is_told(opened: Open) -> None:
+    call = first(opened(free_text()[:4]))
+    pieces = call.text()
+    assert [next(pieces), next(pieces)] == ["sel", "ect"]
+    assert unavailable(lambda: next(pieces)).verdict == "truncated"
+    call = first(opened(free_text("delete")))
+    pieces = call.text()
+    assert [next(pieces), next(pieces)] == ["sel", "ect"]
+    assert "the text of 'sql' is not what was read" in str(unavailable(lambda: next(pieces)))
+    assert call.arguments() == "delete"
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ((), r'needs a path, key by key: {}\("edits", 0, "path"\)'),
+        (("a", -1), "index -1 counts from an end that has not come"),
+        (("a", True), r"keys \(str\) and indexes \(int\), not True"),
+        (("a", 1.0), "not 1.0"),
+        ((("a", 0),), r"not \('a', 0\)"),
+    ],
+)
+def test_a_path_that_cannot_be_meant_is_refused_at_once(opened: Open, path: Any, told: str) -> None:
+    face = opened(anthropic_call('{"a": [1]}'))
+    call = first(face)
+    for method in ("argument", "text", "items"):
+        with pytest.raises(UsageError, match=told.replace("{}", method)):
+            getattr(call, method)(*path)
+    assert face.source.given == 2
+
+
+def test_what_cannot_be_a_type_is_refused(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": "x"}')))
+    with pytest.raises(UsageError, match="one of str, int, float, bool, dict, list"):
+        call.argument("a", type=Path)
+
+
+def test_free_text_has_no_arguments(opened: Open) -> None:
+    call = first(opened(free_text()))
+    for method in (call.argument, call.text, call.items):
+        with pytest.raises(UsageError, match="'sql' has free text and no arguments: use text"):
+            method("query")
+
+
+def test_a_call_that_nobody_made_is_refused(opened: Open) -> None:
+    face = opened(anthropic_call())
+    with pytest.raises(UsageError, match="no call 'c' has started; there are: none"):
+        face.live_call("c")
+    next(iter(face.live_calls()))
+    with pytest.raises(UsageError, match="there are: 'toolu_1'"):
+        face.live_call("c")
+
+
+# Several calls, and events besides
+
+
+TWO = [
+    message_start(),
+    block_start(0, "text", text="I will."),
+    block_stop(0),
+    tool_use(1, "read", id_="r"),
+    input_json(1, '{"path": "a'),
+    tool_use(2, "write", id_="w"),
+    input_json(2, '{"path": "b", "content": "x'),
+    input_json(1, '.py"}'),
+    block_stop(1),
+    input_json(2, 'y"}'),
+    block_stop(2),
+    *message_end(),
+]
+
+
+def test_calls_come_as_they_start_read_or_not(opened: Open) -> None:
+    face = opened(TWO)
+    calls = face.live_calls()
+    assert (next(calls).name, face.source.given) == ("read", 4)
+    assert (next(calls).name, face.source.given) == ("write", 6)
+    assert list(calls) == []
+    assert [call.name for call in face.live_calls()] == ["read", "write"]
+
+
+def test_calls_that_interleave_are_read_one_after_the_other(opened: Open) -> None:
+    seen = [
+        (call.name, call.argument("path"), call.arguments()) for call in opened(TWO).live_calls()
+    ]
+    assert seen == [
+        ("read", "a.py", {"path": "a.py"}),
+        ("write", "b", {"path": "b", "content": "xy"}),
+    ]
+
+
+def test_two_calls_with_one_id_are_not_mixed_up(opened: Open) -> None:
+    """In the turns of two agents: their events cannot be told apart, so nothing settles early."""
+    turn = [message_start("m2"), tool_use(0, id_="toolu_1"), input_json(0, '{"b": "y')]
+    first_turn = anthropic_call('{"a": "x", "b": "')[:3]
+    inner = [{**payload, "parent_tool_use_id": "p"} for payload in turn]
+    wrapped = [
+        {"type": "stream_event", "event": payload, "parent_tool_use_id": parent, "session_id": "s"}
+        for payloads, parent in ((first_turn, None), (inner, "p"))
+        for payload in payloads
+    ]
+    wrapped.append(
+        {
+            "type": "stream_event",
+            "event": input_json(0, 'more", "c": 1'),
+            "parent_tool_use_id": None,
+            "session_id": "s",
+        }
+    )
+    one, other = opened(wrapped).live_calls()
+    assert [one.verdict, other.verdict] == ["truncated"] * 2
+    assert unavailable(lambda: one.argument("b")).verdict == "truncated"
+    assert unavailable(lambda: other.argument("b")).verdict == "truncated"
+
+
+def test_a_loop_gets_every_event_also_those_that_a_reader_fetched(opened: Open) -> None:
+    expected = list(opened(TWO).events())
+    face = opened(TWO)
+    seen, read = [], []
+    for event in face.events():
+        seen.append(event)
+        if event.type == "tool_call_started":
+            call = face.live_call(event.call_id)
+            read.append((call.name, call.argument("path"), call.verdict))
+    assert seen == expected
+    assert read == [("read", "a.py", "open"), ("write", "b", "open")]
+
+
+def test_events_from_before_the_loop_are_not_kept(opened: Open) -> None:
+    face = opened(TWO)
+    assert next(face.live_calls()).name == "read"
+    assert [event for event in face.events() if isinstance(event, TextDelta)] == []
+
+
+def test_a_reader_that_is_made_late_knows_what_was_settled(opened: Open) -> None:
+    face = opened(anthropic_call('{"path": "a", "content": "x', "y", 'z"}'))
+    for event in face.events():
+        if event.type == "argument_delta" and event.path == ("content",):
+            break
+    call = face.live_call("toolu_1")
+    assert call.argument("path") == "a"
+    assert list(call.text("content"))[:1] == ["x"]
+    assert call.argument("content") == "xyz"
+
+
+def test_events_are_the_same_with_and_without_readers(opened: Open) -> None:
+    for size in (1, 9, 4000):
+        payloads = anthropic_call(*cut('{"path": "a", "edits": [{"b": "c"}]}', [size]))
+        face = opened(payloads)
+        seen = []
+        for event in face.events():
+            seen.append(event)
+            if event.type == "argument_started":
+                face.live_call(event.call_id).argument("path")
+        assert joined(seen) == joined(opened(payloads).events())
+        assert types(seen)[-1] == "turn_completed"
+
+
+# However it is cut
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if path:
+        yield path, value
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in pairs:
+            yield from paths(inner, (*path, key))
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), values, max_size=4), cuts, st.data())
+def test_every_path_gives_its_value_however_the_text_is_cut(
+    arguments: dict[str, Any], sizes: list[int], data: st.DataObject
+) -> None:
+    text = json.dumps(arguments, ensure_ascii=data.draw(st.booleans()))
+    call = first(SyncFace(anthropic_call(*cut(text, sizes))))
+    for path, value in data.draw(st.permutations(list(paths(arguments)))):
+        readings = ["argument"]
+        readings += ["text"] if isinstance(value, str) else []
+        readings += ["items"] if isinstance(value, list) else []
+        match data.draw(st.sampled_from(readings)):
+            case "argument":
+                assert call.argument(*path) == value
+            case "text":
+                assert "".join(call.text(*path)) == value
+            case _:
+                assert list(call.items(*path)) == value
+    assert call.arguments() == arguments
+
+
+@given(st.dictionaries(st.text(max_size=3), values, min_size=1, max_size=4), cuts, st.data())
+def test_of_a_call_that_is_cut_anywhere_nothing_false_is_given(
+    arguments: dict[str, Any], sizes: list[int], data: st.DataObject
+) -> None:
+    text = json.dumps(arguments)
+    text = text[: data.draw(st.integers(0, len(text) - 1))]
+    payloads = [*anthropic_call(*cut(text, sizes))[:-3], *message_end("max_tokens")]
+    call = first(SyncFace(payloads))
+    for path, value in paths(arguments):
+        try:
+            assert call.argument(*path) == value
+        except ArgumentUnavailable as error:
+            assert error.verdict == "truncated"  # noqa: PT017 - either is right
+    assert unavailable(call.arguments).verdict == "truncated"

@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from io import FileIO
 from select import select
 
+from argstream.errors import UsageError
+from argstream.recording import Recording, parse_recording, without_times
+from argstream.recording.format import is_recording
 from argstream.sanitise import visible_line
 
-__all__ = ["UnreadableFile", "chunks", "complain"]
+__all__ = ["UnreadableFile", "chunks", "complain", "recording_in"]
 
 _CHUNK = 64 * 1024
 _STANDARD_INPUT = 0
@@ -46,6 +49,17 @@ def chunks(file: str, hint: str) -> Iterator[bytes]:
                     yield chunk
     except OSError as error:
         raise UnreadableFile(file, error.strerror) from error
+
+
+def recording_in(file: str, pace: float) -> Recording:
+    """Read a recording as a whole. A provider's plain stream has no times, so they are made up."""
+    data = b"".join(chunks(file, "waiting for a recording on standard input"))
+    if not is_recording(data):
+        return without_times(data, pace)
+    try:
+        return parse_recording(data)
+    except UsageError as error:
+        raise UnreadableFile(file, str(error)) from error
 
 
 @contextmanager

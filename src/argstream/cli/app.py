@@ -8,8 +8,11 @@ from argstream import __version__
 from argstream.adapters import ProtocolName
 from argstream.cli.calls import list_calls
 from argstream.cli.demo import show_demo
+from argstream.cli.inspect import inspect_file
 from argstream.cli.mock import serve_mock
 from argstream.cli.parse import parse_to_ndjson
+from argstream.cli.record import record_pipe, record_proxy
+from argstream.cli.replay import replay_file
 from argstream.cli.watch import watch_stream
 from argstream.testing.faults import known_faults
 
@@ -79,6 +82,8 @@ def watch(
 ) -> None:
     """Show a model's turn while it arrives, for instance of: curl -N … | argstream watch.
 
+    Recordings of `argstream record` are understood as well.
+
     Exits with 0 if all is well, with 1 if a call is cut off or malformed or this is no stream of a
     provider, with 2 if it cannot be read, with 130 after Ctrl-C.
     """
@@ -91,6 +96,8 @@ def calls(
     protocol: _Protocol = "auto",
 ) -> None:
     """Print the tool calls of recorded streams, one JSON line each.
+
+    Recordings of `argstream record` are understood as well.
 
     Exits with 0 if all is well, with 1 if a call is not complete or a file is no stream of a
     provider, with 2 if one cannot be read.
@@ -116,9 +123,110 @@ def mock(
             help=f"What goes wrong; may be given often: {known_faults()}.",
         ),
     ] = None,
+    *,
+    timed: Annotated[
+        bool, typer.Option("--timed", help="Send what was recorded when it came; no --fault then.")
+    ] = False,
 ) -> None:
     """Start a provider on this machine, for the real clients to talk to, until Ctrl-C.
 
-    It speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses.
+    It speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses. What `argstream
+    record` recorded of another API is sent as it came, whatever is asked for.
     """
-    raise typer.Exit(serve_mock(file, port=port, pace=pace, faults=fault or []))
+    if timed and fault:
+        raise typer.BadParameter("--timed sends what was recorded, so it makes no --fault")
+    status = serve_mock(file, port=port, pace=pace, faults=fault or [], is_timed=timed)
+    raise typer.Exit(status)
+
+
+@app.command()
+def record(  # noqa: PLR0913 - a command has options
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The recording; with --proxy, the directory for recordings.",
+            show_default="standard output; with --proxy, recordings",
+        ),
+    ] = "",
+    proxy: Annotated[
+        str, typer.Option(metavar="URL", help="Record what clients get from this provider.")
+    ] = "",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where the proxy listens; 0 is any free port.")
+    ] = 0,
+    *,
+    with_request: Annotated[
+        bool,
+        typer.Option("--with-request", help="Record what clients send, too: it holds prompts."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not pass on what is recorded.")
+    ] = False,
+) -> None:
+    """Write down what a provider sends, with its times, without keys.
+
+    From a pipe: curl -N … | argstream record -o turn.rec. As tee does, it passes on what it records
+    to standard output; without -o, the recording itself goes there.
+
+    As a proxy on this machine: argstream record --proxy https://api.anthropic.com. Give clients its
+    address as their base URL. Each answer becomes a file of its own.
+
+    A recording is read by watch, calls, replay, inspect and mock. Exits with 0 if all is recorded,
+    with 2 if something cannot be read or written, with 130 after Ctrl-C.
+    """
+    if proxy and (force or quiet):
+        raise typer.BadParameter("--force and --quiet are not for --proxy: it overwrites nothing")
+    if not proxy and (port or with_request):
+        raise typer.BadParameter("--port and --with-request are for --proxy")
+    if proxy:
+        directory = output or "recordings"
+        status = record_proxy(proxy, directory, port=port, with_request=with_request)
+    else:
+        status = record_pipe(output, overwrite=force, is_quiet=quiet)
+    raise typer.Exit(status)
+
+
+@app.command()
+def replay(
+    file: Annotated[str, typer.Argument(help="A recording, or - for standard input.")],
+    speed: Annotated[
+        str, typer.Option(metavar="NUMBER|max", help="How many times faster than it was; or max.")
+    ] = "1",
+    protocol: _Protocol = "auto",
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the provider's bytes, and do not show them.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the events as JSON, one a line.")
+    ] = False,
+) -> None:
+    """Play a recording again, at the times at which it came, as `argstream watch` would show it.
+
+    A provider's plain stream can be played too; it has no times, so each event takes 0.03 s. Exits
+    as watch does; with --raw, with 1 if what was recorded was cut or aborted.
+    """
+    if raw and as_json:
+        raise typer.BadParameter("--raw writes bytes and --json events: choose one")
+    raise typer.Exit(replay_file(file, speed, protocol, as_json=as_json, is_raw=raw))
+
+
+@app.command()
+def inspect(
+    file: Annotated[str, typer.Argument(help="A recording, or - for standard input.")],
+    protocol: _Protocol = "auto",
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Show also what is inside of objects and arrays.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Tell what is in a recording: its calls, and when each argument became visible.
+
+    Of a provider's plain stream, which has no times, it tells after how many bytes. Exits as watch
+    does.
+    """
+    raise typer.Exit(inspect_file(file, protocol, as_json=as_json, is_deep=deep))

@@ -16,15 +16,15 @@ from argstream.testing.script import EXAMPLE, parse_script
 __all__ = ["serve_mock"]
 
 
-def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str]) -> int:
+def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str], is_timed: bool) -> int:
     """Serve a script or a recording, or an example for "", until it is interrupted.
 
-    ``pace`` is the seconds between two events. Returns the exit status: 130 when it was
-    interrupted, 2 if it cannot start.
+    ``pace`` is the seconds between two events, unless they come when they were recorded. Returns
+    the exit status: 130 when it was interrupted, 2 if it cannot start.
     """
     try:
         made: list[Fault] = [Slow(between=pace), *map(parse_fault, faults)]
-        provider = _provider(file, port, made)
+        provider = _timed_provider(file, port) if is_timed else _provider(file, port, made)
         with provider:
             _say(_greeting(provider))
             while True:
@@ -42,6 +42,13 @@ def _provider(file: str, port: int, faults: Sequence[Fault]) -> MockProvider:
         replies: Sequence[Reply] = EXAMPLE if data is None else parse_script(data)
         return MockProvider(replies, repeat=True, faults=faults, port=port, on_request=_log)
     return MockProvider.replaying(data, faults=faults, port=port, on_request=_log)
+
+
+def _timed_provider(file: str, port: int) -> MockProvider:
+    data = _read(file)
+    if data is None:
+        raise UsageError("--timed plays a recording: name one")
+    return MockProvider.replaying(data, timed=True, port=port, on_request=_log)
 
 
 def _read(file: str) -> bytes | None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, chunks, complain
@@ -10,7 +11,7 @@ from argstream.events import Event, StreamFailed, ToolArgsInvalid, to_json
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 
-__all__ = ["watch_stream"]
+__all__ = ["show_stream", "watch_stream"]
 
 
 def watch_stream(file: str, protocol: ProtocolName, *, as_json: bool) -> int:
@@ -19,12 +20,24 @@ def watch_stream(file: str, protocol: ProtocolName, *, as_json: bool) -> int:
     Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken,
     2 if it cannot be read.
     """
+    try:
+        return show_stream(
+            chunks(file, "waiting for a provider's stream on standard input"),
+            protocol,
+            as_json=as_json,
+        )
+    except UnreadableFile as error:
+        complain(str(error))
+        return 2
+
+
+def show_stream(source: Iterable[bytes], protocol: ProtocolName, *, as_json: bool) -> int:
+    """Show what arrives, for people or as JSON. Returns 0 if all is well, else 1."""
     lines = PlainLines(sys.stdout.write)
     incomplete = 0
     failures: list[str] = []
     try:
-        events = stream(chunks(file, "waiting for a provider's stream on standard input"), protocol)
-        for event in events:
+        for event in stream(source, protocol):
             if as_json:
                 sys.stdout.write(_to_line(event))
             else:
@@ -34,9 +47,6 @@ def watch_stream(file: str, protocol: ProtocolName, *, as_json: bool) -> int:
                 incomplete += 1
             elif isinstance(event, StreamFailed):
                 failures.append(visible_line(event.message))
-    except UnreadableFile as error:
-        complain(str(error))
-        return 2
     finally:
         if not as_json:
             lines.end()

@@ -2,15 +2,17 @@
 
 An item is bytes or text of a response, cut anywhere or into lines; or a payload: a dict, an SDK's
 object, a server-sent event that somebody else has decoded. What the bytes are (server-sent events,
-JSON lines, an AWS event stream) shows in the first of them.
+JSON lines, an AWS event stream, or a recording of any of these) shows in the first of them.
 """
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from argstream.assembly import Assembler
 from argstream.errors import UsageError
-from argstream.events import Event, StreamFailed
+from argstream.events import Event, InvalidVerdict, StreamFailed
+from argstream.recording.format import NOT_ENDED, is_recording
+from argstream.streaming._recorded import Decoder, Ended, RecordingDecoder
 from argstream.wire import AwsEventStreamDecoder, Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire.frames import BYTE_ORDER_MARK
 from argstream.wire.json_text import is_json
@@ -21,17 +23,12 @@ _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
 _SHOWN: Final = 80
 
 
-class _Decoder(Protocol):
-    def feed(self, chunk: bytes) -> list[Frame | Broken]: ...
-    def close(self) -> list[Frame | Broken]: ...
-
-
 class Intake:
     """Takes items, gives events."""
 
     def __init__(self, assembler: Assembler) -> None:
         self.assembler = assembler
-        self._decoder: _Decoder | None = None
+        self._decoder: Decoder | RecordingDecoder | None = None
         self._payload_types: set[type] = {dict}
         self._held: list[bytes] = []  # until it is known whether items are lines
         self._first = b""  # of these, what is not empty
@@ -73,12 +70,13 @@ class Intake:
         """Say that there are no more items."""
         self._exhausted = True
         events = self._begin() if self._held else []
-        frames = [] if self._decoder is None else self._decoder.close()
-        for frame in frames:
+        for frame in self._close_decoder():
             # What the end cut off is no news: that there was no proper end is said anyway.
             if isinstance(frame, Frame) and _is_whole(frame.data):
                 self._any_frame = True
                 events += self.assembler.feed(frame.data, frame.event)
+            elif isinstance(frame, Ended):
+                events += self._end_recording(frame)
         if self._first_bytes and not self._any_frame:
             self.assembler.abort()
             shown = ascii(self._first_bytes)[1:]
@@ -139,22 +137,57 @@ class Intake:
         self._decoder = _decoder_for(chunk)
         return self._decode(self._decoder, chunk)
 
-    def _decode(self, decoder: _Decoder, chunk: bytes) -> list[Event]:
+    def _decode(self, decoder: Decoder | RecordingDecoder, chunk: bytes) -> list[Event]:
         events: list[Event] = []
-        if not self._any_frame:
-            self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
-        for frame in decoder.feed(chunk):
+        frames: Sequence[Frame | Broken | Ended] = (
+            decoder.feed(chunk) if self._any_frame else self._decode_first(decoder, chunk)
+        )
+        for frame in frames:
             self._any_frame = True
             if isinstance(frame, Frame):
                 if frame.data or frame.failed:  # no data: it only keeps the connection open
                     events += self.assembler.feed(frame.data, frame.event)
-            else:
+            elif isinstance(frame, Broken):
                 message = f"the stream breaks the rules of its format ({frame.reason})"
                 events += self.assembler.break_off("broken_stream", message)
+            else:
+                events += self._end_recording(frame)
         return events
 
+    def _decode_first(
+        self, decoder: Decoder | RecordingDecoder, chunk: bytes
+    ) -> Sequence[Frame | Broken | Ended]:
+        """Remember how it begins. If that says that it is a recording, open it."""
+        if isinstance(decoder, RecordingDecoder):
+            unwrapped = decoder.feed(chunk)
+        else:
+            frames = decoder.feed(chunk)
+            if not frames or isinstance(frames[0], Broken) or not is_recording(frames[0].data):
+                self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
+                return frames
+            self._decoder = decoder = RecordingDecoder(decoder, frames[0].data, _decoder_for)
+            unwrapped = decoder.take(frames[1:])
+        self._first_bytes = decoder.first_bytes[:_SHOWN]
+        return unwrapped
 
-def _decoder_for(chunk: bytes) -> _Decoder:
+    def _close_decoder(self) -> Sequence[Frame | Broken | Ended]:
+        if self._decoder is None:
+            return []
+        frames = self._decoder.close()
+        match frames:
+            case [Frame(first)] if not self._any_frame and is_recording(first):
+                return [Ended("cut", NOT_ENDED)]  # in its first line
+        return frames
+
+    def _end_recording(self, end: Ended) -> list[Event]:
+        """Say what would have been said then: nothing that was open has come to its end."""
+        self._any_frame = True
+        verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
+        events = self.assembler.abort(verdict, end.message)
+        return [*events, StreamFailed(end.code, end.message, retryable=end.code == "cut")]
+
+
+def _decoder_for(chunk: bytes) -> Decoder:
     if chunk[0] == 0:  # the length of a message, which is less than 16 MiB
         return AwsEventStreamDecoder()
     start = chunk.removeprefix(BYTE_ORDER_MARK).lstrip()

@@ -1,13 +1,23 @@
-"""A recorded answer, ready to be sent again: server-sent events, JSON lines, or one document."""
+"""A recorded answer, ready to be sent again: of our own recordings, or the body of an answer.
+
+A body is server-sent events, JSON lines, or one document. A recording of ``argstream record`` knows
+more: its status, its type, whether it was cut, and its times. If it is of an API that the mock does
+not know, it is sent as it came, whatever is asked for.
+"""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from argstream import recording as own
 from argstream.adapters import detect
 from argstream.errors import UsageError
+from argstream.recording.format import is_recording
+from argstream.testing._mock_answers import Answer, Write
 from argstream.testing._mock_wire import decode, sse
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 
@@ -16,6 +26,11 @@ __all__ = ["Recording", "read_recording"]
 # An event with the blank line that ends it, or what is left.
 _EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
 _WHOLE: Final = ("chat.completion", "response")
+_ROUTES: Final = {
+    "/messages": "anthropic",
+    "/chat/completions": "openai-chat",
+    "/responses": "openai-responses",
+}
 
 
 @dataclass(frozen=True)
@@ -23,21 +38,88 @@ class Recording:
     """An answer as it was recorded: its events, or, if it was not streamed, its body."""
 
     protocol: str
+    """Empty if the mock does not know the API."""
     events: tuple[bytes, ...] = ()
     whole: bytes | None = None
+    status: int = 200
+    content_type: str = ""
+    """Empty: as the API has it."""
+    is_cut: bool = False
+    timed: Answer | None = None
+    """The answer as it came, with its times, if that is wanted."""
+
+    def dressed(self, answer: Answer) -> Answer:
+        """Give an answer with this body what else is known of it."""
+        headers = dict(answer.headers)
+        if self.content_type:
+            headers["content-type"] = self.content_type
+        is_cut = answer.is_cut or self.is_cut
+        # Of what was cut, nobody knows how long it should have been.
+        length = None if self.is_cut else answer.length
+        return replace(answer, status=self.status, headers=headers, length=length, is_cut=is_cut)
 
 
-def read_recording(recording: str | Path | bytes) -> Recording:
+def read_recording(recording: str | Path | bytes, *, timed: bool = False) -> Recording:
     """Find out what a recording is, and frame it as events where it is not yet."""
     if isinstance(recording, bytes):
-        return _parse(recording)
+        return _parse(recording, timed=timed)
     try:
-        return _parse(Path(recording).read_bytes())
+        return _parse(Path(recording).read_bytes(), timed=timed)
     except OSError as error:
         raise UsageError(f"cannot read {recording}: {error.strerror}") from error
 
 
-def _parse(data: bytes) -> Recording:
+def _parse(data: bytes, *, timed: bool) -> Recording:
+    if is_recording(data):
+        return _of_own(own.parse_recording(data), timed=timed)
+    if timed:
+        raise UsageError("only a recording of argstream has times; this is the body of an answer")
+    return _of_body(data)
+
+
+def _of_own(recording: own.Recording, *, timed: bool) -> Recording:
+    response = recording.header.response
+    is_cut = recording.ending != "orderly"
+    made = _of_recorded_body(recording, is_cut=is_cut)
+    if response is not None:
+        content_type = response.headers.get("content-type", "")
+        made = replace(made, status=response.status, content_type=content_type)
+    made = replace(made, is_cut=is_cut)
+    return replace(made, timed=_timed(recording, made)) if timed else made
+
+
+def _of_recorded_body(recording: own.Recording, *, is_cut: bool) -> Recording:
+    request, response = recording.header.request, recording.header.response
+    as_it_came = tuple(chunk.data for chunk in recording.chunks)
+    protocol = ""
+    if request is not None:
+        path = urlsplit(request.url).path
+        routes = (protocol for route, protocol in _ROUTES.items() if path.endswith(route))
+        protocol = next(routes, "")
+        if not protocol:
+            return Recording("", as_it_came)
+    if protocol and response is not None and response.status >= 400:
+        return Recording(protocol, whole=recording.data)
+    try:
+        made = _of_body(recording.data)
+    except UsageError:  # of another API, or there is too little of it to tell
+        return Recording(protocol, as_it_came)
+    if is_cut and made.whole is None:  # not to be mended
+        return replace(made, events=as_it_came)
+    return made
+
+
+def _timed(recording: own.Recording, made: Recording) -> Answer:
+    """Give the answer as it came: each chunk when it came."""
+    times = [0.0, *(chunk.at for chunk in recording.chunks)]
+    pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
+    chunks = [chunk.data for chunk in recording.chunks]
+    writes = [Write(data, pause) for data, pause in zip(chunks, pauses, strict=True)]
+    length = None if made.whole is None else len(made.whole)
+    return made.dressed(Answer(200, {"content-type": "text/event-stream"}, writes, length))
+
+
+def _of_body(data: bytes) -> Recording:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if data.lstrip()[:1] in (b"{", b"["):
         return _from_json(data)

@@ -108,6 +108,8 @@ class Responder:
         self, raw: RawRequest, path: str, body: dict[str, Any] | None
     ) -> tuple[Answer, list[Problem]]:
         dialect = _DIALECTS.get(path) if raw.method == "POST" else None
+        if self._is_for_anything():
+            return self._next(dialect or _CHAT, body or {}), []
         if dialect is None:
             dialect = _ANTHROPIC if "anthropic-version" in raw.headers else _CHAT
             problems = [Problem(f"there is no {raw.method} {path} here; there are: {_ROUTES}", 404)]
@@ -121,6 +123,13 @@ class Responder:
         message = "; ".join(problem.message for problem in problems)
         return error_answer(dialect, problems[0].status, message), problems
 
+    def _is_for_anything(self) -> bool:
+        """Say whether the next answer is of an API of which nothing else is known."""
+        if self._answered >= len(self._answers) and not self._repeats:
+            return False
+        answer = self._scripted()
+        return isinstance(answer, Recording) and not answer.protocol
+
     def _lacking(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
         """Say why there is no answer to a request that is right in itself."""
         if self._answered >= len(self._answers) and not self._repeats:
@@ -132,7 +141,7 @@ class Responder:
         if answer.protocol != dialect.protocol:
             return [Problem(f"the recording is of {answer.protocol}, not of {dialect.protocol}")]
         is_stream = answer.whole is None
-        if is_stream != (body.get("stream") is True):
+        if answer.status < 400 and is_stream != (body.get("stream") is True):
             found, wanted = ("a stream", "true") if is_stream else ("no stream", "false")
             return [Problem(f"the recording is {found}: ask for it with stream: {wanted}")]
         return []
@@ -155,9 +164,11 @@ class Responder:
             if streamed:
                 return stream_answer(dialect, dialect.streamed(turn), faults)
             return whole_answer(encode(dialect.whole(turn)), faults)
+        if answer.timed is not None:
+            return answer.timed
         if answer.whole is not None:
-            return whole_answer(answer.whole, faults)
-        return stream_answer(dialect, answer.events, faults)
+            return answer.dressed(whole_answer(answer.whole, faults))
+        return answer.dressed(stream_answer(dialect, answer.events, faults))
 
     def _remember(self, turn: Turn) -> None:
         ids = zip(turn.reply.parts, turn.ids("call_"), strict=True)

@@ -61,15 +61,20 @@ class MockProvider:
         cls,
         *recordings: str | Path | bytes,
         faults: Iterable[Fault] = (),
+        timed: bool = False,
         repeat: bool = False,
         port: int = 0,
         on_request: Callable[[ReceivedRequest], None] | None = None,
     ) -> Self:
-        """Serve recorded answers: files, or their bytes, of server-sent events or JSON lines.
+        """Serve recorded answers: files, or their bytes.
 
-        One recording answers every request to its API, several answer one request each.
+        That is recordings of ``argstream record``, or bodies of server-sent events or JSON lines.
+        One recording answers every request to its API, several answer one request each. ``timed``
+        sends each chunk of a recording when it came; then there are no faults.
         """
-        read = [read_recording(recording) for recording in recordings]
+        if timed and tuple(faults):
+            raise UsageError("MockProvider: timed sends what was recorded, so it makes no faults")
+        read = [read_recording(recording, timed=timed) for recording in recordings]
         return cls(
             read[0] if len(read) == 1 else read,
             faults=faults,

@@ -1,0 +1,41 @@
+"""Bytes as they are on their way to standard output; and sizes in words."""
+
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+
+from argstream.sanitise import visible
+
+__all__ = ["bytes_output", "size"]
+
+
+def bytes_output() -> Callable[[bytes], None]:
+    """Give a function that writes bytes at once.
+
+    On a terminal they are shown as text, in which nothing acts on it: a model wrote some of them.
+    """
+    if sys.stdout.isatty():
+        decoder = getincrementaldecoder("utf-8")("replace")
+
+        def show(data: bytes) -> None:
+            sys.stdout.write(visible(decoder.decode(data)))
+            sys.stdout.flush()
+
+        return show
+
+    def write(data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    return write
+
+
+def size(count: int) -> str:
+    """Say how many bytes these are.
+
+    >>> size(999), size(48_250)
+    ('999 B', '48.2 kB')
+    """
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

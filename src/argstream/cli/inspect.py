@@ -1,0 +1,211 @@
+"""``argstream inspect``: what is in a recording, and when each argument became visible."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+from unicodedata import combining, east_asian_width
+
+from argstream.adapters import ProtocolName
+from argstream.cli._input import UnreadableFile, complain, recording_in
+from argstream.cli._output import size
+from argstream.cli._timeline import ArgumentTimes, CallTimes, Moment, Timeline, timeline_of
+from argstream.jsonstream import JsonPath
+from argstream.recording import Recording
+from argstream.sanitise import visible_line
+
+__all__ = ["inspect_file"]
+
+_WIDTH = 79
+_NAME_WIDTH = 25
+
+
+def inspect_file(file: str, protocol: ProtocolName, *, as_json: bool, is_deep: bool) -> int:
+    """Tell what is in a recording, or in a provider's plain stream.
+
+    Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken,
+    2 if it cannot be read.
+    """
+    try:
+        recording = recording_in(file, pace=0.0)
+    except UnreadableFile as error:
+        complain(str(error))
+        return 2
+    timeline = timeline_of(recording, protocol, is_deep=is_deep)
+    if as_json:
+        sys.stdout.write(json.dumps(_document(file, recording, timeline)) + "\n")
+    else:
+        for line in _report(file, recording, timeline):
+            sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.flush()
+    for failure in timeline.failures:
+        complain(visible_line(failure))
+    is_whole = all(times.call and times.call.verdict == "complete" for times in timeline.calls)
+    return 0 if is_whole and not timeline.failures else 1
+
+
+# For programs
+
+
+def _document(file: str, recording: Recording, timeline: Timeline) -> dict[str, Any]:
+    header, has_times = recording.header, recording.has_times
+    document: dict[str, Any] = {"file": file, "protocol": timeline.protocol}
+    if has_times:
+        document |= {"recorded": header.recorded, "seconds": recording.end.at}
+        document |= {"ending": recording.ending}
+    if header.response is not None:
+        document["status"] = header.response.status
+    return document | {
+        "bytes": len(recording.data),
+        "chunks": len(recording.chunks) if has_times else None,
+        "turns": [{"stop_reason": reason} for reason in timeline.stop_reasons],
+        "calls": [_call_document(times, has_times=has_times) for times in timeline.calls],
+        "failures": timeline.failures,
+    }
+
+
+def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
+    call = times.call
+    assert call is not None  # noqa: S101 - every call that was started is there
+
+    def moment(when: Moment | None) -> dict[str, Any] | None:
+        if when is None:
+            return None
+        share = {"share": _share(when, times, has_times=has_times)}
+        return {**({"at": when.at} if has_times else {}), "byte": when.byte, **share}
+
+    return {
+        "id": call.id,
+        "name": call.name,
+        "kind": call.kind,
+        "verdict": call.verdict,
+        "started": moment(times.started),
+        "ended": moment(times.ended),
+        "arguments": [
+            {
+                "path": list(argument.path),
+                "seen": moment(argument.seen),
+                "settled": moment(argument.settled),
+            }
+            for argument in times.arguments.values()
+        ],
+    }
+
+
+# For people
+
+
+def _report(file: str, recording: Recording, timeline: Timeline) -> Iterator[str]:
+    yield from _summary(file, recording, timeline)
+    for times in timeline.calls:
+        yield ""
+        yield from _call_lines(times, has_times=recording.has_times)
+
+
+def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[str]:
+    header = recording.header
+    yield f"{visible_line(file)}: {timeline.protocol}"
+    if header.request is not None and header.response is not None:
+        told = f"{header.request.method} {header.request.url}"
+        yield _fit(f"{visible_line(told)}: {header.response.status}", _WIDTH)
+    count = size(len(recording.data))
+    if recording.has_times:
+        yield f"recorded {visible_line(header.recorded)}, {recording.end.at:.2f} s, {count}"
+        yield _fit(
+            f"{_count(len(recording.chunks), 'chunk')}, ended {recording.ending}"
+            + (f": {visible_line(recording.end.reason)}" if recording.end.reason else ""),
+            _WIDTH,
+        )
+    else:
+        yield f"no recording, so without times; {count}"
+    reasons = ", ".join(visible_line(reason or "?") for reason in timeline.stop_reasons)
+    turns = _count(len(timeline.stop_reasons), "turn") + (f" ({reasons})" if reasons else "")
+    yield _fit(f"{turns}, {_count(len(timeline.calls), 'call')}", _WIDTH)
+
+
+def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
+    call = times.call
+    assert call is not None  # noqa: S101 - as above
+    what = "" if call.kind == "function" else f"  ({call.kind})"
+    verdict = f"  {call.verdict}"
+    title = _fit(f"● {visible_line(call.name)}{what}  {visible_line(call.id)}", _WIDTH - 14)
+    yield title + verdict
+    span = f"  from {_place(times.started, has_times=has_times)}"
+    if times.ended is not None:
+        span += f" to {_place(times.ended, has_times=has_times)}"
+    yield span
+    if not times.arguments:
+        yield "  no arguments"
+        return
+    yield f"    {'argument':<{_NAME_WIDTH}}{'first seen':>16}{'settled':>17}{'before the end':>17}"
+    for argument in times.arguments.values():
+        yield _argument_line(argument, times, has_times=has_times)
+    if times.ended is not None:
+        first = next(iter(times.arguments.values()))
+        early = _distance(first.seen, times.ended, has_times=has_times)
+        end = "was complete" if call.verdict == "complete" else f"was found {call.verdict}"
+        yield f"  The first argument was visible {early} before the call {end}."
+
+
+def _argument_line(argument: ArgumentTimes, times: CallTimes, *, has_times: bool) -> str:
+    def column(when: Moment | None, width: int) -> str:
+        if when is None:
+            return f"{'–':>{width}}"
+        share = _share(when, times, has_times=has_times)
+        percent = "" if share is None else f"{share:>6.0%}"
+        return f"{_place(when, has_times=has_times) + percent:>{width}}"
+
+    early = ""
+    if argument.settled is not None and times.ended is not None:
+        early = _distance(argument.settled, times.ended, has_times=has_times)
+    name = _fit(_name(argument.path), _NAME_WIDTH - 1)
+    padded = name + " " * (_NAME_WIDTH - _columns(name))
+    return f"    {padded}{column(argument.seen, 16)}{column(argument.settled, 17)}{early:>17}"
+
+
+def _share(when: Moment, times: CallTimes, *, has_times: bool) -> float | None:
+    """Say how much of the call had passed; None if it took no time."""
+    if times.ended is None:
+        return None
+    first, last = times.started, times.ended
+    if has_times and last.at > first.at:
+        return round((when.at - first.at) / (last.at - first.at), 4)
+    if not has_times and last.byte > first.byte:
+        return round((when.byte - first.byte) / (last.byte - first.byte), 4)
+    return None
+
+
+def _place(when: Moment, *, has_times: bool) -> str:
+    return f"{when.at:.2f} s" if has_times else f"byte {when.byte}"
+
+
+def _distance(first: Moment, last: Moment, *, has_times: bool) -> str:
+    return f"{last.at - first.at:.2f} s" if has_times else f"{last.byte - first.byte} bytes"
+
+
+def _name(path: JsonPath) -> str:
+    if not path:
+        return "(text)"
+    steps = (f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _fit(text: str, width: int) -> str:
+    """Cut a text that takes more columns than there are."""
+    if _columns(text) <= width:
+        return text
+    while _columns(text) >= width:
+        text = text[:-1]
+    return text + "…"
+
+
+def _columns(text: str) -> int:
+    """Say how many columns of a terminal a text takes."""
+    return sum(
+        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )

@@ -1,0 +1,65 @@
+"""``argstream replay``: a recording, played again at the times at which it came."""
+
+import math
+from typing import Final
+
+from argstream.adapters import ProtocolName
+from argstream.cli._input import UnreadableFile, complain, recording_in
+from argstream.cli._output import bytes_output
+from argstream.cli.watch import show_stream
+from argstream.recording import Recording
+from argstream.recording.reader import waiting
+from argstream.sanitise import visible_line
+
+__all__ = ["replay_file"]
+
+_PACE: Final = 0.03  # seconds for each event of a stream that has no times, as of the mock provider
+
+
+def replay_file(
+    file: str, speed: str, protocol: ProtocolName, *, as_json: bool, is_raw: bool
+) -> int:
+    """Play a recording, or a provider's plain stream, as it would be watched, or its bytes.
+
+    Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken
+    or was cut, 2 if it cannot be read.
+    """
+    factor = _factor(speed)
+    if factor is None:
+        complain(f"--speed is a number above 0, or max, not {visible_line(speed)}")
+        return 2
+    try:
+        recording = recording_in(file, _PACE)
+    except UnreadableFile as error:
+        complain(str(error))
+        return 2
+    if not recording.has_times and not math.isinf(factor):
+        complain(
+            f"{visible_line(file)} is no recording, so it has no times: "
+            f"each event takes {_PACE / factor:.3g} s"
+        )
+    if is_raw:
+        return _play_bytes(recording, factor)
+    lines = (line for _, line in waiting(recording.lines(), factor))
+    return show_stream(lines, protocol, as_json=as_json)
+
+
+def _factor(speed: str) -> float | None:
+    try:
+        factor = math.inf if speed == "max" else float(speed)
+    except ValueError:
+        return None
+    return factor if factor > 0 else None
+
+
+def _play_bytes(recording: Recording, speed: float) -> int:
+    write = bytes_output()
+    try:
+        for data in recording.play(speed):
+            write(data)
+    except ConnectionError as error:
+        if error.errno is not None:  # not of the recording: the output is closed
+            raise
+        complain(visible_line(str(error)))
+        return 1
+    return 0

@@ -1,0 +1,273 @@
+"""One request and its answer, passed on while they come, and the answer recorded.
+
+A chunk is written down and goes on at once. What happens on one side is made to happen on the
+other: if the provider breaks off, the client sees that, and if the client hangs up, the provider is
+told.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Final, Protocol
+
+from argstream.recording._client_side import (
+    HOP_BY_HOP,
+    ClientGone,
+    Handler,
+    Reply,
+    in_chunk,
+    send_error,
+)
+from argstream.recording._hang_up import HangUpWatch
+from argstream.recording._redaction import (
+    REQUEST_HEADERS,
+    RESPONSE_HEADERS,
+    Redactor,
+    harmless_headers,
+    harmless_url,
+    secrets_of_request,
+)
+from argstream.recording._tape import Tape, is_readable_encoding
+from argstream.recording._upstream import Upstream
+from argstream.recording.format import Ending, Request, Response
+
+__all__ = ["Exchange", "Passing", "Proxy"]
+
+_PIECE: Final = 64 * 1024
+_MOST_RECORDED: Final = 64 * 1024 * 1024  # of a request
+_HUNG_UP: Final = "the client hung up"
+_BROKE_OFF: Final = "the provider broke off its answer"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What has passed through a proxy, for the person who watches. It holds no key."""
+
+    method: str
+    path: str
+    """Without the query."""
+    status: int
+    """Of the answer; 502 if there was none, 499 if the client did not wait for it."""
+    bytes: int
+    """Of the answer's body."""
+    seconds: float
+    ending: Ending
+    file: Path | None
+    """The recording; None if there is none, and then ``problem`` says why."""
+    problem: str = ""
+
+
+class Proxy(Protocol):
+    """What an exchange has to know of the proxy that it passes through."""
+
+    upstream: Upstream
+    secrets: Collection[str]
+    with_request: bool
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether everything is to end now."""
+
+    def open_tape(  # noqa: PLR0913 - all that a recording begins with
+        self,
+        path: str,
+        request: Request,
+        response: Response,
+        *,
+        encoding: str,
+        secrets: Collection[str],
+        started: float,
+    ) -> Tape: ...
+
+    def tell(self, exchange: Exchange) -> None:
+        """Say that an exchange is over."""
+
+
+class _NoAnswer(Exception):  # noqa: N818 - it names what happened
+    """The provider gave none; the message says why."""
+
+
+class Passing:
+    """An exchange, from the head of the request to the end of the answer."""
+
+    def __init__(self, handler: Handler, proxy: Proxy) -> None:
+        self._handler = handler
+        self._proxy = proxy
+        self._started = time.monotonic()
+        self._bytes = 0
+        sent = secrets_of_request(handler.headers.items(), handler.path)
+        self._secrets = sent.union(proxy.secrets)
+        self._redactor = Redactor(self._secrets)
+        self._path = self._redactor.redacted(handler.path.partition("?")[0])
+        self._request_body: bytearray | None = bytearray() if proxy.with_request else None
+
+    def run(self) -> None:
+        """Pass everything on."""
+        handler = self._handler
+        try:
+            connection, used = self._connect()
+            with contextlib.closing(connection), handler.server.using(used):
+                self._send_request(connection)
+                with HangUpWatch(handler.connection, used) as watch:
+                    response = self._wait(connection, watch)
+                    with contextlib.closing(response):
+                        self._pass_answer(response, watch)
+        except _NoAnswer as error:
+            handler.close_connection = True  # of the request, something may be left to be read
+            with contextlib.suppress(OSError):
+                send_error(handler, 502, str(error))
+            self._tell(502, "cut", None, str(error))
+        except ClientGone:
+            handler.close_connection = True
+            self._tell(499, "aborted", None, f"{_HUNG_UP} before there was an answer")
+
+    # The request
+
+    def _connect(self) -> tuple[HTTPConnection, socket.socket]:
+        try:
+            return self._proxy.upstream.connect()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise _NoAnswer(f"cannot reach {self._proxy.upstream.url}: {reason}") from None
+
+    def _send_request(self, connection: HTTPConnection) -> None:
+        handler = self._handler
+        try:
+            self._send_head(connection)
+        except (HTTPException, OSError, ValueError) as error:
+            raise self._no_answer(error) from None
+        for piece in handler.request_body():
+            self._keep(piece)
+            try:
+                connection.send(in_chunk(piece) if handler.is_in_chunks else piece)
+            except OSError:  # it wants no more of it, and has perhaps said why
+                handler.close_connection = True
+                return
+        if handler.is_in_chunks:
+            with contextlib.suppress(OSError):
+                connection.send(b"0\r\n\r\n")
+
+    def _send_head(self, connection: HTTPConnection) -> None:
+        handler, upstream = self._handler, self._proxy.upstream
+        target = upstream.path + handler.path
+        connection.putrequest(handler.command, target, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", upstream.netloc)
+        connection.putheader("Accept-Encoding", "identity")  # so that what is recorded can be read
+        named = handler.headers.get("connection", "").lower().replace(",", " ").split()
+        left_out = {*HOP_BY_HOP, *named, "host", "accept-encoding", "expect"}
+        for name, value in handler.headers.items():
+            if name.lower() not in left_out:
+                connection.putheader(name, value)
+        if handler.is_in_chunks:
+            connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+
+    def _keep(self, piece: bytes) -> None:
+        if self._request_body is not None:
+            self._request_body += piece
+            if len(self._request_body) > _MOST_RECORDED:
+                self._request_body = None
+
+    # The answer
+
+    def _wait(self, connection: HTTPConnection, watch: HangUpWatch) -> HTTPResponse:
+        try:
+            return connection.getresponse()
+        except (HTTPException, OSError, ValueError) as error:
+            if watch.has_ended:
+                raise ClientGone from None
+            raise self._no_answer(error) from None
+
+    def _no_answer(self, error: Exception) -> _NoAnswer:
+        # Not its words: they may have the URL in them, and that may have a key.
+        return _NoAnswer(f"{self._proxy.upstream.url} gave no answer ({type(error).__name__})")
+
+    def _pass_answer(self, response: HTTPResponse, watch: HangUpWatch) -> None:
+        tape, problem = self._open_tape(response)
+        reply = Reply(self._handler, response)
+        tells_its_end = response.chunked or response.length is not None
+        ending, reason = self._pass_body(response, reply, tape)
+        if ending == "cut" or not tells_its_end:
+            if watch.has_ended:
+                ending, reason = "aborted", _HUNG_UP
+            elif self._proxy.is_stopping:
+                ending, reason = "aborted", "the proxy was stopped"
+        if tape is not None:
+            tape.close(ending, reason)
+            problem = tape.problem
+        with contextlib.suppress(OSError):  # all that there was has been passed on
+            reply.end(ending)
+        file = None if tape is None else tape.file
+        self._tell(response.status, ending, file, problem or reason)
+
+    def _pass_body(
+        self, response: HTTPResponse, reply: Reply, tape: Tape | None
+    ) -> tuple[Ending, str]:
+        try:
+            reply.begin()
+        except OSError:
+            return "aborted", _HUNG_UP
+        while True:
+            try:
+                chunk = response.read1(_PIECE)
+            except (HTTPException, OSError):
+                return "cut", _BROKE_OFF
+            if not chunk:
+                return ("cut", _BROKE_OFF) if response.length else ("orderly", "")
+            self._bytes += len(chunk)
+            if tape is not None:
+                tape.write(chunk)
+                if response.length == 0:  # who has all of it shall find all of it recorded
+                    tape.close("orderly", "")
+            try:
+                reply.write(chunk)
+            except OSError:
+                return "aborted", _HUNG_UP
+
+    def _open_tape(self, response: HTTPResponse) -> tuple[Tape | None, str]:
+        encoding = (response.getheader("content-encoding") or "").strip().lower()
+        if not is_readable_encoding(encoding):
+            return None, f"not recorded: the answer is compressed with {encoding}"
+        headers = harmless_headers(response.getheaders(), RESPONSE_HEADERS, self._redactor)
+        try:
+            tape = self._proxy.open_tape(
+                self._path,
+                self._request(),
+                Response(response.status, headers),
+                encoding=encoding,
+                secrets=self._secrets,
+                started=self._started,
+            )
+        except OSError as error:
+            return None, f"not recorded: {error.strerror}"
+        return tape, ""
+
+    def _request(self) -> Request:
+        handler = self._handler
+        body: str | None = None
+        if self._request_body is not None and "content-encoding" not in handler.headers:
+            body = self._redactor.redacted(self._request_body.decode(errors="replace"))
+        return Request(
+            handler.command,
+            harmless_url(self._proxy.upstream.url + handler.path, self._redactor),
+            harmless_headers(handler.headers.items(), REQUEST_HEADERS, self._redactor),
+            body,
+        )
+
+    def _tell(self, status: int, ending: Ending, file: Path | None, problem: str) -> None:
+        self._proxy.tell(
+            Exchange(
+                method=self._handler.command,
+                path=self._path,
+                status=status,
+                bytes=self._bytes,
+                seconds=time.monotonic() - self._started,
+                ending=ending,
+                file=file,
+                problem=self._redactor.redacted(problem),
+            )
+        )

@@ -1,0 +1,180 @@
+"""A recording that is read: its chunks with their times, how it ended; and playing it again."""
+
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from argstream.errors import UsageError
+from argstream.recording.format import (
+    NOT_ENDED,
+    Chunk,
+    End,
+    Ending,
+    Header,
+    chunk_line,
+    end_line,
+    header_line,
+    is_recording,
+    read_header,
+    read_line,
+)
+from argstream.wire.frames import BYTE_ORDER_MARK
+
+__all__ = ["Recording", "parse_recording", "read_recording", "without_times"]
+
+# An event with the blank line that ends it, or what is left.
+_EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Bytes of a provider as they arrived, with their times in seconds since the start."""
+
+    header: Header
+    chunks: tuple[Chunk, ...]
+    end: End
+    has_times: bool = True
+    """False for a plain stream, whose times are only made up."""
+
+    @property
+    def ending(self) -> Ending:
+        """Whether the source ended by itself, was cut, or nobody wanted to read on."""
+        return self.end.ending
+
+    @property
+    def data(self) -> bytes:
+        """All bytes."""
+        return b"".join(chunk.data for chunk in self.chunks)
+
+    def lines(self) -> Iterator[tuple[float, bytes]]:
+        """Give the lines that make up this recording, each with its time.
+
+        ``stream()`` understands them, and from them it knows how the recording ended.
+        """
+        yield 0.0, header_line(self.header)
+        for chunk in self.chunks:
+            yield chunk.at, chunk_line(chunk)
+        yield self.end.at, end_line(self.end)
+
+    def play(self, speed: float = 1.0) -> Iterator[bytes]:
+        """Give the bytes again at the times at which they came; ``math.inf`` is without waiting.
+
+        Where the connection broke off, ``ConnectionError`` is raised, as it was then.
+        """
+        for _, data in waiting(((chunk.at, chunk.data) for chunk in self._timed()), speed):
+            yield data
+        self._break_off()
+
+    async def play_async(self, speed: float = 1.0) -> AsyncIterator[bytes]:
+        """Do the same with asyncio's clock."""
+        import asyncio  # noqa: PLC0415 - who does not use it should not wait for it
+
+        start = time.monotonic()
+        for chunk in self._timed():
+            pause = _due(chunk.at, speed) - (time.monotonic() - start)
+            await asyncio.sleep(max(0.0, pause))
+            if chunk.data:
+                yield chunk.data
+        self._break_off()
+
+    def _timed(self) -> Iterator[Chunk]:
+        yield from self.chunks
+        yield Chunk(self.end.at, b"")
+
+    def _break_off(self) -> None:
+        if self.ending != "orderly":
+            reason = self.end.reason or f"it was {self.ending}"
+            raise ConnectionError(f"the recording ends here: {reason}")
+
+
+def waiting(timed: Iterable[tuple[float, bytes]], speed: float) -> Iterator[tuple[float, bytes]]:
+    """Give things when it is time for them; what is empty is only waited for."""
+    start = time.monotonic()
+    for at, data in timed:
+        pause = _due(at, speed) - (time.monotonic() - start)
+        if pause > 0:
+            time.sleep(pause)
+        if data:
+            yield at, data
+
+
+def _due(at: float, speed: float) -> float:
+    if not speed > 0:
+        raise UsageError(f"speed is a number above 0, or math.inf, not {speed}")
+    return 0.0 if math.isinf(speed) else at / speed
+
+
+def read_recording(file: str | Path) -> Recording:
+    """Read a recording that ``argstream record`` or a ``Recorder`` wrote."""
+    try:
+        data = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    return parse_recording(data)
+
+
+def parse_recording(data: bytes) -> Recording:
+    """Read the bytes of a recording. One that was cut off is read up to there."""
+    if not is_recording(data):
+        raise UsageError(
+            "this is no recording of argstream; the plain stream of a provider, which has no "
+            "times, is read by stream() and by argstream watch"
+        )
+    first, _, rest = data.partition(b"\n")
+    header = read_header(first)
+    chunks: list[Chunk] = []
+    end: End | None = None
+    number = 1
+    for line in rest.split(b"\n"):
+        number += 1
+        if not line.strip():
+            continue
+        if end is not None:
+            raise UsageError(f"a recording is over with its end, but line {number} goes on")
+        try:
+            read = read_line(line)
+        except ValueError:
+            reason = f"{NOT_ENDED} in line {number}"
+            return Recording(header, tuple(chunks), _cut(chunks, reason))
+        if isinstance(read, Chunk):
+            chunks.append(read)
+        elif read is not None:
+            end = read
+    return Recording(header, tuple(chunks), end or _cut(chunks, NOT_ENDED))
+
+
+def _cut(chunks: list[Chunk], reason: str) -> End:
+    return End(chunks[-1].at if chunks else 0.0, "cut", reason)
+
+
+def without_times(data: bytes, pace: float) -> Recording:
+    """Take a provider's plain stream, and make up its times: so many seconds for each event."""
+    pieces = _events(data)
+    chunks = tuple(Chunk(pace * index, piece) for index, piece in enumerate(pieces))
+    end = End(chunks[-1].at if chunks else 0.0, "orderly")
+    return Recording(Header(), chunks, end, has_times=False)
+
+
+def _events(data: bytes) -> list[bytes]:
+    """Cut a stream where its events end, as far as that can be told; nothing is left out."""
+    if data[:1] == b"\0":
+        return _messages(data)
+    if data.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+        return data.splitlines(keepends=True)
+    found: list[bytes] = _EVENT.findall(data)
+    return found
+
+
+def _messages(data: bytes) -> list[bytes]:
+    """Cut an AWS event stream; each message begins with its length."""
+    messages = []
+    start = 0
+    while start < len(data):
+        length = int.from_bytes(data[start : start + 4]) or len(data)
+        messages.append(data[start : start + length])
+        start += length
+    return messages

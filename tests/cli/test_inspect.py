@@ -1,0 +1,125 @@
+"""argstream inspect: what is in a recording, and when it could be known."""
+
+import json
+from pathlib import Path
+
+from tests.cli.recordings import timed
+from tests.cli.test_cli import argstream
+from tests.providers import (
+    anthropic_call,
+    block_stop,
+    chat_call,
+    chunk,
+    input_json,
+    message_end,
+    message_start,
+    sse,
+    tool_calls,
+    tool_use,
+)
+
+TURN = anthropic_call('{"path": "a.py", ', '"edits": [{"old": "x', '"}]', "}")
+
+
+class TestInspect:
+    def recording(self, path: Path) -> str:
+        """A turn that begins after a second; each event takes one."""
+        return timed(path, *((index + 1.0, sse([event])) for index, event in enumerate(TURN)))
+
+    def test_a_table_says_when_each_argument_became_visible(self, tmp_path: Path) -> None:
+        done = argstream("inspect", self.recording(tmp_path / "turn.rec"))
+        assert done.returncode == 0
+        lines = done.stdout.decode().splitlines()
+        assert lines[0].endswith("turn.rec: anthropic")
+        assert lines[1].startswith("recorded 2")
+        assert lines[1].endswith(f", 9.00 s, {len(sse(TURN)) / 1000:.1f} kB")
+        assert lines[2:] == [
+            "9 chunks, ended orderly",
+            "1 turn (tool_use), 1 call",
+            "",
+            "● write  toolu_1  complete",
+            "  from 2.00 s to 7.00 s",
+            "    argument                       first seen          settled   before the end",
+            "    path                         3.00 s   20%     3.00 s   20%           4.00 s",
+            "    edits                        4.00 s   40%     5.00 s   60%           2.00 s",
+            "  The first argument was visible 4.00 s before the call was complete.",
+        ]
+
+    def test_deep_shows_what_is_inside(self, tmp_path: Path) -> None:
+        done = argstream("inspect", "--deep", self.recording(tmp_path / "turn.rec"))
+        names = [line.split()[0] for line in done.stdout.decode().splitlines()[8:-1]]
+        assert names == ["path", "edits", "edits[0]", "edits[0].old"]
+
+    def test_a_plain_stream_is_told_in_bytes(self) -> None:
+        done = argstream("inspect", "-", stdin=sse(TURN))
+        assert done.returncode == 0
+        started, seen, ended = (len(sse(TURN[:count])) for count in (2, 3, 7))
+        share = (seen - started) / (ended - started)
+        lines = done.stdout.decode().splitlines()
+        assert lines[1] == f"no recording, so without times; {len(sse(TURN)) / 1000:.1f} kB"
+        assert f"from byte {started} to byte {ended}" in lines[5]
+        assert lines[7].split()[:4] == ["path", "byte", str(seen), f"{share:.0%}"]
+        assert lines[-1].endswith(f"visible {ended - seen} bytes before the call was complete.")
+
+    def test_json_says_the_same(self, tmp_path: Path) -> None:
+        done = argstream("inspect", "--json", self.recording(tmp_path / "turn.rec"))
+        assert done.returncode == 0
+        assert done.stdout.isascii()
+        told = json.loads(done.stdout)
+        assert (told["protocol"], told["seconds"], told["ending"]) == ("anthropic", 9.0, "orderly")
+        assert told["turns"] == [{"stop_reason": "tool_use"}]
+        (call,) = told["calls"]
+        assert (call["name"], call["verdict"]) == ("write", "complete")
+        assert call["started"]["at"] == 2.0
+        assert call["ended"] == {"at": 7.0, "byte": len(sse(TURN[:7])), "share": 1.0}
+        path, edits = call["arguments"]
+        assert path["path"] == ["path"]
+        assert edits["seen"] == {"at": 4.0, "byte": len(sse(TURN[:4])), "share": 0.4}
+        assert edits["settled"]["share"] == 0.6
+        plain = json.loads(argstream("inspect", "--json", "-", stdin=sse(TURN)).stdout)
+        assert "at" not in plain["calls"][0]["started"]
+
+    def test_calls_that_are_not_complete_exit_with_1(self, tmp_path: Path) -> None:
+        cut = sse(anthropic_call('{"a": "b', stop_reason="max_tokens"))
+        file = timed(tmp_path / "turn.rec", (1.0, cut))
+        done = argstream("inspect", file)
+        assert done.returncode == 1
+        lines = done.stdout.decode().splitlines()
+        assert "● write  toolu_1  truncated" in lines
+        assert lines[8].split()[:4] == ["a", "1.00", "s", "–"]
+        assert lines[9].endswith("before the call was found truncated.")
+
+    def test_free_text_and_calls_without_arguments_are_told(self) -> None:
+        custom = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "sql", "input": "a"}}
+        turn = [tool_calls(custom), chunk(finish="tool_calls")]
+        shown = argstream("inspect", "-", stdin=sse(turn)).stdout.decode()
+        assert "● sql  (custom)  c  complete" in shown
+        assert "    (text)  " in shown
+        shown = argstream("inspect", "-", stdin=sse(anthropic_call())).stdout.decode()
+        assert "  no arguments" in shown
+
+    def test_nothing_in_it_acts_on_a_terminal_or_leaves_its_line(self, tmp_path: Path) -> None:
+        nasty = "\x1b]0;gone\x07\x9b2J\u202e\r\n" + "長い" * 40
+        turn = [
+            message_start(),
+            tool_use(0, name=nasty, id_=nasty),
+            input_json(0, json.dumps({nasty: nasty})),
+            block_stop(0),
+            *message_end(),
+        ]
+        done = argstream("inspect", timed(tmp_path / "turn.rec", (1.0, sse(turn))))
+        assert done.returncode == 0
+        assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
+        for line in done.stdout.decode().splitlines():
+            wide = sum(2 if character in "長い" else 1 for character in line)
+            assert wide <= 80 or line.startswith("/"), line
+
+    def test_what_cannot_be_read_exits_with_2(self, tmp_path: Path) -> None:
+        done = argstream("inspect", str(tmp_path / "none"))
+        assert done.returncode == 2
+        assert b"No such file" in done.stderr
+        assert argstream("inspect", "-", stdin=b"hello").returncode == 1
+
+    def test_every_protocol_of_tests_is_told_by_name(self) -> None:
+        shown = argstream("inspect", "-", stdin=sse(chat_call("{}"), done=True)).stdout.decode()
+        assert shown.splitlines()[0] == "-: openai-chat"

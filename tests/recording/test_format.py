@@ -1,0 +1,289 @@
+"""Recordings: what goes in comes out, byte for byte and at its time, whatever happens between."""
+
+import asyncio
+import io
+import json
+import math
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argstream import UsageError
+from argstream.recording import (
+    Chunk,
+    End,
+    Header,
+    Recorder,
+    Recording,
+    Request,
+    Response,
+    parse_recording,
+    read_recording,
+    record,
+    record_async,
+    without_times,
+)
+from argstream.recording.format import is_recording
+
+# Times as they are written: in whole microseconds.
+GAPS = st.integers(0, 10**9)
+CHUNKS = st.one_of(
+    st.binary(min_size=1, max_size=30),
+    st.text(min_size=1, max_size=20).map(lambda text: text.encode("utf-8", "replace")),
+)
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def recorded(*chunks: bytes, **options: object) -> bytes:
+    file = io.BytesIO()
+    with Recorder(file, **options) as recorder:  # type: ignore[arg-type]
+        for chunk in chunks:
+            recorder.write(chunk)
+    return file.getvalue()
+
+
+class TestWriteAndRead:
+    @given(st.lists(st.tuples(GAPS, CHUNKS)))
+    def test_chunks_and_times_come_out_as_they_went_in(
+        self, pieces: list[tuple[int, bytes]]
+    ) -> None:
+        file, clock, written, microseconds = io.BytesIO(), Clock(), [], 0
+        clock.now = 0.0
+        with Recorder(file, clock=clock) as recorder:
+            for gap, data in pieces:
+                microseconds += gap
+                clock.now = microseconds / 10**6
+                recorder.write(data)
+                written.append(Chunk(clock.now, data))
+        recording = parse_recording(file.getvalue())
+        assert recording.chunks == tuple(written)
+        assert recording.end == End(clock.now, "orderly")
+
+    @given(st.lists(CHUNKS))
+    def test_played_without_waiting_the_bytes_are_the_same(self, pieces: list[bytes]) -> None:
+        recording = parse_recording(recorded(*pieces))
+        assert list(recording.play(math.inf)) == pieces
+        assert recording.data == b"".join(pieces)
+        again = b"".join(line for _, line in recording.lines())
+        assert parse_recording(again) == recording
+
+    def test_a_recording_is_ascii_lines_that_say_what_they_are(self) -> None:
+        clock, file = Clock(), io.BytesIO()
+        recorder = Recorder(file, clock=clock, response=Response(200, {"content-type": "x"}))
+        clock.now += 0.25
+        recorder.write("é\n".encode())
+        clock.now += 1
+        recorder.write(b"\xc3")
+        recorder.write(b"")
+        recorder.close("cut", "it broke")
+        assert file.getvalue().isascii()
+        first, *lines = map(json.loads, file.getvalue().splitlines())
+        assert first.pop("recorded").endswith("Z")
+        assert first == {
+            "argstream": "recording",
+            "version": 1,
+            "response": {"status": 200, "headers": {"content-type": "x"}},
+        }
+        assert lines == [
+            {"at": 0.25, "text": "é\n"},
+            {"at": 1.25, "base64": "ww=="},
+            {"at": 1.25, "end": "cut", "reason": "it broke"},
+        ]
+
+    def test_the_header_says_what_was_asked(self) -> None:
+        request = Request("POST", "https://x.example/v1", {"accept": "*/*"}, body="{}")
+        recording = parse_recording(recorded(b"x", request=request, response=Response(201)))
+        assert recording.header.request == request
+        assert recording.header.response == Response(201)
+
+    def test_one_that_was_cut_off_is_read_up_to_there(self) -> None:
+        data = recorded(b"one", b"two")
+        first, *lines = data.splitlines(keepends=True)
+        ends = [len(first)]  # of lines; without its line end, a line is whole as well
+        for line in lines:
+            ends.append(ends[-1] + len(line))
+        for length in range(len(first), len(data)):
+            recording = parse_recording(data[:length])
+            whole = sum(end - 1 <= length for end in ends[1:])
+            assert [chunk.data for chunk in recording.chunks] == [b"one", b"two"][:whole]
+            assert recording.ending == ("orderly" if whole == 3 else "cut")
+            was_cut = "the recording itself was cut off" in recording.end.reason
+            assert was_cut == (whole < 3)
+
+    def test_what_a_later_version_may_add_is_skipped(self) -> None:
+        first, *lines = recorded(b"x").splitlines(keepends=True)
+        first = first.replace(b'"version":1', b'"version":1,"new":[1]')
+        data = b"".join([first, b'{"note":"hello"}\n', *lines])
+        assert parse_recording(data).data == b"x"
+
+    def test_one_of_a_later_version_is_refused(self) -> None:
+        data = recorded(b"x").replace(b'"version":1', b'"version":2')
+        with pytest.raises(UsageError, match=r"version 2.*up to version 1: install a newer"):
+            parse_recording(data)
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            (b"", "no recording of argstream; the plain stream"),
+            (b"data: {}\n\n", "no recording of argstream; the plain stream"),
+            (b'{"argstream":"recording"}\n', "no version"),
+            (b'{"argstream":"recording","version":"1"}\n', "no version"),
+            (b'{"argstream":"recording","version":0}\n', "no version"),
+            (b'{"argstream":"recording","version":1,"request":3}\n', "is broken"),
+            (b'{"argstream":"recording","version":', "is broken"),
+            (recorded(b"x") + recorded(b"y"), "line 4 goes on"),
+        ],
+    )
+    def test_what_is_none_is_refused(self, data: bytes, message: str) -> None:
+        with pytest.raises(UsageError, match=message):
+            parse_recording(data)
+
+    @pytest.mark.parametrize(
+        "line", [b"[1]", b'{"at":"x"}', b'{"at":0,"base64":"?"}', b'{"end":"other"}', b"\xff"]
+    )
+    def test_a_line_that_is_none_ends_it(self, line: bytes) -> None:
+        first, *rest = recorded(b"x").splitlines(keepends=True)
+        recording = parse_recording(b"".join([first, rest[0], line + b"\n", *rest]))
+        assert recording.data == b"x"
+        assert recording.end.reason == "the recording itself was cut off in line 3"
+
+    def test_it_is_known_by_its_beginning(self) -> None:
+        assert is_recording(recorded()[:40])
+        assert is_recording(b'\n{ "argstream": "recording", "version": 1}')
+        assert not is_recording(b'{"argstream": "recordings"')
+        assert not is_recording(b'{"type": "message_start"}')
+
+
+class TestFiles:
+    def test_each_line_is_there_when_the_next_comes(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.rec"
+        recorder = Recorder(file)
+        assert read_recording(file).ending == "cut"
+        recorder.write(b"one")
+        assert read_recording(file).data == b"one"
+        recorder.close()
+        recorder.close("cut")
+        assert read_recording(file).ending == "orderly"
+        with pytest.raises(UsageError, match="closed"):
+            recorder.write(b"two")
+
+    def test_it_is_for_its_owner_only(self, tmp_path: Path) -> None:
+        Recorder(tmp_path / "a.rec").close()
+        assert (tmp_path / "a.rec").stat().st_mode & 0o077 == 0
+
+    def test_what_exists_is_kept_unless_told_otherwise(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.rec"
+        file.write_bytes(b"precious and long" * 99)
+        with pytest.raises(FileExistsError):
+            Recorder(file)
+        assert file.read_bytes().startswith(b"precious")
+        with Recorder(file, overwrite=True) as recorder:
+            recorder.write(b"x")
+        assert read_recording(file).data == b"x"
+
+    def test_a_full_disk_is_an_error_that_is_told_once(self) -> None:
+        with pytest.raises(OSError, match="No space left"):
+            Recorder("/dev/full")
+
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"none\.rec: No such file"):
+            read_recording(tmp_path / "none.rec")
+
+
+class TestTee:
+    def test_what_comes_is_passed_on_and_written(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.rec"
+        assert list(record(iter([b"a", b"b"]), file)) == [b"a", b"b"]
+        assert read_recording(file).data == b"ab"
+        assert read_recording(file).ending == "orderly"
+
+    def test_who_stops_reading_aborts_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.rec"
+        passing = record(iter([b"a", b"b"]), file)
+        assert next(passing) == b"a"
+        passing.close()  # type: ignore[attr-defined]
+        assert read_recording(file).end[1:] == ("aborted", "reading was stopped")
+        assert read_recording(file).data == b"a"
+
+    def test_a_source_that_fails_cuts_it(self, tmp_path: Path) -> None:
+        def source() -> object:
+            yield b"a"
+            raise TimeoutError("with a secret in it")
+
+        with pytest.raises(TimeoutError):
+            list(record(source(), tmp_path / "a.rec"))  # type: ignore[arg-type]
+        end = read_recording(tmp_path / "a.rec").end
+        assert end[1:] == ("cut", "the source failed with TimeoutError")
+
+    def test_an_async_source_is_the_same(self, tmp_path: Path) -> None:
+        async def main() -> list[bytes]:
+            recording = parse_recording(recorded(b"a", b"b"))
+            passing = record_async(recording.play_async(math.inf), tmp_path / "a.rec")
+            return [chunk async for chunk in passing]
+
+        assert asyncio.run(main()) == [b"a", b"b"]
+        assert read_recording(tmp_path / "a.rec").data == b"ab"
+
+
+class TestPlay:
+    RECORDING = Recording(
+        Header(), (Chunk(0.1, b"a"), Chunk(0.3, b"b")), End(0.4, "orderly"), has_times=True
+    )
+
+    @pytest.mark.parametrize(("speed", "least"), [(1.0, 0.4), (2.0, 0.2), (math.inf, 0.0)])
+    def test_it_takes_the_time_that_it_took(self, speed: float, least: float) -> None:
+        start = time.monotonic()
+        times = [time.monotonic() - start for _ in self.RECORDING.play(speed)]
+        total = time.monotonic() - start
+        assert least <= total < least + 1
+        assert times[1] >= least * 0.75
+
+    def test_with_asyncio_too(self) -> None:
+        async def main() -> float:
+            start = time.monotonic()
+            assert [chunk async for chunk in self.RECORDING.play_async(2)] == [b"a", b"b"]
+            return time.monotonic() - start
+
+        assert 0.2 <= asyncio.run(main()) < 1.2
+
+    @pytest.mark.parametrize("speed", [0, -1, math.nan])
+    def test_a_speed_is_a_number_above_0(self, speed: float) -> None:
+        with pytest.raises(UsageError, match="speed"):
+            list(self.RECORDING.play(speed))
+
+    def test_where_the_connection_broke_off_it_breaks_off(self) -> None:
+        recording = Recording(Header(), (Chunk(0, b"a"),), End(0, "cut", "it broke"))
+        playing = recording.play()
+        assert next(playing) == b"a"
+        with pytest.raises(ConnectionError, match="it broke"):
+            next(playing)
+
+
+class TestPlainStreams:
+    @pytest.mark.parametrize(
+        ("data", "count"),
+        [
+            (b"event: a\ndata: {}\n\ndata: [DONE]\n\n", 2),
+            (b"data: 1\r\n\r\ndata: 2\r\n\r\ndata: cut", 3),
+            (b'{"a": 1}\n{"b": 2}\n', 2),
+            (b"\0\0\0\x10abcdefghijkl\0\0\0\x05x\0\0", 3),
+            (b"", 0),
+        ],
+    )
+    def test_they_are_cut_into_events_and_nothing_is_lost(self, data: bytes, count: int) -> None:
+        recording = without_times(data, 0.5)
+        assert recording.data == data
+        assert [chunk.at for chunk in recording.chunks] == [0.5 * index for index in range(count)]
+        assert not recording.has_times

@@ -1,0 +1,684 @@
+"""The recording proxy, between the real clients and a provider, or a socket that behaves badly."""
+
+import asyncio
+import errno
+import gzip
+import http.client
+import io
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from argstream import UsageError, stream
+from argstream.events import Event
+from argstream.recording import Recording, read_recording
+from argstream.recording.proxy import Exchange, RecordingProxy
+from argstream.testing import (
+    CallTool,
+    Cut,
+    MockProvider,
+    Reply,
+    Say,
+    Slow,
+    Split,
+    Status,
+    Think,
+)
+
+KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
+SCRIPT = Reply(
+    Think("They want a file – a small one."),
+    Say("I write it: 😀."),
+    CallTool("write_file", {"path": "a.txt", "content": 'é "quoted"\n😀\\', "tags": ["x", None]}),
+    CallTool("list_files", {}),
+)
+MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
+ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
+CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
+RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
+SSL = httpx2.create_ssl_context()  # to make one takes longer than most tests here
+
+
+def anthropic_client(url: str) -> anthropic.Anthropic:
+    client = anthropic.DefaultHttpxClient(verify=SSL)
+    return anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, http_client=client)
+
+
+def openai_client(url: str) -> openai.OpenAI:
+    client = openai.DefaultHttpxClient(verify=SSL)
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, http_client=client)
+
+
+def events_of(file: Path) -> list[Event]:
+    with file.open("rb") as recording:
+        return list(stream(recording))
+
+
+def recordings(directory: Path) -> list[Recording]:
+    return [read_recording(file) for file in sorted(directory.iterdir())]
+
+
+class TestRealClients:
+    def test_anthropic_and_its_recording_give_the_same_events(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(SCRIPT) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            anthropic_client(proxy.url) as client,
+        ):
+            with client.messages.stream(**ANTHROPIC) as turn:
+                high_level = list(stream(turn))
+            low_level = list(stream(client.messages.create(**ANTHROPIC, stream=True)))
+            provider.check()
+        assert high_level[-1].type == "turn_completed"
+        first, second = sorted(tmp_path.iterdir())
+        assert (first.name, second.name) == ("0001-messages.rec", "0002-messages.rec")
+        assert events_of(first) == high_level
+        assert events_of(second) == low_level
+        assert {read_recording(file).ending for file in (first, second)} == {"orderly"}
+
+    def test_the_async_client_too(self, tmp_path: Path) -> None:
+        async def main(url: str) -> list[Event]:
+            http_client = anthropic.DefaultAsyncHttpxClient(verify=SSL)
+            async with (
+                anthropic.AsyncAnthropic(
+                    base_url=url, api_key=KEY, http_client=http_client
+                ) as client,
+                client.messages.stream(**ANTHROPIC) as turn,
+            ):
+                return [event async for event in stream(turn)]
+
+        with MockProvider(SCRIPT) as provider, RecordingProxy(provider.url, tmp_path) as proxy:
+            live = asyncio.run(main(proxy.url))
+        (file,) = tmp_path.iterdir()
+        assert events_of(file) == live
+
+    @pytest.mark.parametrize("faults", [(), (Split((7,)),)])
+    def test_openai_and_its_recordings_give_the_same_events(
+        self, tmp_path: Path, faults: tuple[Split, ...]
+    ) -> None:
+        with (
+            MockProvider(SCRIPT, faults=faults) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            openai_client(proxy.url) as client,
+        ):
+            chat = list(stream(client.chat.completions.create(**CHAT, stream=True)))
+            responses = list(stream(client.responses.create(**RESPONSES, stream=True)))
+        first, second = sorted(tmp_path.iterdir())
+        assert events_of(first) == chat
+        assert events_of(second) == responses
+        assert first.name == "0001-chat-completions.rec"
+
+    def test_answers_that_are_not_streamed_and_errors_are_recorded(self, tmp_path: Path) -> None:
+        faults = [Reply(Say("hello")), Reply(Say("no"), faults=[Status(401)])]
+        with (
+            MockProvider(faults) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            anthropic_client(proxy.url) as client,
+        ):
+            message = client.messages.create(**ANTHROPIC)
+            # When the client has its answer, all of it is recorded already.
+            (whole,) = recordings(tmp_path)
+            with pytest.raises(anthropic.AuthenticationError):
+                client.messages.create(**ANTHROPIC)
+        assert json.loads(whole.data)["id"] == message.id
+        assert whole.ending == "orderly"
+        _, refused = recordings(tmp_path)
+        assert refused.header.response is not None
+        assert refused.header.response.status == 401
+        assert refused.header.response.headers["content-type"] == "application/json"
+
+    def test_many_requests_at_once_get_a_file_each(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(SCRIPT, faults=[Slow(between=0.002)]) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            anthropic_client(proxy.url) as client,
+            ThreadPoolExecutor(8) as pool,
+        ):
+
+            def ask(_: int) -> list[Event]:
+                return list(stream(client.messages.create(**ANTHROPIC, stream=True)))
+
+            live = list(pool.map(ask, range(16)))
+        seen = [events_of(file) for file in sorted(tmp_path.iterdir())]
+        assert len(seen) == 16
+        for events in live:
+            seen.remove(events)
+        assert seen == []
+
+    def test_times_are_those_at_which_chunks_came(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(Reply(Say("ab")), faults=[Slow(between=0.1, before=0.3)]) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            anthropic_client(proxy.url) as client,
+        ):
+            list(client.messages.create(**ANTHROPIC, stream=True))
+        (recording,) = recordings(tmp_path)
+        times = [chunk.at for chunk in recording.chunks]
+        assert times[0] >= 0.3
+        assert times == sorted(times)
+        assert 0.09 < (times[-1] - times[0]) / (len(times) - 1) < 0.5
+
+
+def test_each_chunk_is_passed_on_at_once(tmp_path: Path) -> None:
+    body = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
+    go_on = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(HEAD_IN_CHUNKS)
+        for chunk in body:
+            connection.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            assert go_on.wait(10)
+            go_on.clear()
+        connection.sendall(b"0\r\n\r\n")
+
+    with (
+        upstream(answer) as url,
+        RecordingProxy(url, tmp_path) as proxy,
+        asking(proxy.url) as response,
+    ):
+        for chunk in body:
+            assert response.read1(100) == chunk
+            go_on.set()
+        assert response.read1(100) == b""
+    (recording,) = recordings(tmp_path)
+    assert [chunk.data for chunk in recording.chunks] == body
+
+
+# A provider of which the tests decide every byte
+
+HEAD_IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nSet-Cookie: c=1\r\n\r\n"
+HEAD_UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
+HEAD_OF_TEN = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+
+
+@contextmanager
+def upstream(
+    answer: Callable[[socket.socket], None], received: list[bytes] | None = None
+) -> Iterator[str]:
+    """A server for one request, which it reads up to the end of its head."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            request = b""
+            while b"\r\n\r\n" not in request or request.endswith(b"partial"):
+                request += connection.recv(65536)
+            if received is not None:
+                received.append(request)
+            answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def sends(*pieces: bytes) -> Callable[[socket.socket], None]:
+    def answer(connection: socket.socket) -> None:
+        for piece in pieces:
+            connection.sendall(piece)
+
+    return answer
+
+
+@contextmanager
+def asking(
+    url: str, path: str = "/v1/x", method: str = "GET", **headers: str
+) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
+    with closing(connection):
+        connection.request(method, path, headers=headers)
+        with closing(connection.getresponse()) as response:
+            yield response
+
+
+def ask(url: str, path: str = "/v1/x", **headers: str) -> tuple[int, bytes]:
+    with asking(url, path, **headers) as response:
+        return response.status, response.read()
+
+
+class TestEnds:
+    """What happens on one side happens on the other."""
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            (HEAD_IN_CHUNKS, b"5\r\nhello\r\n"),
+            (HEAD_IN_CHUNKS, b"50\r\nhello"),
+            (HEAD_OF_TEN, b"hello"),
+        ],
+    )
+    def test_a_cut_is_a_cut_for_the_client(self, tmp_path: Path, pieces: tuple[bytes, ...]) -> None:
+        with (
+            upstream(sends(*pieces)) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+            pytest.raises(http.client.IncompleteRead),
+        ):
+            ask(proxy.url)
+        (recording,) = recordings(tmp_path)
+        assert recording.data == b"hello"
+        assert recording.end[1:] == ("cut", "the provider broke off its answer")
+        assert proxy.exchanges[0].ending == "cut"
+
+    def test_a_reset_is_a_cut_also_where_only_the_connection_ends_a_body(
+        self, tmp_path: Path
+    ) -> None:
+        go_on = threading.Event()
+
+        def reset(connection: socket.socket) -> None:
+            connection.sendall(HEAD_UNTIL_CLOSE + b"hello")
+            assert go_on.wait(10)
+            linger = b"\1\0\0\0\0\0\0\0"
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+        with (
+            upstream(reset) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+            socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2]))) as client,
+        ):
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            seen = b""
+            while not seen.endswith(b"hello"):
+                seen += client.recv(1000)
+            go_on.set()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1000)
+        assert recordings(tmp_path)[0].ending == "cut"
+
+    def test_a_body_that_the_connection_ends_has_ended(self, tmp_path: Path) -> None:
+        answer = sends(HEAD_UNTIL_CLOSE, b"hello")
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, b"hello")
+        assert recordings(tmp_path)[0].ending == "orderly"
+
+    def test_a_cut_of_the_provider_reaches_its_own_client(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(SCRIPT, faults=[Cut("call")]) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+            anthropic_client(proxy.url) as client,
+            pytest.raises((anthropic.APIConnectionError, httpx2.RemoteProtocolError)),
+        ):
+            list(client.messages.create(**ANTHROPIC, stream=True))
+        (recording,) = recordings(tmp_path)
+        assert recording.ending == "cut"
+
+    def test_a_client_that_hangs_up_ends_the_request(self, tmp_path: Path) -> None:
+        """Also while the provider says nothing: somebody would have to pay for the rest."""
+        was_told = threading.Event()
+
+        def answer(connection: socket.socket) -> None:
+            connection.sendall(HEAD_IN_CHUNKS + b"5\r\nhello\r\n")
+            connection.settimeout(10)
+            if connection.recv(1) == b"":
+                was_told.set()
+
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                while b"hello" not in client.recv(1000):
+                    pass
+            assert was_told.wait(10)
+        (recording,) = recordings(tmp_path)
+        assert recording.data == b"hello"
+        assert recording.end[1:] == ("aborted", "the client hung up")
+
+    def test_also_one_that_hangs_up_before_there_is_an_answer(self, tmp_path: Path) -> None:
+        was_told = threading.Event()
+
+        def answer(connection: socket.socket) -> None:
+            connection.settimeout(10)
+            if connection.recv(1) == b"":
+                was_told.set()
+
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert was_told.wait(10)
+        (exchange,) = proxy.exchanges
+        assert (exchange.status, exchange.ending, exchange.file) == (499, "aborted", None)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("header", ["Content-Length: 9", "Transfer-Encoding: chunked"])
+    def test_and_one_that_breaks_off_its_request(self, tmp_path: Path, header: str) -> None:
+        with upstream(sends()) as url, RecordingProxy(url, tmp_path) as proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
+                client.shutdown(socket.SHUT_WR)
+                assert client.recv(100) == b""
+        assert proxy.exchanges[0].status == 499
+
+    def test_one_that_closes_with_the_last_event_has_aborted_nothing(self, tmp_path: Path) -> None:
+        def answer(connection: socket.socket) -> None:
+            connection.sendall(HEAD_IN_CHUNKS + b"e\r\ndata: [DONE]\n\n\r\n")
+            time.sleep(0.05)
+            connection.sendall(b"0\r\n\r\n")
+
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            with asking(proxy.url) as response:
+                assert response.read1(100) == b"data: [DONE]\n\n"
+            deadline = time.monotonic() + 10
+            while not proxy.exchanges and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert recordings(tmp_path)[0].ending == "orderly"
+
+    def test_stopping_the_proxy_ends_what_is_going_on(self, tmp_path: Path) -> None:
+        with MockProvider(SCRIPT, faults=[Slow(between=30)]) as provider:
+            proxy = RecordingProxy(provider.url, tmp_path).start()
+            with anthropic_client(proxy.url) as client:
+                turn = iter(client.messages.create(**ANTHROPIC, stream=True))
+                next(turn)
+                start = time.monotonic()
+                proxy.stop()
+                assert time.monotonic() - start < 10
+                with pytest.raises((anthropic.APIConnectionError, httpx2.RemoteProtocolError)):
+                    next(turn)
+        assert recordings(tmp_path)[0].end[1:] == ("aborted", "the proxy was stopped")
+
+
+class TestRequests:
+    def test_any_method_path_and_body_is_passed_on_as_it_is(self, tmp_path: Path) -> None:
+        received: list[bytes] = []
+        answer = sends(b"HTTP/1.1 204 No Content\r\nX-Mine: 1\r\n\r\n")
+        with upstream(answer, received) as url, RecordingProxy(f"{url}/base/", tmp_path) as proxy:
+            headers = {"X-Custom": "é", "Connection": "keep-alive, x-hop", "X-Hop": "1"}
+            with asking(proxy.url, "/a%20b/c?x=1&x=2", "PATCH", **headers) as response:
+                assert response.status == 204
+                assert response.getheader("x-mine") == "1"
+                assert response.read() == b""
+        head = received[0].decode("latin-1").lower()
+        assert head.startswith("patch /base/a%20b/c?x=1&x=2 http/1.1\r\n")
+        assert f"host: {url.removeprefix('http://')}\r\n" in head
+        assert "x-custom: é\r\n" in head
+        assert "accept-encoding: identity\r\n" in head
+        assert "x-hop" not in head
+
+    def test_a_body_in_chunks_is_passed_on_in_chunks(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(Reply(Say("hello"))) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+        ):
+            body = json.dumps(CHAT).encode()
+            response = httpx2.post(
+                f"{proxy.url}/v1/chat/completions",
+                content=iter([body[:9], body[9:]]),
+                headers={"authorization": f"Bearer {KEY}"},
+            )
+        # The mock wants a length, and says so: it has understood the request.
+        assert response.status_code == 411
+
+    def test_several_requests_may_use_one_connection(self, tmp_path: Path) -> None:
+        with (
+            MockProvider(Reply(Say("hello"))) as provider,
+            RecordingProxy(provider.url, tmp_path) as proxy,
+        ):
+            headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+            with httpx2.Client(limits=httpx2.Limits(max_connections=1)) as client:
+                for streamed in (False, True, False):
+                    url = f"{proxy.url}/v1/chat/completions"
+                    body = {**CHAT, "stream": streamed}
+                    assert client.post(url, json=body, headers=headers).status_code == 200
+        assert len(recordings(tmp_path)) == 3
+
+    def test_what_was_asked_is_recorded_only_on_request(self, tmp_path: Path) -> None:
+        for with_request in (False, True):
+            with (
+                MockProvider(Reply(Say("hello"))) as provider,
+                RecordingProxy(provider.url, tmp_path, with_request=with_request) as proxy,
+                anthropic_client(proxy.url) as client,
+            ):
+                client.messages.create(**{**ANTHROPIC, "system": f"My key is {KEY}."})
+        without, with_it = (recording.header.request for recording in recordings(tmp_path))
+        assert without is not None
+        assert with_it is not None
+        assert without.body is None
+        assert without.url == with_it.url.replace(with_it.url[:22], without.url[:22])
+        assert json.loads(with_it.body or "")["system"] == "My key is [removed]."
+
+    @pytest.mark.parametrize(
+        ("request_", "status", "message"),
+        [
+            (b"GET http://x.example/ HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
+            (b"CONNECT x.example:443 HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
+            (b"GET /v1/realtime HTTP/1.1\r\nConnection: Upgrade\r\n\r\n", 501, b"no WebSockets"),
+            (b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, b"content-length"),
+        ],
+    )
+    def test_what_it_cannot_do_it_refuses(
+        self, tmp_path: Path, request_: bytes, status: int, message: bytes
+    ) -> None:
+        with RecordingProxy("http://127.0.0.1:1", tmp_path) as proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(request_)
+                answer = b"".join(iter(lambda: client.recv(1000), b""))
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert message in answer
+
+
+class TestFailures:
+    def test_a_provider_that_cannot_be_reached_is_a_502_that_says_so(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with RecordingProxy(url, tmp_path) as proxy, anthropic_client(proxy.url) as client:
+            with pytest.raises(anthropic.InternalServerError, match="cannot reach") as caught:
+                client.messages.create(**ANTHROPIC)
+            assert caught.value.status_code == 502
+            assert f"cannot reach {url}: Connection refused" in str(caught.value)
+        assert list(tmp_path.iterdir()) == []
+        assert proxy.exchanges[0].status == 502
+        assert "cannot reach" in proxy.exchanges[0].problem
+
+    def test_one_that_hangs_up_without_an_answer_too(self, tmp_path: Path) -> None:
+        with upstream(sends()) as url, RecordingProxy(url, tmp_path) as proxy:
+            status, body = ask(proxy.url, f"/v1/x?key={KEY}")
+        assert status == 502
+        assert b"gave no answer (RemoteDisconnected)" in body
+        assert KEY.encode() not in body
+
+    def test_a_compressed_answer_is_recorded_as_it_was_before(self, tmp_path: Path) -> None:
+        body = gzip.compress(b"data: hello\n\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+        answer = sends(head.encode(), body)
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert gzip.decompress(ask(proxy.url)[1]) == b"data: hello\n\n"
+        assert recordings(tmp_path)[0].data == b"data: hello\n\n"
+
+    def test_one_that_cannot_be_read_is_passed_on_and_not_recorded(self, tmp_path: Path) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\n"
+        with upstream(sends(head, b"abc")) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, b"abc")
+        assert list(tmp_path.iterdir()) == []
+        assert proxy.exchanges[0].problem == "not recorded: the answer is compressed with br"
+
+    def test_one_that_is_not_compressed_as_it_says_is_passed_on(self, tmp_path: Path) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
+        with upstream(sends(head, b"abc")) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, b"abc")
+        assert "not whole" in proxy.exchanges[0].problem
+
+    def test_a_directory_that_is_gone_does_not_keep_the_answer_back(self, tmp_path: Path) -> None:
+        directory = tmp_path / "recordings"
+        with (
+            MockProvider(Reply(Say("hello"))) as provider,
+            RecordingProxy(provider.url, directory) as proxy,
+            openai_client(proxy.url) as client,
+        ):
+            directory.rmdir()
+            assert client.responses.create(**RESPONSES).output_text == "hello"
+        assert proxy.exchanges[0].problem == "not recorded: No such file or directory"
+
+    def test_a_disk_that_gets_full_does_not_keep_the_answer_back(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class SmallFile(io.FileIO):
+            def write(self, data: Any, /) -> int:
+                if self.tell():
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                return super().write(data)
+
+        monkeypatch.setattr("argstream.recording.writer.FileIO", SmallFile)
+        answer = sends(HEAD_IN_CHUNKS, b"5\r\nhello\r\n", b"0\r\n\r\n")
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, b"hello")
+        problem = "the recording is not whole: No space left on device"
+        assert proxy.exchanges[0].problem == problem
+
+    def test_an_answer_that_comes_before_the_request_is_over_is_passed_on(
+        self, tmp_path: Path
+    ) -> None:
+        """So does one who finds a request too long."""
+
+        def answer(connection: socket.socket) -> None:
+            connection.sendall(b"HTTP/1.1 413 Too Long\r\nContent-Length: 2\r\n\r\nno")
+            connection.settimeout(0.5)
+            with suppress(OSError):
+                while connection.recv(65536):
+                    pass
+
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            body = b"x" * 200_000
+            response = httpx2.post(f"{proxy.url}/v1", content=body)
+        assert (response.status_code, response.content) == (413, b"no")
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("api.anthropic.com", "give its URL"),
+            ("ftp://x.example", "give its URL"),
+            ("https://", "give its URL"),
+            ("http://x.example:port", "no URL"),
+            (f"https://me:{KEY}@x.example", "without a key"),
+            (f"https://x.example/?key={KEY}", "without a key"),
+        ],
+    )
+    def test_a_url_that_cannot_work_is_refused(
+        self, tmp_path: Path, url: str, message: str
+    ) -> None:
+        with pytest.raises(UsageError, match=message) as caught:
+            RecordingProxy(url, tmp_path)
+        assert KEY not in str(caught.value)
+
+    def test_a_directory_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(UsageError, match="give a directory"):
+            RecordingProxy("http://x.example", tmp_path / "file").start()
+
+    def test_wrong_use_says_what_is_right(self, tmp_path: Path) -> None:
+        proxy = RecordingProxy("http://x.example", tmp_path)
+        with pytest.raises(UsageError, match="use `with`"):
+            proxy.url  # noqa: B018
+        with proxy, pytest.raises(UsageError, match="running already"):
+            proxy.start()
+        proxy.stop()
+
+    def test_numbers_go_on_where_others_ended(self, tmp_path: Path) -> None:
+        (tmp_path / "0041-messages.rec").touch()
+        (tmp_path / "0042-x.rec").touch()
+        answer = sends(HEAD_OF_TEN, b"0123456789")
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            ask(proxy.url, "/")
+        assert proxy.exchanges[0].file == tmp_path / "0043-answer.rec"
+
+
+class TestNoKeyIsWritten:
+    """The canary: a key that is sent in every way, and repeated in every way."""
+
+    @pytest.mark.parametrize(
+        ("path", "headers"),
+        [
+            ("/v1/messages", {"x-api-key": KEY}),
+            ("/v1/chat/completions", {"authorization": f"Bearer {KEY}"}),
+            ("/openai/deployments/x", {"api-key": KEY}),
+            ("/v1beta/models/g:streamGenerateContent", {"x-goog-api-key": KEY}),
+            (f"/v1beta/models/g:streamGenerateContent?alt=sse&key={KEY}", {}),
+            ("/v1", {"cookie": f"session={KEY}", "user-agent": f"agent/{KEY}"}),
+            (f"/path/{KEY}/x", {"x-api-key": KEY}),
+        ],
+    )
+    def test_0_hits(self, tmp_path: Path, path: str, headers: dict[str, str]) -> None:
+        received: list[bytes] = []
+        first, second = KEY[:20].encode(), KEY[20:].encode()
+        answer = sends(
+            b"HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n",
+            f"Set-Cookie: k={KEY}\r\nX-Request-Id: {KEY}\r\nX-Echo: {KEY}\r\n\r\n".encode(),
+            b"%x\r\n%s\r\n" % (len(first) + 6, b'{"key"' + first),
+            b"%x\r\n%s\r\n" % (len(second) + 1, second + b"}"),
+            b"%x\r\n%s\r\n" % (16, KEY[:16].encode()),
+            b"0\r\n\r\n",
+        )
+        told: list[Exchange] = []
+        with (
+            upstream(answer, received) as url,
+            RecordingProxy(url, tmp_path, on_exchange=told.append, with_request=True) as proxy,
+        ):
+            _, body = ask(proxy.url, path, **headers)
+        assert KEY.encode() in received[0]  # the provider gets it,
+        assert KEY.encode() in body  # and the client gets what the provider says.
+        (file,) = tmp_path.iterdir()
+        for text in (file.read_text(), file.name, repr(told)):
+            assert "CANARY" not in text
+            assert KEY[:13] not in text
+        recording = read_recording(file)
+        assert recording.data == b'{"key"[removed]}[removed]'
+        assert recording.header.response is not None
+        assert recording.header.response.headers == {"x-request-id": "[removed]"}
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_a_provider_behind_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*make, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(HEAD_IN_CHUNKS + b"5\r\nhello\r\n0\r\n\r\n")
+
+    def serve() -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            try:
+                with context.wrap_socket(connection, server_side=True) as secure:
+                    secure.recv(65536)
+                    answer(secure)
+            except ssl.SSLError:
+                connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"https://localhost:{listener.getsockname()[1]}"
+        with RecordingProxy(url, tmp_path / "untrusted") as proxy:
+            status, body = ask(proxy.url)
+            assert status == 502
+            assert b"cannot reach https://localhost" in body
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with RecordingProxy(url, tmp_path / "trusted") as proxy:
+            assert ask(proxy.url) == (200, b"hello")
+        thread.join(10)
+    (recording,) = recordings(tmp_path / "trusted")
+    assert recording.data == b"hello"
+    assert recording.header.request is not None
+    assert recording.header.request.url == f"{url}/v1/x"

@@ -14,6 +14,8 @@ import argstream
 import argstream.adapters
 import argstream.assembly
 import argstream.jsonstream
+import argstream.readers
+import argstream.recording
 import argstream.streaming
 import argstream.testing
 import argstream.wire
@@ -36,6 +38,8 @@ def run_python(code: str) -> str:
         argstream.adapters,
         argstream.assembly,
         argstream.jsonstream,
+        argstream.readers,
+        argstream.recording,
         argstream.streaming,
         argstream.testing,
         argstream.wire,

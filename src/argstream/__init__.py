@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argstream.assembly import Assembler, Call
-    from argstream.errors import ArgstreamError, MissingExtra, UsageError
+    from argstream.errors import ArgstreamError, ArgumentUnavailable, MissingExtra, UsageError
     from argstream.events import (
         ArgumentCompleted,
         ArgumentDelta,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
+    from argstream.readers import AsyncCallReader, CallReader
+    from argstream.recording import Recorder, Recording, read_recording, record, record_async
     from argstream.streaming import AsyncEventStream, EventStream, stream
 
 __version__ = "0.1.0"
@@ -49,13 +51,18 @@ __all__ = [
     "ArgumentCompleted",
     "ArgumentDelta",
     "ArgumentStarted",
+    "ArgumentUnavailable",
     "ArgumentsError",
     "Assembler",
+    "AsyncCallReader",
     "AsyncEventStream",
     "Call",
+    "CallReader",
     "Event",
     "EventStream",
     "MissingExtra",
+    "Recorder",
+    "Recording",
     "RunCompleted",
     "RunFailed",
     "StreamFailed",
@@ -77,12 +84,15 @@ __all__ = [
     "TurnCompleted",
     "Usage",
     "UsageError",
+    "read_recording",
+    "record",
+    "record_async",
     "stream",
 ]
 
 _HOMES = {
     "argstream.assembly": ("Assembler", "Call"),
-    "argstream.errors": ("ArgstreamError", "MissingExtra", "UsageError"),
+    "argstream.errors": ("ArgstreamError", "ArgumentUnavailable", "MissingExtra", "UsageError"),
     "argstream.events": (
         "ArgumentCompleted",
         "ArgumentDelta",
@@ -112,6 +122,8 @@ _HOMES = {
         "ToolFieldEvent",
         "ToolFieldStart",
     ),
+    "argstream.readers": ("AsyncCallReader", "CallReader"),
+    "argstream.recording": ("Recorder", "Recording", "read_recording", "record", "record_async"),
     "argstream.streaming": ("AsyncEventStream", "EventStream", "stream"),
 }
 

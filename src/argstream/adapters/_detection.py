@@ -38,6 +38,9 @@ _TYPES: Final = {
     "response.": "openai-responses",
     "chunk": "openai-chat",  # an event of the SDK's chat.completions.stream
     "AIMessage": "langchain",
+    "session.": "openai-realtime",
+    "conversation.": "openai-realtime",
+    "input_audio_buffer.": "openai-realtime",
     "stream_event": "claude-agent",
     "assistant": "claude-agent",
     "user": "claude-agent",
@@ -57,12 +60,20 @@ def detect(payload: object, event: str = "") -> str | None:
         return "bedrock"
     if is_done(payload):
         return "openai-chat"
+    if isinstance(payload, tuple) and payload:
+        return "xai-grpc" if _is_protobuf(payload[-1]) else "langchain"
+    if _is_protobuf(payload):
+        return "xai-grpc"
     try:
         fields = fields_of(payload)
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
     return by_field or _by_type(fields) or _by_several(fields)
+
+
+def _is_protobuf(payload: object) -> bool:
+    return hasattr(getattr(payload, "proto", payload), "ListFields")
 
 
 def _by_type(fields: Mapping[str, Any]) -> str | None:
@@ -80,10 +91,18 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
     if isinstance(kind, str):
         if kind == "response":
             return "openai-responses"
+        if kind == "interaction":
+            return "gemini-interactions"
         if kind.startswith("chat.completion"):
             return "openai-chat"
     if "done" in fields and "model" in fields:
         return "ollama"
+    if str(fields.get("event", "")).startswith(("on_chat_model_", "on_chain_", "on_tool_")):
+        return "langchain"  # an event of astream_events
+    if "usageMetadata" in fields or "usage_metadata" in fields:
+        return "gemini"
+    if "finish_reason" in fields and "message" in fields:  # an answer that was not streamed
+        return "cohere"
     if "bytes" in fields_of(fields.get("chunk")):  # as boto3 gives it
         return "bedrock-invoke"
     if fields.get("type") == "error":

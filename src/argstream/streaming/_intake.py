@@ -54,11 +54,16 @@ class Intake:
             return self._take_bytes(_encoded(item))
         if isinstance(item, bytes | bytearray | memoryview):
             return self._take_bytes(bytes(item))
-        data = getattr(item, "data", None)
-        if isinstance(data, str | bytes) and hasattr(item, "event"):
+        if hasattr(item, "event") and isinstance(data := getattr(item, "data", None), str | bytes):
             event = getattr(item, "event", None)
             return self.assembler.feed(data, str(event or "")) if data else []
-        if hasattr(item, "__dict__") or isinstance(item, Mapping):
+        # A tuple has a message in it: of LangGraph, or of xAI's SDK. Its messages have no fields
+        # that Python would know of, but can list them.
+        if (
+            isinstance(item, Mapping | tuple)
+            or hasattr(item, "__dict__")
+            or hasattr(item, "ListFields")
+        ):
             self._payload_types.add(type(item))
             return self.take(item)
         raise UsageError(

@@ -1,7 +1,7 @@
 """The quirks of wire.md, by number: what servers really send, and what we make of it.
 
-``QUIRKS`` maps each to its tests, here or in the module of an adapter. A quirk without a test, and a
-test that does not exist, fail. The details of wire.md that bite have their tests beside each adapter.
+``QUIRKS`` maps each to its tests, here or in the module of an adapter. A quirk without a test, and
+a test that does not exist, fail. Details of wire.md have their tests beside each adapter.
 """
 
 from collections.abc import Iterable

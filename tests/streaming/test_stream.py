@@ -18,7 +18,7 @@ from argstream.events import Event, StreamFailed, ToolArgsInvalid
 from argstream.testing import at_every_place, cut
 from tests.adapters.test_bedrock_invoke import wrapped
 from tests.providers import anthropic_call, chat_call, joined, sse, types
-from tests.turns import aws_event as event as aws_event
+from tests.turns import aws_event
 
 TURN = anthropic_call('{"path": "/t', 'mp"}')
 BODY = sse(TURN)

@@ -73,7 +73,7 @@ class CallMachine:
         self.item: Item | None = None
         self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
-        self._parser = Parser(limits, unique_keys=True)
+        self._parser = call.parser = Parser(limits, unique_keys=True)
         self._mender = SurrogateMender()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
@@ -358,6 +358,7 @@ class CallMachine:
     def _invalid(self, verdict: InvalidVerdict, error: ArgumentsError, events: list[Event]) -> None:
         call = self.call
         call.verdict = verdict
+        call.error = error
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 
 

@@ -70,6 +70,10 @@ class Assembler:
         """All calls so far, in order."""
         return list(self._builder.calls)
 
+    def calls_from(self, start: int) -> list[Call]:
+        """Give the calls so far, without the first ones: for who has seen those."""
+        return self._builder.calls[start:]
+
     def feed(self, payload: object, event: str = "") -> list[Event]:
         """Take a payload (bytes, text, a dict, an SDK's object) and say what it means.
 

@@ -3,8 +3,9 @@
 from typing import Any, Literal, TypeAlias
 
 from argstream.deltas import FREE_TEXT_KINDS, CallKind
+from argstream.events import ArgumentsError
 from argstream.history import Verdict
-from argstream.jsonstream import PENDING
+from argstream.jsonstream import PENDING, JsonPath, Parser
 
 __all__ = ["Call", "CallVerdict", "Reinterpretation"]
 
@@ -30,11 +31,13 @@ class Call:
     """
 
     __slots__ = (
+        "error",
         "id",
         "index",
         "kind",
         "name",
         "parent_id",
+        "parser",
         "partial",
         "raw",
         "reinterpreted",
@@ -58,6 +61,18 @@ class Call:
         """
         self.raw = ""
         """All the text that came, exactly; also what came after an error."""
+        self.parser: Parser | None = None
+        """What reads the text; for assembly only."""
+        self.error: ArgumentsError | None = None
+        """Why it is not valid, if it is not."""
+
+    @property
+    def path(self) -> JsonPath:
+        """Where the text stands: at the innermost value of ``partial`` that is not done.
+
+        What does not lie on the way to it is settled.
+        """
+        return () if self.parser is None else self.parser.path
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:

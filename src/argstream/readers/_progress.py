@@ -1,28 +1,16 @@
 """How far each call has come: what is settled, what still grows, and what can no longer come.
 
-It is told the events that somebody fetched, and asks the live ``Call`` for the values: nothing is
-copied and no string that still grows is held, so that a reader costs nothing beyond the value. Of
-all events of a call only the latest that tells of its structure is kept. It says where the document
-stands, and so which of the values that are there may still change: those on the way to it.
+Nothing is kept here: the live ``Call`` has the values and says where its text stands. So a reader
+costs nothing beyond the value, and no string that still grows is held.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from argstream.assembly import Call
 from argstream.errors import UsageError
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    Event,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallStarted,
-)
+from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath
 
 __all__ = ["CallProgress", "End", "Progress", "Stage", "value_at"]
@@ -37,47 +25,61 @@ class End(Enum):
 Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
 """What is known of a value: it may come; it is there and grows; it is final; it cannot come."""
 
-_OPEN: Final = "open"
+
+class Progress:
+    """How far a stream has come."""
+
+    def __init__(self, calls_from: Callable[[int], list[Call]]) -> None:
+        self.calls_from = calls_from
+        """Gives the calls so far, without the first ones."""
+        self.ended = False
+        """Whether nothing more comes."""
+        self.failure: Exception | None = None
+        """What the source raised, if it did."""
+        self._victims: set[int] = set()
+
+    def fail(self, failure: Exception) -> None:
+        """Say that the source failed, before the calls that it cuts have their verdicts."""
+        self.failure = failure
+        self._victims = {call.index for call in self.calls_from(0) if call.verdict == "open"}
+
+    def failure_of(self, call: Call) -> Exception | None:
+        """Give what the source raised, if that is why the call is not complete."""
+        return self.failure if call.index in self._victims else None
+
+    def named(self, call_id: str) -> Call:
+        """Give the call with this id, the last one of several."""
+        calls = self.calls_from(0)
+        for call in reversed(calls):
+            if call.id == call_id:
+                return call
+        known = ", ".join(repr(call.id) for call in calls) or "none"
+        raise UsageError(f"no call {call_id!r} has started; there are: {known}")
 
 
 class CallProgress:
     """How far one call has come."""
 
-    __slots__ = (
-        "_call",
-        "_calls",
-        "_index",
-        "changes",
-        "error",
-        "failure",
-        "has_namesake",
-        "latest",
-    )
+    __slots__ = ("_stream", "call")
 
-    def __init__(self, calls: Callable[[], list[Call]], index: int) -> None:
-        self._calls = calls
-        self._index = index
-        self._call: Call | None = None  # until somebody asks: to list all calls at each is too much
-        self.latest: ArgumentStarted | ArgumentCompleted | None = None
-        self.changes = 0
-        """Counts what may have settled something, so that one who waits need not look again."""
-        self.error: ArgumentsError | None = None
-        self.failure: Exception | None = None
-        """What the source raised, if that is why the call is not complete."""
-        self.has_namesake = False
-        """Whether another call has the same id, so that their events cannot be told apart."""
-
-    @property
-    def call(self) -> Call:
-        """The call itself."""
-        if self._call is None:
-            self._call = self._calls()[self._index]
-        return self._call
+    def __init__(self, call: Call, stream: Progress) -> None:
+        self.call = call
+        self._stream = stream
 
     @property
     def is_over(self) -> bool:
         """Whether the call has its verdict."""
-        return self.call.verdict != _OPEN
+        return self.call.verdict != "open"
+
+    @property
+    def error(self) -> ArgumentsError | None:
+        """Why the call is not valid, if it is not."""
+        return self.call.error
+
+    @property
+    def failure(self) -> Exception | None:
+        """What the source raised, if that is why the call is not complete."""
+        return self._stream.failure_of(self.call)
 
     def stage(self, path: JsonPath) -> Stage:
         """Say what is to be said of the value at this path."""
@@ -94,76 +96,21 @@ class CallProgress:
 
     def is_settled(self, path: JsonPath) -> bool:
         """Say whether a value that is there is final. The root is, with the call's verdict."""
-        if self.call.verdict == "complete":
+        call = self.call
+        if call.verdict == "complete":
             return True
-        latest = self.latest
-        if latest is None or not path or self.has_namesake:
+        depth = len(path)
+        if not path or call.path[:depth] == path:
             return False
-        if latest.path[: len(path)] != path:
-            return True
-        return latest.path == path and type(latest) is ArgumentCompleted
+        return call.error is None or call.error.path[:depth] != path
 
     def settled_items(self, path: JsonPath, items: list[Any]) -> int:
         """Say how many items of the array at this path are final."""
-        if self.is_settled(path):
-            return len(items)
-        latest = self.latest
-        depth = len(path)
-        if latest is None or self.has_namesake or len(latest.path) == depth:
-            return 0
-        item = latest.path[: depth + 1]
-        index = item[depth]
-        assert isinstance(index, int)  # noqa: S101 - it lies in an array
-        return index + 1 if self.is_settled(item) else index
-
-
-class Progress:
-    """How far all calls of a stream have come."""
-
-    def __init__(self, calls: Callable[[], list[Call]]) -> None:
-        self._calls = calls
-        self._by_id: dict[str, CallProgress] = {}
-        self.started: list[CallProgress] = []
-        self.ended = False
-        """Whether nothing more comes."""
-        self.failure: Exception | None = None
-        """What the source raised, if it did."""
-
-    def take(self, batch: Iterable[Event]) -> None:
-        """Take what was just fetched."""
-        for event in batch:
-            kind = type(event)
-            if kind is ToolArgsDelta or kind is ArgumentDelta:  # nearly always
-                continue
-            if type(event) is ArgumentStarted or type(event) is ArgumentCompleted:
-                progress = self._by_id[event.call_id]
-                progress.latest = event
-                progress.changes += 1
-            elif type(event) is ToolCallStarted:
-                self._start(event)
-            elif type(event) is ToolArgsCompleted:
-                self._by_id[event.call_id].changes += 1
-            elif type(event) is ToolArgsInvalid:
-                progress = self._by_id[event.call_id]
-                progress.changes += 1
-                progress.error = event.error
-                progress.failure = self.failure
-
-    def named(self, call_id: str) -> CallProgress:
-        """Give the call with this id, the last one of several."""
-        try:
-            return self._by_id[call_id]
-        except KeyError:
-            known = ", ".join(map(repr, self._by_id)) or "none"
-            raise UsageError(f"no call {call_id!r} has started; there are: {known}") from None
-
-    def _start(self, event: ToolCallStarted) -> None:
-        progress = CallProgress(self._calls, event.index)
-        before = self._by_id.get(event.call_id)
-        if before is not None and not before.is_over:
-            before.has_namesake = progress.has_namesake = True
-        self._by_id[event.call_id] = progress
-        self.started.append(progress)
+        if not self.is_settled(path) and len(place := self.call.path) > len(path):
+            index = place[len(path)]
+            assert isinstance(index, int)  # noqa: S101 - it lies in an array
+            return index
+        return len(items)
 
 
 def value_at(root: Any, path: JsonPath) -> Any:

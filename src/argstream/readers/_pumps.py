@@ -19,7 +19,7 @@ from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from argstream.errors import UsageError
-from argstream.events import ArgumentDelta, Event, ToolArgsDelta
+from argstream.events import Event
 from argstream.readers._progress import Progress
 from argstream.readers._questions import Question
 
@@ -45,11 +45,6 @@ class Pump:
         held = self._held = deque()
         try:
             for batch in self._batches:
-                kind, count = type(batch[-1]), len(batch)
-                if not (
-                    (kind is ArgumentDelta and count == 2) or (kind is ToolArgsDelta and count == 1)
-                ):
-                    progress.take(batch)  # else nothing has settled
                 yield from batch
                 while held:
                     yield from held.popleft()
@@ -81,7 +76,6 @@ class Pump:
         if batch is None:
             progress.ended = True
             return
-        progress.take(batch)
         if self._held is not None:
             self._held.append(batch)
 
@@ -104,7 +98,7 @@ class AsyncPump:
         try:
             if not work.has_task():
                 async for batch in work.batches:
-                    work.take(batch)
+                    work.wake()
                     for event in batch:
                         yield event
                     if work.has_task():  # readers have come
@@ -185,13 +179,6 @@ class _Work:
         finally:
             self._waiting.pop(future, None)
 
-    def take(self, batch: list[Event]) -> bool:
-        """Take what was fetched, and say whether somebody was waiting for it."""
-        kind, count = type(batch[-1]), len(batch)
-        if not ((kind is ArgumentDelta and count == 2) or (kind is ToolArgsDelta and count == 1)):
-            self._progress.take(batch)  # else nothing has settled
-        return bool(self._waiting) and self._wake()
-
     async def close(self) -> None:
         """Fetch no more, and end all waiting."""
         self._is_closing = True
@@ -220,7 +207,7 @@ class _Work:
                     break
                 if self.held is not None:
                     self.held.append(batch)
-                if self.take(batch):
+                if self.wake():
                     await _others()
         except Exception:  # noqa: BLE001, S110 - whoever asks is told
             pass
@@ -231,8 +218,8 @@ class _Work:
             finally:
                 self.end()
 
-    def _wake(self) -> bool:
-        """Wake those who have their answer, and say whether there are any."""
+    def wake(self) -> bool:
+        """Wake those who have their answer by now, and say whether there are any."""
         answered = [future for future, is_ready in self._waiting.items() if is_ready()]
         for future in answered:
             del self._waiting[future]

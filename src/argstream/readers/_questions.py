@@ -6,6 +6,7 @@ nothing: what was not taken is still there.
 """
 
 import json
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -33,22 +34,16 @@ class Question(Protocol[Answer_co]):
 class Argument:
     """The value at a path: known as soon as it is settled, or cannot come any more."""
 
-    __slots__ = ("_is_ready", "_path", "_progress", "_seen", "_type")
+    __slots__ = ("_path", "_progress", "_type")
 
     def __init__(self, progress: CallProgress, path: JsonPath, type_: type | None) -> None:
         self._progress = progress
         self._path = path
         self._type = type_
-        self._seen = -1
-        self._is_ready = False
 
     def ready(self) -> bool:
         """Say whether the value is settled, or will never be."""
-        progress = self._progress
-        if progress.changes != self._seen or progress.is_over:
-            self._seen = progress.changes
-            self._is_ready = progress.stage(self._path) in ("settled", "never")
-        return self._is_ready
+        return self._progress.stage(self._path) in ("settled", "never")
 
     def take(self) -> Any:
         """Give the value."""
@@ -177,40 +172,16 @@ class FreeText:
 class Items:
     """The next item of the array at a path that is whole."""
 
-    __slots__ = ("_is_ready", "_items", "_next", "_path", "_progress", "_seen")
+    __slots__ = ("_items", "_next", "_path", "_progress")
 
     def __init__(self, progress: CallProgress, path: JsonPath) -> None:
         self._progress = progress
         self._path = path
         self._items: list[Any] | None = None  # once it is there
         self._next = 0
-        self._seen = -1
-        self._is_ready = False
 
     def ready(self) -> bool:
         """Say whether there is one, or none to come."""
-        progress = self._progress
-        if progress.changes != self._seen or progress.is_over:
-            self._seen = progress.changes
-            self._is_ready = self._look()
-        return self._is_ready
-
-    def take(self) -> Any | End:
-        """Give the next one."""
-        progress, path = self._progress, self._path
-        if self._items is None:
-            raise _not_there(progress, path, "an array")
-        if progress.call.verdict == "complete":
-            self._compare(self._items)
-        if self._next < progress.settled_items(path, self._items):
-            self._next += 1
-            self._seen = -1
-            return self._items[self._next - 1]
-        if progress.is_settled(path):
-            return End.END
-        raise unavailable(progress, path)
-
-    def _look(self) -> bool:
         progress, path = self._progress, self._path
         if self._items is None:
             if progress.stage(path) == "waiting":
@@ -221,6 +192,20 @@ class Items:
             self._items = value
         settled = progress.settled_items(path, self._items)
         return settled > self._next or progress.is_over or progress.is_settled(path)
+
+    def take(self) -> Any | End:
+        """Give the next one."""
+        progress, path = self._progress, self._path
+        if self._items is None:
+            raise _not_there(progress, path, "an array")
+        if progress.call.verdict == "complete":
+            self._compare(self._items)
+        if self._next < progress.settled_items(path, self._items):
+            self._next += 1
+            return self._items[self._next - 1]
+        if progress.is_settled(path):
+            return End.END
+        raise unavailable(progress, path)
 
     def _compare(self, read: list[Any]) -> None:
         """Go on in the array that holds, if the call was read anew and the old is a part of it."""
@@ -235,23 +220,26 @@ class Items:
 class NextCall(Generic[Reader]):
     """The next call that starts."""
 
-    __slots__ = ("_make_reader", "_next", "_progress")
+    __slots__ = ("_found", "_make_reader", "_progress", "_seen")
 
     def __init__(self, progress: Progress, make_reader: Callable[[CallProgress], Reader]) -> None:
         self._progress = progress
         self._make_reader = make_reader
-        self._next = 0
+        self._found: deque[Call] = deque()
+        self._seen = 0
 
     def ready(self) -> bool:
         """Say whether there is one, or none to come."""
-        return self._next < len(self._progress.started) or self._progress.ended
+        if not self._found:
+            self._found.extend(self._progress.calls_from(self._seen))
+            self._seen += len(self._found)
+        return bool(self._found) or self._progress.ended
 
     def take(self) -> Reader | End:
         """Give a reader for it."""
         progress = self._progress
-        if self._next < len(progress.started):
-            self._next += 1
-            return self._make_reader(progress.started[self._next - 1])
+        if self._found:
+            return self._make_reader(CallProgress(self._found.popleft(), progress))
         if progress.failure is not None:
             raise progress.failure
         return End.END

@@ -14,7 +14,7 @@ from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler, Call, Quirk
 from argstream.events import Event
 from argstream.jsonstream import Limits
-from argstream.readers._progress import Progress
+from argstream.readers._progress import CallProgress, Progress
 from argstream.readers._pumps import AsyncPump, Pump
 from argstream.readers.call_reader import (
     AsyncCallReader,
@@ -108,7 +108,7 @@ class EventStream(_Reading, Iterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        progress = Progress(lambda: intake.assembler.calls)
+        progress = Progress(intake.assembler.calls_from)
         self._pump = Pump(_read(source, intake, progress), progress)
         self._events = self._pump.events()
 
@@ -131,7 +131,8 @@ class EventStream(_Reading, Iterator[Event]):
 
         What is fetched for it is kept for the loop, which gets every event once.
         """
-        return CallReader(self._pump.progress.named(call_id), self._pump)
+        progress = self._pump.progress
+        return CallReader(CallProgress(progress.named(call_id), progress), self._pump)
 
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
@@ -164,7 +165,7 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
         if events := intake.close():
             yield events
     except Exception as error:
-        progress.failure = error
+        progress.fail(error)
         if events := intake.interrupt(error):
             yield events
         raise
@@ -184,7 +185,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        progress = Progress(lambda: intake.assembler.calls)
+        progress = Progress(intake.assembler.calls_from)
         self._pump = AsyncPump(_read_async(source, intake, progress), progress)
         events = self._pump.events()
         self._events = cast("AsyncGeneratorType[Event, None]", events)
@@ -205,7 +206,8 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
     def live_call(self, call_id: str) -> AsyncCallReader:
         """Give a reader for a call that has started: see ``EventStream.live_call``."""
-        return AsyncCallReader(self._pump.progress.named(call_id), self._pump)
+        progress = self._pump.progress
+        return AsyncCallReader(CallProgress(progress.named(call_id), progress), self._pump)
 
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
@@ -241,7 +243,7 @@ async def _read_async(
         if events := intake.close():
             yield events
     except Exception as error:
-        progress.failure = error
+        progress.fail(error)
         if events := intake.interrupt(error):
             yield events
         raise

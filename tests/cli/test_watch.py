@@ -11,6 +11,7 @@ import pytest
 
 from argstream.events import from_json
 from argstream.streaming import stream
+from tests.claude_agent import init, run_result, streamed, tool_result, user
 from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
 from tests.providers import (
     anthropic_call,
@@ -28,6 +29,7 @@ from tests.providers import (
     tool_calls,
     tool_use,
 )
+from tests.turns import json_lines
 
 TURN = [
     message_start(),
@@ -150,6 +152,39 @@ class TestWatch:
             "    b",
             "  ✓ sql: complete",
         ]
+
+    def test_sub_agents_and_the_end_of_a_run_are_told(self) -> None:
+        lines = [
+            init(),
+            *streamed(message_start(), tool_use(0, "Task", "toolu_1"), input_json(0, "{}")),
+            *streamed(block_stop(0), *message_end()),
+            *streamed(message_start(), block_start(0, "text", text="hi"), parent="toolu_1"),
+            *streamed(block_stop(0), *message_end("end_turn"), parent="toolu_1"),
+            user([tool_result()]),
+            *streamed(message_start("msg_2"), block_start(0, "text", text="so")),
+            *streamed(block_stop(0), *message_end("end_turn")),
+        ]
+        shown = argstream("watch", stdin=json_lines([*lines, run_result()]))
+        assert shown.stdout.decode().splitlines() == [
+            "● Task  toolu_1",
+            "  ✓ Task: complete",
+            "— tool_use (7 tokens in, 5 out)",
+            "┄ a sub-agent of Task  toolu_1",
+            "│ hi",
+            "— end_turn (7 tokens in, 5 out)",
+            '  = Task: "done"',
+            "┄ the main agent",
+            "│ so",
+            "— end_turn (7 tokens in, 5 out)",
+            "■ the run is complete (7 tokens in, 5 out)",
+        ]
+        assert shown.returncode == 0
+        failed = run_result("error_max_turns", is_error=True, result=None)
+        shown = argstream("watch", stdin=json_lines([*lines, failed]))
+        assert (
+            shown.stdout.decode().splitlines()[-1].startswith("■ the run failed (error_max_turns)")
+        )
+        assert shown.returncode == 1
 
     def test_what_a_model_wrote_cannot_act_on_the_terminal(self) -> None:
         nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"

@@ -15,6 +15,8 @@ from argstream.events import (
     ArgumentDelta,
     ArgumentStarted,
     Event,
+    RunCompleted,
+    RunFailed,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
@@ -26,6 +28,7 @@ from argstream.events import (
     ToolCallFailed,
     ToolCallStarted,
     TurnCompleted,
+    Usage,
 )
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible, visible_line
@@ -46,9 +49,13 @@ class PlainLines:
         self._growing: object = None  # what the line that is not ended belongs to
         self._free_text: set[str] = set()  # calls whose arguments are no JSON
         self._call_id = ""  # the call that was last written about
+        self._names: dict[str, str] = {}  # of calls, by id
+        self._speaker: str | None = None  # the call whose sub-agent was last written about
 
     def show(self, event: Event) -> None:
         """Write what an event says, if a person would want to see it."""
+        if isinstance(event, TextDelta | ThinkingStarted | ToolCallStarted | TurnCompleted):
+            self._turn_to_speaker(event.parent_id)
         match event:
             case TextDelta(text, block):
                 self._grow(("text", block), _SAID, text, _SAID)
@@ -60,8 +67,20 @@ class PlainLines:
                 if not text and self._growing == ("thinking", block):
                     self._write("…")  # it does not say what
                 self._end_line()
+            case TurnCompleted(reason, _, usage):
+                self._line(f"— {visible_line(reason or 'no stop reason')} ({_cost(usage)})")
+            case RunCompleted(_, usage):
+                self._line(f"■ the run is complete ({_cost(usage)})")
+            case RunFailed(code, message):
+                self._line(f"■ the run failed ({visible_line(code)}): {visible_line(message)}")
+            case _:
+                self._show_call(event)
+
+    def _show_call(self, event: Event) -> None:
+        match event:
             case ToolCallStarted(call_id, _, name, kind):
                 self._call_id = call_id
+                self._names[call_id] = name
                 if kind in FREE_TEXT_KINDS:
                     self._free_text.add(call_id)
                 what = "" if kind == "function" else f"  ({kind})"
@@ -89,15 +108,21 @@ class PlainLines:
                 self._line(f"  = {visible_line(name)}: {_short(result)}")
             case ToolCallFailed(_, name, error):
                 self._line(f"  ✗ {visible_line(name)} failed: {_short(error)}")
-            case TurnCompleted(reason, _, usage):
-                told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
-                self._line(f"— {visible_line(reason or 'no stop reason')} ({told})")
             case _:
                 pass
 
     def end(self) -> None:
         """End the last line."""
         self._end_line()
+
+    def _turn_to_speaker(self, parent_id: str | None) -> None:
+        if self._speaker != parent_id:
+            self._speaker = parent_id
+            if parent_id is None:
+                self._line("┄ the main agent")
+            else:
+                name = visible_line(self._names.get(parent_id, "a call"))
+                self._line(f"┄ a sub-agent of {name}  {visible_line(parent_id)}")
 
     def _turn_to(self, call_id: str, name: str) -> None:
         if self._call_id != call_id:
@@ -126,6 +151,10 @@ def _place(path: JsonPath) -> str:
         f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path
     )
     return f"{_INDENT}{where.removeprefix('.')} = "
+
+
+def _cost(usage: Usage) -> str:
+    return f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ from argstream.events import (
     ArgumentCompleted,
     ArgumentStarted,
     Event,
+    RunFailed,
     StreamFailed,
     ToolArgsCompleted,
     ToolArgsDelta,
@@ -117,7 +118,7 @@ class _Reading:
                     calls[call_id].arguments[()].settled = now
             case TurnCompleted(reason):
                 self.timeline.stop_reasons.append(reason)
-            case StreamFailed(_, message):
+            case StreamFailed(_, message) | RunFailed(_, message):
                 self.timeline.failures.append(message)
             case _:
                 pass

@@ -6,7 +6,7 @@ import sys
 from argstream.adapters import ProtocolName
 from argstream.assembly import Call
 from argstream.cli._input import UnreadableFile, chunks, complain
-from argstream.events import StreamFailed
+from argstream.events import RunFailed, StreamFailed
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 
@@ -33,7 +33,7 @@ def _list_calls_of(file: str, protocol: ProtocolName) -> int:
     events = stream(chunks(file, "waiting for a provider's stream on standard input"), protocol)
     status = 0
     for event in events:
-        if isinstance(event, StreamFailed):
+        if isinstance(event, StreamFailed | RunFailed):
             complain(f"{visible_line(file)}: {visible_line(event.message)}")
             status = 1
     for call in events.calls:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._plain import PlainLines
-from argstream.events import Event, StreamFailed, ToolArgsInvalid, to_json
+from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid, to_json
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 
@@ -45,7 +45,7 @@ def show_stream(source: Iterable[bytes], protocol: ProtocolName, *, as_json: boo
             sys.stdout.flush()
             if isinstance(event, ToolArgsInvalid):
                 incomplete += 1
-            elif isinstance(event, StreamFailed):
+            elif isinstance(event, StreamFailed | RunFailed):
                 failures.append(visible_line(event.message))
     finally:
         if not as_json:

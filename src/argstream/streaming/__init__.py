@@ -64,9 +64,9 @@ def stream(
 ) -> "EventStream | AsyncEventStream":
     """Read a model's turn while it is written, from whatever you hold.
 
-    That is: an SDK's stream (of anthropic or openai, entered or not), its events, dicts, the bytes
-    or lines of a response, a file, or the HTTP response itself (of httpx, requests, aiohttp,
-    urllib). A sync source gives an iterator, an async source an async iterator. With httpx's async
+    That is: an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude Agent
+    SDK …; entered or not), its events, dicts, the bytes or lines of a response, a file, a
+    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). A sync source gives an iterator, an async source an async iterator. With httpx's async
     client give ``response.aiter_bytes()``, so that type checkers see which one it is.
 
     The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and

@@ -440,9 +440,8 @@ def test_every_reason_of_the_sdk_to_stop_is_known() -> None:
         found = only_call(chunk(call()), chunk(finish=reason.value))
         assert found.verdict == ("complete" if reason.value == "STOP" else "truncated"), reason
     for reason in set(google.FinishReason) - {google.FinishReason.STOP}:
-        is_known = reason is not google.FinishReason.FINISH_REASON_UNSPECIFIED
         payloads = [begin(), chunk(piece(leaf("$.a", numberValue=1))), chunk(finish=reason.value)]
-        assert only_call(*payloads).verdict == ("truncated" if is_known else "complete"), reason
+        assert only_call(*payloads).verdict == "truncated", reason
 
 
 def test_usage_counts_thoughts_as_output() -> None:
@@ -579,7 +578,7 @@ def test_names_in_snake_case_mean_the_same(encode: Any) -> None:
     ]
     (turn,) = of_type(events, TurnCompleted)
     assert turn.usage.input_tokens == 7
-    assert turn.message.parts[1].item["thought_signature"] == "+/+/"
+    assert turn.message.parts[1].item["thoughtSignature"] == "+/+/"
 
 
 def test_a_signature_that_the_sdk_has_decoded_goes_back_as_it_came() -> None:
@@ -674,3 +673,80 @@ def test_the_stream_of_googles_async_client_is_read(client: genai.Client) -> Non
             return [event async for event in stream(source, "gemini")]
 
     assert asyncio.run(read()) == assemble(*TURN)[1]
+
+
+# Found by attack
+
+
+def test_leaves_are_not_whole_because_a_turn_ended_for_an_unknown_reason() -> None:
+    """It is we who would write the missing brackets."""
+    payloads = [begin(), chunk(piece(leaf("$.path", stringValue="/tmp"))), chunk(finish="NEW")]
+    assert only_call(*payloads).verdict == "truncated"
+
+
+def test_a_reason_that_is_not_specified_is_none() -> None:
+    """Where defaults are sent, every piece but the last has it."""
+    none, path = "FINISH_REASON_UNSPECIFIED", leaf("$.path", stringValue="/tmp")
+    payloads = [
+        chunk(
+            call("rm", willContinue=True, partialArgs=[path]),
+            finish=none,
+        ),
+        chunk(piece(leaf("$.dry_run", boolValue=True)), finish=none),
+        chunk({"functionCall": {}}, finish="STOP"),
+    ]
+    feedback = {"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}}
+    calls, events = assemble(feedback, *payloads)
+    assert [call.arguments for call in calls] == [{"path": "/tmp", "dry_run": True}]
+    assert events[-1].type == "turn_completed"
+
+
+def test_names_in_snake_case_are_seen_wherever_they_are() -> None:
+    blocked = json.dumps({"prompt_feedback": {"block_reason": "SAFETY"}})
+    assert assemble(blocked)[1] == [StreamFailed("SAFETY", "the prompt was blocked")]
+    content = {"parts": [{"text": "hi"}]}
+    text = {"candidates": [{"content": content, "finish_reason": "STOP"}], "response_id": "r"}
+    (turn,) = of_type(assemble(json.dumps(text))[1], TurnCompleted)
+    assert turn.message.id == "r"
+
+
+def test_a_null_beside_a_call_that_only_begins() -> None:
+    begun = {"name": "f", "will_continue": True, "partial_args": None}
+    null = {"partial_args": [{"json_path": "$.a", "null_value": "NULL_VALUE"}]}
+    parts = [{"function_call": begun}, {"function_call": null}]
+    candidate = {"content": {"parts": parts}, "finish_reason": "STOP"}
+    assert only_call({"candidates": [candidate]}).arguments == {"a": None}
+
+
+def test_what_a_dump_has_goes_back_as_it_is_on_the_wire() -> None:
+    written = {"name": "f", "id": None, "args": {"a_b": "x"}}
+    part = {"function_call": written, "thought_signature": b"\xff\xfe", "text": None}
+    candidate = {"content": {"parts": [part]}, "finish_reason": "STOP"}
+    (turn,) = of_type(assemble({"candidates": [candidate]})[1], TurnCompleted)
+    item = turn.message.parts[0].item
+    assert item == {"functionCall": {"name": "f"}, "thoughtSignature": "//4="}
+    assert turn.message.parts[0].arguments == {"a_b": "x"}
+
+
+def test_the_mark_of_an_end_that_is_not_googles_is_forgiven() -> None:
+    _, events = assemble(chunk(call(), finish="STOP"), b"[DONE]")
+    assert events[-1].type == "turn_completed"
+
+
+def test_nothing_is_read_that_is_not_needed() -> None:
+    """The SDK hangs the whole history on every chunk, with the pictures in it."""
+
+    class Costly:
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError("nobody asked for this")
+
+    payload = {**chunk(call(), finish="STOP"), "automatic_function_calling_history": [Costly()]}
+    assert only_call(payload).verdict == "complete"
+
+
+def test_a_payload_that_is_nested_too_deeply_is_told_as_that() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+    _, events = assemble(chunk({"text": "x"}), chunk(call(args={"a": deep})))
+    assert "nested too deeply" in of_type(events, StreamFailed)[0].message

@@ -97,9 +97,22 @@ def test_the_object_at_the_start_is_a_placeholder_if_text_follows() -> None:
     assert call.arguments == {"a": 1}
 
 
-@pytest.mark.parametrize("given", [{}, {"a": 1}])
-def test_the_object_at_the_start_is_all_if_none_follows(given: Any) -> None:
+def test_the_object_at_the_start_is_all_if_none_follows() -> None:
+    given = {"a": 1}
     assert only_call(function(arguments=given), arguments(""), stop(0)).arguments == given
+
+
+def test_an_empty_object_at_the_start_waits_for_the_end() -> None:
+    """It is a placeholder, also of a call that was cut at its very beginning (invariant 8)."""
+    turn = [CREATED, function(arguments={}), stop(0)]
+    assert only_call(*turn).verdict == "truncated"
+    assert only_call(*turn, end("requires_action")).arguments == {}
+    assert only_call(*turn, end("incomplete")).verdict == "truncated"
+
+
+def test_a_piece_of_arguments_under_another_name_is_not_passed_over() -> None:
+    odd = delta(0, "arguments_delta", partial_arguments='{"a":1}')
+    assert only_call(function(), odd, stop(0), end("completed")).verdict == "truncated"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +206,7 @@ def test_what_must_go_back_is_kept_whole() -> None:
             name="write",
             kind="function",
             arguments={},
-            raw="{}",
+            raw="",
             verdict="complete",
             item={"type": "function_call", "id": "f1", "name": "write", "signature": "c2ln"},
         ),

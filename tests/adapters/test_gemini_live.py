@@ -222,3 +222,17 @@ def test_bytes_and_text_mean_the_same() -> None:
     expected = assemble(*SESSION)[1]
     assert assemble(*(json.dumps(payload) for payload in SESSION))[1] == expected
     assert assemble(*(json.dumps(payload).encode() for payload in SESSION))[1] == expected
+
+
+def test_a_cancellation_in_snake_case_is_seen() -> None:
+    calls = {"tool_call": {"function_calls": [{"id": "x", "name": "f", "args": {}}]}}
+    cancelled = {"tool_call_cancellation": {"ids": ["x"]}}
+    _, events = assemble(json.dumps(calls), json.dumps(cancelled))
+    assert "tool_call_failed" in types(events)
+
+
+def test_usage_after_the_end_of_a_turn_is_not_that_of_the_next() -> None:
+    late = {"usageMetadata": {"promptTokenCount": 99}}
+    done = {"serverContent": {"turnComplete": True}}
+    _, events = assemble(says("a"), done, late, says("b"), done)
+    assert [turn.usage.input_tokens for turn in of_type(events, TurnCompleted)] == [0, 0]

@@ -406,3 +406,18 @@ def test_what_the_sdk_wraps_messages_in_is_unwrapped() -> None:
     assert assemble(chunks)[1] == expected
     assert assemble(pairs)[1] == expected
     assert types(assemble([so_far])[1])[-1] == "turn_completed"
+
+
+def test_names_in_camel_case_mean_the_same() -> None:
+    """As protobuf writes JSON unless it is told not to."""
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    delta = {"role": "ROLE_ASSISTANT", "toolCalls": [{"id": "c", "function": function}]}
+    chunk = {
+        "id": "r",
+        "outputs": [{"delta": delta, "finishReason": "REASON_TOOL_CALLS"}],
+        "usage": {"promptTokens": 7},
+    }
+    for payload in (chunk, json.dumps(chunk), json.dumps(chunk).encode()):
+        calls, events = providers.assemble([payload], protocol="xai-grpc")
+        assert [call.arguments for call in calls] == [{"a": 1}]
+        assert events[-1].usage.input_tokens == 7  # type: ignore[union-attr]

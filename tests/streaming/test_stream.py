@@ -392,3 +392,70 @@ def test_a_cancelled_task_closes_its_source() -> None:
         assert [call.verdict for call in events.calls] == ["aborted"]
 
     asyncio.run(run())
+
+
+GEMINI = [
+    {"candidates": [{"content": {"parts": [{"text": "hi"}]}}], "responseId": "r"},
+    {
+        "candidates": [
+            {
+                "content": {"parts": [{"functionCall": {"name": "f", "args": {"a": 1}}}]},
+                "finishReason": "STOP",
+            }
+        ],
+        "responseId": "r",
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [json.dumps(GEMINI, indent=2)],
+        json.dumps(GEMINI, indent=2).split("\n"),  # as iter_lines() gives it
+        [json.dumps(GEMINI)],
+        json.dumps(GEMINI, indent=2).encode(),
+        [GEMINI],
+    ],
+    ids=["pretty", "lines", "compact", "bytes", "list"],
+)
+def test_an_array_of_payloads_is_read_in_every_form(source: object) -> None:
+    events = stream(source)  # type: ignore[call-overload]
+    assert types(events)[-2:] == ["tool_args_completed", "turn_completed"]
+    assert events.protocol == "gemini"
+
+
+def test_lines_of_an_array_are_read_as_they_come() -> None:
+    lines = json.dumps(GEMINI, indent=2).split("\n")
+    events = stream(lines[: len(lines) // 2])
+    assert next(events).type == "text_delta"
+
+
+def test_usage_alone_does_not_tell_which_protocol_it_is() -> None:
+    session = [
+        {"usageMetadata": {"promptTokenCount": 5}},
+        {"toolCall": {"functionCalls": [{"id": "x", "name": "f", "args": {"a": 1}}]}},
+        {"serverContent": {"turnComplete": True}},
+    ]
+    events = stream(session)
+    assert types(events)[-1] == "turn_completed"
+    assert [call.arguments for call in events.calls] == [{"a": 1}]
+
+
+def test_what_only_seems_to_be_sync_is_read_with_async_for() -> None:
+    """aiobotocore's streams have an ``__iter__`` that says that it is not implemented."""
+
+    class Stream:
+        def __iter__(self) -> Iterator[object]:
+            raise NotImplementedError
+
+        async def __aiter__(self) -> AsyncIterator[object]:
+            for payload in TURN:
+                yield payload
+
+    async def read(source: object) -> list[Event]:
+        events = stream(source)  # type: ignore[call-overload]
+        return [event async for event in events]
+
+    for source in (Stream(), {"ResponseMetadata": {}, "stream": Stream()}):
+        assert types(asyncio.run(read(source))) == types(stream(TURN))

@@ -45,6 +45,12 @@ def test_an_item_is_given_as_soon_as_its_comma_or_the_end_is_there() -> None:
     assert decoder.close() == []
 
 
+def test_a_second_array_after_the_first_is_read_too() -> None:
+    for name, chunks in chunkings(b'[{"a": 1}]\n[{"b": 2},\n{"c": 3}]\n'):
+        frames = [Frame(b'{"a": 1}'), Frame(b'{"b": 2}'), Frame(b'{"c": 3}')]
+        assert decode(chunks) == frames, name
+
+
 def test_an_item_that_the_end_cut_off_is_given_as_far_as_it_came() -> None:
     for name, chunks in chunkings(b'[{"a": 1}, {"b'):
         assert decode(chunks) == [Frame(b'{"a": 1}'), Frame(b'{"b')], name
@@ -64,6 +70,12 @@ def test_a_document_that_begins_with_a_bracket_is_read_item_by_item() -> None:
     assert decoder.feed(b',\n{"b": 2}\n') == [Frame(b'{\n  "a": 1\n}')]
     assert decoder.feed(b"]\n") == [Frame(b'{"b": 2}')]
     assert decoder.close() == []
+
+
+def test_of_an_array_on_one_line_that_was_cut_the_whole_items_count() -> None:
+    decoder = JsonTextDecoder()
+    assert decoder.feed(b'[{"a": 1},{"b') == []
+    assert decoder.close() == [Frame(b'{"a": 1}'), Frame(b'{"b')]
 
 
 @pytest.mark.timing

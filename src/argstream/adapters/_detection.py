@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from argstream.adapters._payloads import UnreadableError, fields_of, is_done
 
 __all__ = ["detect"]
@@ -65,11 +67,23 @@ def detect(payload: object, event: str = "") -> str | None:
     if _is_protobuf(payload):
         return "xai-grpc"
     try:
-        fields = fields_of(payload)
+        fields = fields_of(_first(payload))
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
     return by_field or _by_type(fields) or _by_several(fields)
+
+
+def _first(payload: object) -> object:
+    """Give the first of several payloads that came as one array."""
+    if isinstance(payload, bytes | bytearray | str):
+        try:
+            payload = msgspec.json.decode(payload, type=list[msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeError):
+            return payload
+    if not isinstance(payload, list) or not payload:
+        return payload
+    return bytes(payload[0]) if isinstance(payload[0], msgspec.Raw) else payload[0]
 
 
 def _is_protobuf(payload: object) -> bool:
@@ -99,8 +113,6 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
         return "ollama"
     if str(fields.get("event", "")).startswith(("on_chat_model_", "on_chain_", "on_tool_")):
         return "langchain"  # an event of astream_events
-    if "usageMetadata" in fields or "usage_metadata" in fields:
-        return "gemini"
     if "finish_reason" in fields and "message" in fields:  # an answer that was not streamed
         return "cohere"
     if "bytes" in fields_of(fields.get("chunk")):  # as boto3 gives it

@@ -10,7 +10,7 @@ every piece says whether more follows, of the string and of the call.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from argstream.adapters._gemini_payloads import (
@@ -21,7 +21,7 @@ from argstream.adapters._gemini_payloads import (
     as_sent,
     field_of,
 )
-from argstream.adapters._payloads import UnreadableError, text_of
+from argstream.adapters._payloads import UnreadableError, fields_of, text_of
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -61,9 +61,12 @@ class _OpenCall:
 class PartsReader:
     """The parts of one answer → deltas."""
 
-    def __init__(self, scope: int, turn_id: str = "", *, keeps_media: bool = True) -> None:
+    def __init__(
+        self, scope: int, sent: Sent, turn_id: str = "", *, keeps_media: bool = True
+    ) -> None:
         """Read for one of several answers; its keys are tuples that begin with ``scope``."""
         self._scope = scope
+        self._sent = sent  # the payload that is being read
         self._turn_id = turn_id
         self._keeps_media = keeps_media
         self._count = 0
@@ -74,7 +77,6 @@ class PartsReader:
     def read(
         self,
         parts: Sequence[Part],
-        sent: Sent,
         where: tuple[str | int, ...],
         deltas: list[Delta],
         *,
@@ -88,13 +90,15 @@ class PartsReader:
             text, call = part.text, part.function_call
             item = None
             if part.thought_signature is not None or (text is None and call is None):
-                item = as_sent(sent.at(*where, index))
+                item = as_sent(self._sent.at(*where, index))
             elif call is not None and call.will_continue and not call.name and self._call:
-                self._go_on(self._call, call, sent, deltas)  # a piece like any other
+                here = (*where, index, "functionCall")
+                self._go_on(self._call, call, here, deltas)  # a piece like any other
                 continue
             if call is not None:
                 may_be_cut = is_cut and index == len(parts) - 1
-                self.read_call(call, sent, deltas, item=item, may_be_cut=may_be_cut)
+                here = (*where, index, "functionCall")
+                self.read_call(call, here, deltas, item=item, may_be_cut=may_be_cut)
             elif text is not None:
                 self._read_text(text, item, deltas, is_thought=bool(part.thought))
             elif item:
@@ -146,7 +150,7 @@ class PartsReader:
     def read_call(
         self,
         call: FunctionCall,
-        sent: Sent,
+        where: tuple[str | int, ...],
         deltas: list[Delta],
         *,
         item: _Item | None = None,
@@ -169,20 +173,24 @@ class PartsReader:
             if not (call.partial_args or call.args):
                 return  # the end of nothing
             self._call = _OpenCall(self._next_key(deltas))  # without a name, and that will be told
-        self._go_on(self._call, call, sent, deltas)
+        self._go_on(self._call, call, where, deltas)
         _keep(self._call.key, item, deltas)
         if not call.will_continue and not may_be_cut:
             deltas.append(CallClosed(self._call.key, cut=bool(self._call.open_strings)))
             self._call = None
 
     def _go_on(
-        self, opened: _OpenCall, call: FunctionCall, sent: Sent, deltas: list[Delta]
+        self,
+        opened: _OpenCall,
+        call: FunctionCall,
+        where: tuple[str | int, ...],
+        deltas: list[Delta],
     ) -> None:
         if call.args:
             deltas += [
                 ArgumentValue(opened.key, (name,), given) for name, given in call.args.items()
             ]
-        for leaf in call.partial_args or ():
+        for number, leaf in enumerate(call.partial_args or ()):
             written = leaf.json_path
             if written is None:
                 raise UnreadableError("a piece of arguments without its path")
@@ -193,7 +201,7 @@ class PartsReader:
             if value is None:
                 value = _value(leaf)
                 if value is None:
-                    _check_leaves(sent.at())
+                    _check_leaf(self._sent.at(*where, "partialArgs", number))
                     if leaf.will_continue or written in opened.open_strings:
                         value = ""  # somebody strips what is empty
             if leaf.will_continue and isinstance(value, str):
@@ -299,17 +307,11 @@ def _value(leaf: PartialArg) -> int | float | None:
     return int(number) if is_whole else number
 
 
-def _check_leaves(payload: object) -> None:
-    """Refuse leaves with values of a kind that we do not know: they are not null."""
-    if isinstance(payload, list | tuple):
-        for part in payload:
-            _check_leaves(part)
-    elif isinstance(payload, Mapping):
-        for name, part in payload.items():
-            if name not in ("partialArgs", "partial_args"):
-                _check_leaves(part)
-            elif unknown := {field for leaf in part for field in leaf} - _OF_A_LEAF:
-                raise UnreadableError(f"an argument of an unknown kind: {min(unknown)}")
+def _check_leaf(leaf: object) -> None:
+    """Refuse a leaf with a value of a kind that we do not know: it is not null."""
+    fields = fields_of(leaf)
+    if unknown := fields.keys() - _OF_A_LEAF:
+        raise UnreadableError(f"an argument of an unknown kind: {min(unknown)}")
 
 
 _STEP: Final = re.compile(

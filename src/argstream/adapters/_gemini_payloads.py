@@ -5,10 +5,8 @@ structs have the latter; Google's own JSON is decoded straight into them, and ev
 brought to these names first.
 """
 
-import base64
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -21,6 +19,7 @@ from argstream.adapters._payloads import (
     plain,
     text_of,
 )
+from argstream.adapters._spelling import camel_cased, names_in, snake, snake_cased
 from argstream.deltas import ProviderFailed, Tokens
 
 __all__ = [
@@ -45,15 +44,8 @@ _RETRYABLE: Final = {
     "DEADLINE_EXCEEDED",
     "ABORTED",
 }
-_OF_THE_USER: Final = {"args", "response", "partMetadata", "part_metadata"}  # any names are here
-_SNAKE_MARKS: Final = (
-    b'"function_call"',
-    b'"function_calls"',
-    b'"finish_reason"',
-    b'"usage_metadata"',
-    b'"server_content"',
-    b'"thought_signature"',
-)
+_OF_ANY_NAMES: Final = {"args", "response", "part_metadata", "error"}
+_SNAKE_CASED: Final = re.compile(rb'"[a-z]+(?:_[a-z]+)+"\s*:')
 _TEXT = (bytes, bytearray, str)
 
 
@@ -134,6 +126,7 @@ class GeminiReader(Generic[StructType]):
         """Read into this struct. A payload is unreadable if a vital field is of a wrong type."""
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
         self._pick = PayloadReader(struct, vital)
+        self._names = names_in(struct)
 
     def __call__(self, payload: object) -> StructType:
         """Give the struct for bytes, text, a mapping, or an object of the SDK."""
@@ -149,7 +142,7 @@ class GeminiReader(Generic[StructType]):
             payload = fields_of(payload)
             if not payload:
                 raise UnreadableError("no object, or an empty one")
-        return self._pick(_snake_cased(payload))
+        return self._pick(snake_cased(payload, self._names, _OF_ANY_NAMES))
 
 
 class Sent:
@@ -181,16 +174,17 @@ def field_of(value: object, *path: str | int) -> Any:
             is_there = isinstance(value, list | tuple) and name < len(value)
             value = value[name] if is_there else None  # type: ignore[index]
         elif isinstance(value, Mapping):
-            value = value.get(name, value.get(_snake(name)))
+            value = value.get(name, value.get(snake(name)))
         else:
-            value = getattr(value, _snake(name), None)
+            value = getattr(value, snake(name), None)
     return value
 
 
 def as_sent(part: object) -> dict[str, Any]:
     """Give a part as it goes back: as it came, under the names on the wire."""
     if isinstance(part, Mapping):
-        return {name: value for name, value in part.items() if value is not None}
+        kept: dict[str, Any] = camel_cased(part, _OF_ANY_NAMES)
+        return kept
     found = plain(part)
     item: dict[str, Any] = found if isinstance(found, dict) else {}
     # The SDK has decoded bytes, and encodes them as for an URL.
@@ -213,29 +207,4 @@ def failure(error: object) -> ProviderFailed:
 def _is_snake_cased(payload: bytes | bytearray | str) -> bool:
     if isinstance(payload, str):
         payload = payload.encode(errors="replace")
-    return any(mark in payload for mark in _SNAKE_MARKS)
-
-
-@lru_cache(1000)
-def _snake(name: str) -> str:
-    return re.sub("([A-Z])", lambda capital: f"_{capital[1].lower()}", name)
-
-
-def _snake_cased(value: Any) -> Any:
-    """Give JSON, or the SDK's objects, as plain values under the names of the structs."""
-    if value is None or isinstance(value, int | float):
-        return value
-    if isinstance(value, str):
-        return getattr(value, "value", value)  # the SDK's enumerations are strings
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, list | tuple):
-        return [_snake_cased(part) for part in value]
-    fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
-    if fields is None:
-        return None
-    return {
-        _snake(name): plain(part) if name in _OF_THE_USER else _snake_cased(part)
-        for name, part in fields.items()
-        if part is not None and isinstance(name, str)
-    }
+    return _SNAKE_CASED.search(payload) is not None

@@ -21,7 +21,7 @@ from argstream.adapters._gemini_payloads import (
     Sent,
     failure,
 )
-from argstream.adapters._payloads import UnreadableError, refuse_duplicate_keys
+from argstream.adapters._payloads import UnreadableError, is_done, refuse_duplicate_keys
 from argstream.deltas import (
     Delta,
     Ending,
@@ -116,6 +116,8 @@ class GeminiAdapter:
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
         """Take one payload: bytes, a dict, or a response of the SDK."""
+        if is_done(payload):  # of a gateway that speaks to all in the manner of OpenAI
+            return []
         try:
             response = _read(payload)
         except UnreadableError:
@@ -140,9 +142,9 @@ class GeminiAdapter:
                 self._unsaid = deltas
                 raise
         feedback = response.prompt_feedback
-        if feedback is not None and feedback.block_reason:
+        if feedback is not None and (reason := _told(feedback.block_reason)):
             message = feedback.block_reason_message or "the prompt was blocked"
-            deltas.append(ProviderFailed(feedback.block_reason, message))
+            deltas.append(ProviderFailed(reason, message))
         if response.error:
             deltas.append(failure(response.error))
         return deltas
@@ -187,20 +189,25 @@ class GeminiAdapter:
         for position, candidate in enumerate(candidates):
             answer = self._answers.get(candidate.index)
             if answer is None:
-                answer = PartsReader(candidate.index, self._turn_id)
+                answer = PartsReader(candidate.index, self._sent, self._turn_id)
                 self._answers[candidate.index] = answer
-            reason = candidate.finish_reason
+            reason = _told(candidate.finish_reason)
             ending = _ENDINGS.get(reason, "unknown") if reason else None
             parts = candidate.content.parts if candidate.content is not None else None
             if parts:
                 if _have_arguments(parts):
                     refuse_duplicate_keys(payload)
                 where = ("candidates", position, "content", "parts")
-                answer.read(parts, self._sent, where, deltas, is_cut=ending == "cut")
+                answer.read(parts, where, deltas, is_cut=ending == "cut")
             if reason and ending is not None:
                 self._finished.add(candidate.index)
                 answer.end(deltas)
                 deltas.append(TurnEnded(reason, ending, candidate.index))
+
+
+def _told(reason: str | None) -> str | None:
+    """Give a reason that was told. Where defaults are sent, every piece says that there is none."""
+    return None if reason is None or reason.endswith("_UNSPECIFIED") else reason
 
 
 def _have_arguments(parts: list[Part]) -> bool:

@@ -216,7 +216,7 @@ class GeminiInteractionsAdapter:
             _grow(step, "signature", change.signature)
         match change.type:
             case "arguments_delta":
-                if isinstance(change.arguments, dict):
+                if not isinstance(change.arguments, str):
                     raise UnreadableError("a piece of arguments that is no text")
                 if not change.arguments:
                     return []
@@ -279,10 +279,11 @@ class GeminiInteractionsAdapter:
     def _rest_of_call(self, index: int, step: dict[str, Any], type_: str) -> list[Delta]:
         deltas: list[Delta] = []
         arguments = step.get("arguments")
-        if index not in self._changed and isinstance(arguments, dict):
+        if index not in self._changed and isinstance(arguments, dict) and arguments:
+            # It is not a placeholder, as nothing else came. An empty one may be: of what was cut.
             if type_ == _CODE:
                 deltas.append(ArgumentText(index, text_of(arguments.get("code"))))
-            else:  # it is not a placeholder, as nothing else came
+            else:
                 deltas.append(ArgumentValue(index, (), arguments))
         if any(step[name] for name in step.keys() - _KNOWN_OF_A_CALL):
             kept = {name: value for name, value in step.items() if name != "arguments"}

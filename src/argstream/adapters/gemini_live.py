@@ -98,8 +98,9 @@ class GeminiLiveAdapter:
         self._sent.hold(payload)
         deltas: list[Delta] = []
         usage = message.usage_metadata
-        if usage is not None and usage != NO_USAGE:
-            self._usage = usage
+        is_of_a_turn = self._turn is not None or message.server_content or message.tool_call
+        if usage is not None and usage != NO_USAGE and is_of_a_turn:
+            self._usage = usage  # after the end of a turn it is too late
         if message.tool_call is not None and message.tool_call.function_calls:
             self._read_calls(message.tool_call.function_calls, payload, deltas)
         if message.server_content is not None:
@@ -124,7 +125,7 @@ class GeminiLiveAdapter:
 
     def _open_turn(self, deltas: list[Delta]) -> PartsReader:
         if self._turn is None:
-            self._turn = PartsReader(0, f"live_{self._turns}", keeps_media=False)
+            self._turn = PartsReader(0, self._sent, f"live_{self._turns}", keeps_media=False)
             self._turns += 1
             deltas.append(TurnOpened())
         return self._turn
@@ -133,16 +134,16 @@ class GeminiLiveAdapter:
         if any(call.args for call in calls):
             refuse_duplicate_keys(payload)
         turn = self._open_turn(deltas)
-        for call in calls:
+        for number, call in enumerate(calls):
             if call.name and call.args is None and not call.will_continue:
                 call.args = None if call.partial_args else {}
-            turn.read_call(call, self._sent, deltas)
+            turn.read_call(call, ("toolCall", "functionCalls", number), deltas)
 
     def _read_content(self, content: _ServerContent, deltas: list[Delta]) -> None:
         parts = content.model_turn.parts if content.model_turn is not None else None
         if parts:
             where = ("serverContent", "modelTurn", "parts")
-            self._open_turn(deltas).read(parts, self._sent, where, deltas)
+            self._open_turn(deltas).read(parts, where, deltas)
         if content.output_transcription is not None and content.output_transcription.text:
             self._open_turn(deltas).say(content.output_transcription.text, "speech", deltas)
         if content.interrupted and self._turn is not None:

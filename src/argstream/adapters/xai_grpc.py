@@ -7,12 +7,14 @@ that xAI runs is announced, and said again with its status when it is over. Usag
 outputs, and is in every chunk.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, to_builtins
 
-from argstream.adapters._payloads import PayloadReader, text_of
+from argstream.adapters._payloads import PayloadReader, fields_of, text_of
+from argstream.adapters._spelling import names_in, snake_cased
 from argstream.deltas import (
     ArgumentText,
     CallClosed,
@@ -120,6 +122,10 @@ _read = PayloadReader(
 )
 
 _NOTHING: Final = _Message()
+_NAMES: Final = names_in(_Chunk)
+_CAMEL_CASED: Final = re.compile(
+    rb"""["'](?:toolCalls|finishReason|reasoningContent|encryptedContent|promptTokens)["']\s*:"""
+)
 
 _Key: TypeAlias = tuple[int, int]
 
@@ -184,7 +190,7 @@ class XaiGrpcAdapter:
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - has none
         """Take one payload: bytes, a dict, a protobuf message, or what the SDK wraps one in."""
-        chunk = _read(_unwrapped(payload))
+        chunk = _read(_respelt(_unwrapped(payload)))
         deltas: list[Delta] = []
         if chunk.error:
             return [_failure(chunk.error)]
@@ -337,6 +343,18 @@ def _unwrapped(payload: object) -> object:
         payload = payload[-1]
     payload = getattr(payload, "proto", payload)
     return _fields(payload) if hasattr(payload, "ListFields") else payload
+
+
+def _respelt(payload: object) -> object:
+    """Give JSON the names of the structs: protobuf writes them in camelCase unless told not to."""
+    if isinstance(payload, bytes | str):
+        text = payload if isinstance(payload, bytes) else payload.encode(errors="replace")
+        if _CAMEL_CASED.search(text) is None:
+            return payload
+        payload = fields_of(payload)
+    elif not isinstance(payload, Mapping) or not _CAMEL_CASED.search(repr(payload).encode()):
+        return payload
+    return snake_cased(payload, _NAMES)
 
 
 def _fields(message: Any) -> dict[str, Any]:

@@ -171,8 +171,10 @@ class CallMachine:
     def end(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
         """Take the reason why the turn ended."""
         if not self.closed:
-            # A turn that was cut closes nothing, and free text cannot say itself that it is whole.
-            if ending == "cut" or (ending == "unknown" and not self._is_json):
+            # A turn that was cut closes nothing. Free text cannot say itself that it is whole, nor
+            # can leaves: it is we who would close their containers.
+            has_leaves = self._writer is not None and self._writer.is_open
+            if ending == "cut" or (ending == "unknown" and (has_leaves or not self._is_json)):
                 self.cut(f"the turn was cut off ({reason})", events)
             else:
                 self.close(None, events)

@@ -106,6 +106,11 @@ class JsonWriter:
             raise UnwritableError("a piece of something that is no string", path)
         return self._put_leaf(path, value, more=more)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the text stands inside of something."""
+        return bool(self._open)
+
     def close(self) -> str:
         """Give the text that ends what is open."""
         return self._leave(0)

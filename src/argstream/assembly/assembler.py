@@ -87,6 +87,8 @@ class Assembler:
         if adapter is not None:
             try:
                 self._builder.take(adapter.feed(payload, event), events)
+            except RecursionError:
+                self._lost(adapter, "a payload is nested too deeply to be read", events)
             except UnreadableError as error:
                 if event.lower() not in _HEARTBEATS:
                     self._lost(adapter, str(error), events)

@@ -66,8 +66,9 @@ def stream(
 
     That is: an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude Agent
     SDK …; entered or not), its events, dicts, the bytes or lines of a response, a file, a
-    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). A sync source gives an iterator, an async source an async iterator. With httpx's async
-    client give ``response.aiter_bytes()``, so that type checkers see which one it is.
+    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). A sync source
+    gives an iterator, an async source an async iterator. With httpx's async client give
+    ``response.aiter_bytes()``, so that type checkers see which one it is.
 
     The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
     ``turn`` are those of ``Assembler``.

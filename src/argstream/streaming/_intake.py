@@ -21,6 +21,9 @@ __all__ = ["Intake"]
 
 _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
 _SHOWN: Final = 80
+# A list is several, a tuple has one in it (LangGraph's, xAI's). Messages of protocol buffers list
+# their fields; all other objects have them where Python has them.
+_PAYLOADS: Final = (Mapping, tuple, list)
 
 
 class Intake:
@@ -57,13 +60,7 @@ class Intake:
         if hasattr(item, "event") and isinstance(data := getattr(item, "data", None), str | bytes):
             event = getattr(item, "event", None)
             return self.assembler.feed(data, str(event or "")) if data else []
-        # A tuple has a message in it: of LangGraph, or of xAI's SDK. Its messages have no fields
-        # that Python would know of, but can list them.
-        if (
-            isinstance(item, Mapping | tuple)
-            or hasattr(item, "__dict__")
-            or hasattr(item, "ListFields")
-        ):
+        if isinstance(item, _PAYLOADS) or hasattr(item, "__dict__") or hasattr(item, "ListFields"):
             self._payload_types.add(type(item))
             return self.take(item)
         raise UsageError(
@@ -209,6 +206,8 @@ def _may_be_a_line(chunk: bytes) -> bool:
 def _are_lines(first: bytes, second: bytes) -> bool:
     """Tell lines from a text that happens to be cut where one could end."""
     first = first.removeprefix(BYTE_ORDER_MARK)
+    if first.strip() in (b"[", b"[{", b"{") and second.startswith(b" "):
+        return True  # of a document that is spread over lines, of which the ends are lost
     if first.startswith((b"{", b"[")):
         return second.startswith((b"{", b"[")) and _is_whole(first)
     if not second.startswith((*_FIELDS, b":")):

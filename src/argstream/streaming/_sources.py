@@ -85,10 +85,11 @@ AsyncSource: TypeAlias = (
 
 def is_async(source: object) -> bool:
     """Say whether a source must be read with ``async for``. Nothing is read to find out."""
+    source = _stream_of_boto3(source) or source
     if inspect.isawaitable(source):
         return True
     if hasattr(source, "__aiter__"):
-        return not hasattr(source, "__iter__")
+        return not _can_iterate(source)
     if hasattr(source, "__iter__"):
         return False
     if (read := getattr(source, "iter_bytes", None)) is not None:
@@ -99,6 +100,17 @@ def is_async(source: object) -> bool:
     if hasattr(source, "http_response"):
         return is_async(source.http_response)
     return _stream_reader(source) is not None or hasattr(source, "__aenter__")
+
+
+def _can_iterate(source: Any) -> bool:
+    """Say whether it can be read with ``for``: aiobotocore's streams only seem so."""
+    if not hasattr(source, "__iter__"):
+        return False
+    try:
+        iter(source)
+    except NotImplementedError:
+        return False
+    return True
 
 
 def _stream_reader(source: object) -> Any:
@@ -139,6 +151,7 @@ def items(source: Any) -> Iterator[Iterable[object]]:
 @asynccontextmanager
 async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
     """Open an async source: its items, one after the other."""
+    source = _stream_of_boto3(source) or source
     if hasattr(source, "__aiter__"):
         yield source
     elif _is_model(source):
@@ -169,6 +182,7 @@ def close_source(source: Any) -> None:
 
 async def close_async_source(source: Any) -> None:
     """Close what was not read to its end, if it can be closed."""
+    source = _stream_of_boto3(source) or source
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if callable(close):
         waiting = close()

@@ -17,7 +17,7 @@ _INSIDE: Final = re.compile(rb'["\\]')
 
 
 class JsonArrayDecoder:
-    r"""Reads the items of an array.
+    r"""Reads the items of an array; after its end, of another one.
 
     >>> decoder = JsonArrayDecoder()
     >>> decoder.feed(b'[{"a": 1},\n{"b"')
@@ -33,21 +33,18 @@ class JsonArrayDecoder:
         self._depth = 0
         self._in_string = False
         self._escaped = False  # the next byte means nothing
-        self._over = False
+        self._broken = False
 
     def feed(self, chunk: bytes) -> list[Frame | Broken]:
         """Take the next bytes, cut anywhere, and give the items that are complete."""
         frames: list[Frame | Broken] = []
-        if self._over:
+        if self._broken:
             return frames
         start = position = 0
         if self._escaped and chunk:
             self._escaped = False
             position = 1
-        while not self._over:
-            found = (_INSIDE if self._in_string else _OUTSIDE).search(chunk, position)
-            if found is None:
-                break
+        while found := (_INSIDE if self._in_string else _OUTSIDE).search(chunk, position):
             position = found.end()
             mark = found[0]
             if mark == b"\\":
@@ -63,25 +60,21 @@ class JsonArrayDecoder:
                 if self._depth == 1:
                     frames += self._item(chunk[start : position - 1])
                     start = position
-            else:
+            elif self._depth > 0:
                 self._depth -= 1
                 if self._depth == 0:
                     frames += self._item(chunk[start : position - 1])
-                    self._over = True
-        if not self._over:
-            self._keep(chunk[start:])
+        if self._depth > 0:
+            self._pieces.append(chunk[start:])
+            self._bytes += len(chunk) - start
             if self._bytes > self._max_frame_bytes:
-                self._over = True
+                self._broken = True
                 frames.append(Broken("too_long"))
         return frames
 
     def close(self) -> list[Frame | Broken]:
         """Say that the stream is over; gives an item that it cut off, as far as it came."""
-        return [] if self._over else self._item(b"")
-
-    def _keep(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._bytes += len(piece)
+        return [] if self._broken else self._item(b"")
 
     def _item(self, last: bytes) -> list[Frame | Broken]:
         data = b"".join((*self._pieces, last)).strip()

@@ -49,7 +49,7 @@ class JsonTextDecoder:
         self._first_line = None
         if is_json(first):
             self._parts = NdjsonDecoder(self._max_frame_bytes)
-        elif first.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"["):
+        elif _begins_array(first):
             self._parts = JsonArrayDecoder(self._max_frame_bytes)
         else:
             return []
@@ -60,7 +60,16 @@ class JsonTextDecoder:
         if self._parts is not None:
             return self._parts.close()
         text = b"".join(self._pieces)
-        return [Frame(text)] if text.strip() and not self._broken else []
+        if self._broken or not text.strip():
+            return []
+        if _begins_array(text) and not is_json(text):  # it was cut; what was whole counts
+            items = JsonArrayDecoder(self._max_frame_bytes)
+            return [*items.feed(text), *items.close()]
+        return [Frame(text)]
+
+
+def _begins_array(text: bytes) -> bool:
+    return text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
 def is_json(line: bytes) -> bool:

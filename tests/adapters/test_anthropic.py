@@ -355,3 +355,8 @@ def test_a_stream_that_is_joined_in_the_middle_is_read_from_there() -> None:
     calls, events = assemble([*payloads, block_stop(4), *message_end()])
     assert events[0] == TextDelta("so", 0)
     assert calls[0].verdict == "complete"
+
+
+def test_a_block_that_is_started_twice_is_one() -> None:
+    turn = anthropic_call('{"a": 1}')
+    assert only_call([*turn[:2], *turn[1:]]).arguments == {"a": 1}

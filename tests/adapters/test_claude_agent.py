@@ -178,7 +178,19 @@ def test_a_call_without_events_is_complete_at_once(form: str) -> None:
     assembler = Assembler("claude-agent")
     for line in in_form(form, [init(), assistant(use({"a": 1})), assistant(use({}, "toolu_2"))]):
         assembler.feed(line)
+    assert [call.verdict for call in assembler.calls] == ["complete", "open"]
+    for line in in_form(form, [user([tool_result(id_="toolu_2")])]):
+        assembler.feed(line)
     assert [call.arguments for call in assembler.calls] == [{"a": 1}, {}]
+
+
+def test_an_empty_input_without_events_is_not_believed_if_the_call_failed(form: str) -> None:
+    """An agent says {} of input that it cannot read (invariant 8)."""
+    cut = assistant(text("API Error"), id_="x", error="max_output_tokens")
+    failed = user([tool_result("InputValidationError", is_error=True)])
+    for after in ([cut, failed], [failed]):
+        assert call_of(form, run(assistant(use({})), *after)).verdict == "truncated"
+    assert call_of(form, run(assistant(use({})))).arguments == {}
 
 
 def test_whole_messages_with_one_id_are_one_turn(form: str) -> None:
@@ -793,7 +805,7 @@ def test_agents_that_speak_at_once_are_never_mixed(form: str) -> None:
 def test_the_result_of_its_call_ends_a_sub_agent(form: str) -> None:
     begun = streamed(message_start("msg_2"), tool_use(0), input_json(0, '{"a'), parent=TASK)
     answer = user([tool_result("gave up", TASK, is_error=True)])
-    _, events = read(form, run(assistant(use({}, TASK)), *begun, answer))
+    _, events = read(form, run(assistant(use({"a": 1}, TASK)), *begun, answer))
     ends = of_type(events, ToolArgsInvalid, TurnCompleted, ToolCallFailed)
     assert [(one.type, getattr(one, "parent_id", "")) for one in ends] == [
         ("tool_args_invalid", ""),
@@ -1162,3 +1174,33 @@ def test_who_stops_reading_a_query_aborts_what_is_open() -> None:
 
     assert [call.verdict for call in asyncio.run(main())] == ["aborted"]
     assert of_type(read("objects", CONVERSATION)[1], ToolArgsCompleted)
+
+
+def test_a_whole_block_of_a_call_that_streams_belongs_to_its_message(form: str) -> None:
+    """Also if it has no id and something was answered meanwhile, or its start was missed."""
+    parts = [tool_use(0), input_json(0, '{"a"'), input_json(0, ": 1}")]
+    start, *rest = streamed(message_start(), *parts)
+    for before in ([start], []):
+        lines = [
+            *before,
+            *rest,
+            user([tool_result(id_="another")]),
+            assistant(use({"a": 1}), id_=None),
+            *streamed(block_stop(0), *message_end()),
+        ]
+        calls, events = read(form, run(*lines))
+        assert [(call.id, call.arguments) for call in calls] == [("toolu_1", {"a": 1})]
+        assert of_type(events, StreamFailed) == []
+
+
+def test_a_sub_agent_in_the_background_outlives_the_run(form: str) -> None:
+    started = user([tool_result("started", TASK)], tool_use_result={"isAsync": True})
+    begun = streamed(message_start("msg_2"), tool_use(0), input_json(0, '{"a"'), parent=TASK)
+    ended = streamed(input_json(0, ": 1}"), block_stop(0), *message_end(), parent=TASK)
+    lines = [assistant(use({"a": 1}, TASK)), started, *begun, run_result(), *ended]
+    calls, events = read(form, [init(), *lines])
+    assert [(call.id, call.arguments) for call in calls] == [
+        (TASK, {"a": 1}),
+        ("toolu_1", {"a": 1}),
+    ]
+    assert [turn.parent_id for turn in of_type(events, TurnCompleted)] == [None, TASK]

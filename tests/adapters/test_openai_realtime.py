@@ -648,3 +648,21 @@ def test_a_connection_that_breaks_leaves_its_call_truncated_and_raises() -> None
             with pytest.raises(ConnectionClosedError):
                 list(events)
     assert [one.verdict for one in events.calls] == ["truncated"]
+
+
+def test_a_call_that_is_answered_before_its_item_is_done_is_whole() -> None:
+    """A client may answer as soon as it has the arguments."""
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "ok"}
+    answer = {"type": "conversation.item.added", "event_id": "e", "item": output}
+    text = '{"a":1}'
+    calls, events = assemble(
+        [created(), added(), arguments_done(text), answer, item_done(text), done()]
+    )
+    assert [one.arguments for one in calls] == [{"a": 1}]
+    assert of_type(events, StreamFailed) == []
+
+
+def test_arguments_of_nothing_are_told_as_a_call_without_a_name() -> None:
+    said = {name: value for name, value in arguments_done("{}").items() if name != "name"}
+    for payloads in ([delta("{}"), said], [said], [delta("{}")]):
+        assert verdicts([created(), *payloads, done()]) == ["malformed"]

@@ -316,3 +316,21 @@ def test_a_status_that_is_new_closes_what_is_whole_and_nothing_else() -> None:
         payloads = turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, text))
         payloads[-1]["response"]["status"] = "brand_new"
         assert only_call(payloads).verdict == verdict
+
+
+def test_a_server_that_sends_no_items_says_the_name_at_the_end() -> None:
+    done = {**arguments_done(0, '{"a": 1}'), "name": "write", "item_id": "fc_1"}
+    turn = [response_created(), arguments_delta(0, '{"a"'), arguments_delta(0, ": 1}")]
+    call = only_call([*turn, done, response_ended(output=[])])
+    assert (call.name, call.arguments) == ("write", {"a": 1})
+
+
+def test_arguments_of_nothing_are_told_as_a_call_without_a_name() -> None:
+    turn = [response_created(), arguments_delta(0, '{"a": 1}'), arguments_done(0, '{"a": 1}')]
+    call = only_call([*turn, response_ended(output=[])])
+    assert (call.raw, call.verdict) == ('{"a": 1}', "malformed")
+
+
+def test_an_item_that_is_added_twice_is_one() -> None:
+    turn = responses_call('{"a": 1}')
+    assert only_call([*turn[:2], *turn[1:]]).arguments == {"a": 1}

@@ -22,6 +22,7 @@ from tests.providers import (
     input_json,
     message_end,
     message_start,
+    responses_call,
     sse,
     tool_calls,
     tool_use,
@@ -76,6 +77,17 @@ def test_a_resend_that_is_never_closed_is_linear_in_what_was_sent() -> None:
         return read
 
     assert growth(job, 20_000) <= BOUND
+
+
+def test_pieces_before_their_item_are_linear() -> None:
+    """Of a server that says what they are of only at the end."""
+
+    def job(characters: int) -> Callable[[], object]:
+        payloads = responses_call(*pieces(characters))
+        payloads.pop(1)
+        return lambda: collections.deque(stream(payloads), maxlen=0)
+
+    assert growth(job, 40_000) <= BOUND
 
 
 def many(kind: str, count: int) -> Sequence[object]:

@@ -34,7 +34,7 @@ _TYPES: Final = {
     "content-": "cohere",
     "tool-": "cohere",
     "citation-": "cohere",
-    "message": "anthropic",
+    "message_": "anthropic",
     "content_block_": "anthropic",
     "ping": "anthropic",
     "response.": "openai-responses",
@@ -101,6 +101,10 @@ def _by_type(fields: Mapping[str, Any]) -> str | None:
 
 def _by_several(fields: Mapping[str, Any]) -> str | None:
     """Tell by what is common when it stands alone."""
+    if fields.get("type") == "message":
+        return "anthropic"
+    if "ns" in fields and "data" in fields:  # LangGraph's newer form
+        return "langchain"
     kind = fields.get("object")
     if isinstance(kind, str):
         if kind == "response":

@@ -77,10 +77,12 @@ class Speaker(AnthropicAdapter):
     def take_message(self, message: dict[str, Any]) -> list[Delta]:
         """Take a message, or a part of one: several with the same id are one turn."""
         id_ = text_of(message.get("id"))
+        blocks = _blocks_of(message.get("content"))
         is_same = id_ == self._id if id_ else not self._is_answered
+        if not is_same and self.is_open and any(self._is_unsaid_call(block) for block in blocks):
+            is_same, self._id = True, id_ or self._id  # its beginning was missed, or has no id
         deltas = [] if is_same else self._whole_message_started(message)
         stop_reason = text_of(message.get("stop_reason"))
-        blocks = _blocks_of(message.get("content"))
         for number, block in enumerate(blocks):
             may_be_cut = stop_reason and turn_ended(stop_reason).ending == "cut"
             is_over = number < len(blocks) - 1 or not may_be_cut
@@ -117,6 +119,10 @@ class Speaker(AnthropicAdapter):
         """Whether each block of this turn was said as a whole, so that no event is missed."""
         return self.is_open and self._is_said and not self._unsaid and not self._blocks
 
+    def _is_unsaid_call(self, block: dict[str, Any]) -> bool:
+        """Say whether a block is a call that streamed, and has not been said as a whole."""
+        return block.get("type") in CALLS and _identity(block) in self._unsaid
+
     def _whole_message_started(self, message: dict[str, Any]) -> list[Delta]:
         # Its end is not known before something else begins.
         return self._message_started({**message, "content": [], "stop_reason": None})
@@ -137,9 +143,14 @@ class Speaker(AnthropicAdapter):
             raise UnreadableError("a call without its input")
         again = [] if self.is_open else self._whole_message_started(message)
         self._count += 1
-        deltas = self._whole_block(-self._count, block, is_over=is_over)  # never a streamed index
+        index = -self._count  # never one of those that stream
+        if is_call and is_over and not block["input"]:
+            # An agent says this of a call that was cut, too: whether it was, the turn's end tells.
+            deltas = [*self._block_started(index, block), CallClosed(index)]
+        else:
+            deltas = self._whole_block(index, block, is_over=is_over)
         del self._unsaid[identity]
-        self._blocks.pop(-self._count, None)  # all is said of it, also if it was cut
+        self._blocks.pop(index, None)  # all is said of it, also if it was cut
         return again + deltas
 
     def _end_of_block(self, index: int, block: dict[str, Any]) -> list[Delta]:

@@ -212,6 +212,9 @@ class AnthropicAdapter:
             block[field] = text
 
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
+        known = self._blocks.get(index, {})
+        if block.get("id") and block.get("id") == known.get("id"):
+            return []  # said twice
         self._blocks[index] = block = dict(block)
         type_, text = block.get("type"), block.get("text")
         if type_ in CALLS:

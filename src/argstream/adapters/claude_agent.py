@@ -75,6 +75,7 @@ class ClaudeAgentAdapter:
 
     def __init__(self) -> None:
         self._speakers: dict[str | None, Speaker] = {}  # by the call that started them
+        self._background: set[str] = set()  # those who outlive the run that started them
         self._speaking: str | None = None
         self._awaits_result = False
 
@@ -162,20 +163,22 @@ class ClaudeAgentAdapter:
             call_id, content = text_of(block.get("tool_use_id")), block.get("content")
             if content is None and len(results) == 1:
                 content = line.tool_use_result
-            if not _goes_on(line.tool_use_result):
+            if _goes_on(line.tool_use_result):
+                self._background.add(call_id)
+            else:
                 deltas += self._sub_agent_ended(call_id)
             deltas.append(CallResult(call_id, content, bool(block.get("is_error"))))
         return deltas
 
     def _sub_agent_ended(self, call_id: str) -> list[Delta]:
+        self._background.discard(call_id)
         speaker = self._speakers.pop(call_id, None)
         return [] if speaker is None else self._said_by(call_id, speaker.end())
 
     def _result(self, line: _Line) -> list[Delta]:
         deltas: list[Delta] = []
-        for parent_id, speaker in self._speakers.items():
-            deltas += self._said_by(parent_id, speaker.end())
-        self._speakers.clear()
+        for parent_id in [one for one in self._speakers if one not in self._background]:
+            deltas += self._said_by(parent_id, self._speakers.pop(parent_id).end())
         self._awaits_result = False
         return [*deltas, _run_ended(line)]
 

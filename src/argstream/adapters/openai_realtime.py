@@ -136,10 +136,11 @@ _read = PayloadReader(
 class _Item:
     """An output item of a response that is not over."""
 
-    __slots__ = ("closed", "done", "failed", "pieces", "response_id", "text", "type")
+    __slots__ = ("call_id", "closed", "done", "failed", "pieces", "response_id", "text", "type")
 
     def __init__(self, response_id: str) -> None:
         self.response_id = response_id
+        self.call_id = ""
         self.type = ""  # until it is said what it is
         self.pieces: list[str] = []  # that came before that
         self.text: str | None = None  # the whole input, said before the item is done
@@ -192,7 +193,8 @@ class OpenAIRealtimeAdapter:
         if type_ == "response.done":
             return self._response_done(happening)
         if type_ in _CONVERSATION_ITEMS:
-            return self._turns.say_between(self._result(happening.item or {}))
+            results = self._result(happening.item or {})
+            return self._answered(results) + self._turns.say_between(results)
         if type_ == "error":
             error = {"code": happening.code, "message": happening.message}
             return self._error(failure(happening.error or error))
@@ -265,9 +267,13 @@ class OpenAIRealtimeAdapter:
         for at, item in enumerate(response.output or []):
             key = id_of(item) or text_of(item.get("call_id")) or f"{id_} {at}"
             deltas += self._item_done(key, item, id_)
-        for key, open_ in self._items.items():
-            if open_.response_id == id_ and status == "completed":
-                deltas += self._close(key, open_)
+        for key, open_ in list(self._items.items()):
+            if open_.response_id == id_:
+                if open_.pieces or (open_.text and not open_.type):
+                    # Nobody said what these are of: told as a call without a name.
+                    deltas += self._item_added(key, {"type": "function_call"}, id_)
+                if status == "completed":
+                    deltas += self._close(key, open_)
         details = response.status_details if isinstance(response.status_details, dict) else {}
         if status == "failed":
             deltas.append(self._failed(details.get("error")))
@@ -326,6 +332,7 @@ class OpenAIRealtimeAdapter:
             known.text = given
         id_ = text_of(item.get("call_id")) or id_of(item)
         self._call_ids.add(id_)
+        known.call_id = id_
         pieces, known.pieces = known.pieces, []
         return [
             CallOpened(key, id_, tool or text_of(item.get("name")), kind),
@@ -390,6 +397,15 @@ class OpenAIRealtimeAdapter:
             return []
         item.closed = True
         return [CallClosed(key, item.text)]
+
+    def _answered(self, results: list[Delta]) -> list[Delta]:
+        """Close the calls that were answered before their items were done: nobody has to wait."""
+        ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
+        deltas: list[Delta] = []
+        for key, item in self._items.items():
+            if item.call_id in ids and item.text is not None:
+                deltas += self._turns.say(item.response_id, self._close(key, item))
+        return deltas
 
     def _mcp_ended(self, key: str, *, failed: bool) -> list[Delta]:
         """Take note that the provider has run a call: so it was whole."""

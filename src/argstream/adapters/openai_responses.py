@@ -66,6 +66,7 @@ class _Happening(_Response, gc=False):
     arguments: str | None = None
     input: str | None = None
     code: str | None = None
+    name: str | None = None
     item: dict[str, Any] | None = None
     response: _Response | None = None
     summary_index: int | None = None
@@ -133,6 +134,7 @@ class OpenAIResponsesAdapter:
         self._items: dict[_Key, _Item] = {}
         self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
         self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
+        self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
         self._failures: set[str] = set()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
@@ -163,7 +165,7 @@ class OpenAIResponsesAdapter:
         type_, delta, item = happening.type, happening.delta, happening.item
         if type_ in _ARGUMENT_DELTAS:
             if key not in self._items:  # some say what it is only at its end
-                self._texts[key] = self._texts.get(key, "") + (delta or "")
+                self._pieces.setdefault(key, []).append(delta or "")
                 return []
             return [ArgumentText(key, delta)] if delta else []
         if type_ in _TEXT_DELTAS:
@@ -176,9 +178,13 @@ class OpenAIResponsesAdapter:
             return [ArgumentValue(key, ("diff",), delta or "", more=True)]
         if type_ in _ARGUMENTS_DONE:
             # The item is done when it is said to be: only then is it known whether it was cut.
+            deltas: list[Delta] = []
+            if key not in self._items and happening.name:  # some servers send no items
+                call = {"type": "function_call", "name": happening.name, "id": happening.item_id}
+                deltas = self._item_added(key, call)
             if text := happening.arguments or happening.input or happening.code:
                 self._texts[key] = text
-            return []
+            return deltas
         if type_ == "response.reasoning_summary_part.added" and happening.summary_index:
             return [ThinkingPiece(key, "\n\n")]
         if type_ == "response.output_item.added" and item is not None:
@@ -211,13 +217,16 @@ class OpenAIResponsesAdapter:
 
     def _is_repeated(self, key: _Key, item: dict[str, Any]) -> bool:
         known = self._items.get(key)
-        same = any(self._keys.get(id_) == key for id_ in ids_of(item))
-        return known is not None and known.is_done and same
+        ids = ids_of(item)
+        if known is not None and not known.is_done:
+            ids = ids[:1]  # another call of the same item, which nobody should send, is another
+        return known is not None and any(self._keys.get(id_) == key for id_ in ids)
 
     def _response_created(self, response: _Response) -> list[Delta]:
         self._items.clear()
         self._keys.clear()
         self._texts.clear()
+        self._pieces.clear()
         self._failures.clear()
         return [TurnOpened(response.id or "", response.model or "")]
 
@@ -235,6 +244,7 @@ class OpenAIResponsesAdapter:
             self._texts[key] = given
         id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
         deltas: list[Delta] = [CallOpened(key, id_, tool or text_of(item.get("name")), kind)]
+        deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
         if isinstance(operation, dict):
             settled = {name: value for name, value in operation.items() if name != "diff"}
             deltas += _fields(key, settled)
@@ -284,6 +294,8 @@ class OpenAIResponsesAdapter:
             deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
+        for key in list(self._pieces):  # nobody said what these are of: told as a call without name
+            deltas += self._item_added(key, {"type": "function_call"})
         if status == "completed":
             deltas += [
                 CallClosed(key, self._texts.get(key))

@@ -179,8 +179,6 @@ class EventBuilder:
         self._turn = None
 
     def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
-        self._cut_all("the run was over before the call was closed", events)
-        self._forget_turns()
         code, result = mended(delta.code), mended_json(delta.result)
         if delta.failed:
             message = result if isinstance(result, str) else code

@@ -1,25 +1,15 @@
-"""HTTP on the loopback interface, with nothing but the standard library.
+"""The server of the mock provider: requests are read whole, answers are sent in their own time."""
 
-A thread for each connection, and each is known: stopping wakes whatever waits or sleeps, closes
-every connection, and returns when all threads have ended.
-"""
-
-import contextlib
-import socket
-import socketserver
-import sys
-import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Final, TypeAlias
 
-from argstream.errors import UsageError
+from argstream.recording._loopback import LoopbackServer
 from argstream.testing._mock_answers import Answer
 
-__all__ = ["LoopbackServer", "RawRequest"]
+__all__ = ["MockServer", "RawRequest"]
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
-_POLL_SECONDS: Final = 1.0
 
 
 class RawRequest:
@@ -37,95 +27,12 @@ class RawRequest:
 _Respond: TypeAlias = Callable[[RawRequest], Answer]
 
 
-class LoopbackServer:
-    """Serves what a function answers, on 127.0.0.1, until it is stopped."""
-
-    def __init__(self, port: int, respond: _Respond) -> None:
-        try:
-            self._listener = _Listener(("127.0.0.1", port), _Handler)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(
-                f"cannot listen on port {port}: {reason}; choose another, or 0 for any free one"
-            ) from error
-        self._listener.respond = respond
-        self.port: int = self._listener.server_address[1]
-        self._thread = threading.Thread(
-            target=self._accept,
-            name=f"mock provider on port {self.port}",
-            daemon=True,
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close every connection, also one in the middle of an answer, and end all threads."""
-        self._listener.stopping.set()
-        # A knock at the door wakes what waits there; without it, it would look up in its own time.
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), timeout=_POLL_SECONDS).close()
-        self._thread.join()
-        self._listener.end_connections()
-        self._listener.server_close()
-
-    def _accept(self) -> None:
-        while not self._listener.stopping.is_set():
-            self._listener.handle_request()
-
-
-class _Listener(socketserver.TCPServer):
-    # Not http.server's own server: that asks the name service for its name, which can take long.
-    allow_reuse_address = sys.platform != "win32"  # there it would share a port that is taken
-    request_queue_size = 128
-    timeout = _POLL_SECONDS
-    respond: _Respond
-
-    def __init__(self, address: tuple[str, int], handler: "type[_Handler]") -> None:
-        self.stopping = threading.Event()
-        self._connections: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        super().__init__(address, handler)
-
-    def process_request(self, request: object, client_address: object) -> None:
-        assert isinstance(request, socket.socket)  # noqa: S101 - so it is with TCP
-        thread = threading.Thread(
-            target=self._serve, args=(request, client_address), daemon=True, name="mock connection"
-        )
-        with self._lock:
-            self._connections.add(request)
-        thread.start()
-        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
-
-    def _serve(self, request: socket.socket, client_address: object) -> None:
-        try:
-            self.finish_request(request, client_address)
-        except Exception:  # noqa: BLE001 - as socketserver has it: shown by handle_error
-            self.handle_error(request, client_address)
-        finally:
-            with self._lock:
-                self._connections.discard(request)
-            self.shutdown_request(request)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # the client went away: its right
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-    def end_connections(self) -> None:
-        with self._lock:
-            for connection in self._connections:
-                # It may be gone already; if not, this wakes the thread that reads or writes.
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "argstream-mock"
     sys_version = ""
     disable_nagle_algorithm = True  # each write leaves at once
-    server: _Listener
+    server: "MockServer"
 
     def _handle(self) -> None:
         body = self._read_body()
@@ -178,3 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by http.server
         """Say nothing: who wants to see requests has a better place."""
+
+
+class MockServer(LoopbackServer):
+    """Serves what a function answers, until it is stopped."""
+
+    def __init__(self, port: int, respond: _Respond) -> None:
+        self.respond = respond
+        super().__init__(port, _Handler)

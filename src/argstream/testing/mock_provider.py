@@ -19,7 +19,7 @@ from typing import Self
 from argstream.errors import UsageError
 from argstream.testing._mock_recording import Recording, read_recording
 from argstream.testing._mock_responder import ReceivedRequest, Responder
-from argstream.testing._mock_server import LoopbackServer
+from argstream.testing._mock_server import MockServer
 from argstream.testing.faults import Fault, checked_faults
 from argstream.testing.script import Reply
 
@@ -54,7 +54,7 @@ class MockProvider:
             answers, checked_faults(faults), repeats=repeat, on_request=on_request
         )
         self._port = port
-        self._server: LoopbackServer | None = None
+        self._server: MockServer | None = None
 
     @classmethod
     def replaying(
@@ -87,7 +87,7 @@ class MockProvider:
         """Begin to listen; ``with`` does it."""
         if self._server is not None:
             raise UsageError("MockProvider: it is running already; stop it first")
-        self._server = LoopbackServer(self._port, self._responder.respond)
+        self._server = MockServer(self._port, self._responder.respond)
         return self
 
     def stop(self) -> None:

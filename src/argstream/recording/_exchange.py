@@ -8,11 +8,11 @@ told.
 import contextlib
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from argstream.recording._client_side import (
     HOP_BY_HOP,
@@ -23,6 +23,7 @@ from argstream.recording._client_side import (
     send_error,
 )
 from argstream.recording._hang_up import HangUpWatch
+from argstream.recording._numbered_files import NumberedFiles
 from argstream.recording._redaction import (
     REQUEST_HEADERS,
     RESPONSE_HEADERS,
@@ -34,6 +35,7 @@ from argstream.recording._redaction import (
 from argstream.recording._tape import Tape, is_readable_encoding
 from argstream.recording._upstream import Upstream
 from argstream.recording.format import Ending, Request, Response
+from argstream.recording.writer import Recorder
 
 __all__ = ["Exchange", "Passing", "Proxy"]
 
@@ -61,30 +63,16 @@ class Exchange:
     problem: str = ""
 
 
-class Proxy(Protocol):
+@dataclass(frozen=True)
+class Proxy:
     """What an exchange has to know of the proxy that it passes through."""
 
     upstream: Upstream
+    files: NumberedFiles
     secrets: Collection[str]
     with_request: bool
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether everything is to end now."""
-
-    def open_tape(  # noqa: PLR0913 - all that a recording begins with
-        self,
-        path: str,
-        request: Request,
-        response: Response,
-        *,
-        encoding: str,
-        secrets: Collection[str],
-        started: float,
-    ) -> Tape: ...
-
-    def tell(self, exchange: Exchange) -> None:
-        """Say that an exchange is over."""
+    tell: Callable[[Exchange], None]
+    """Says that an exchange is over."""
 
 
 class _NoAnswer(Exception):  # noqa: N818 - it names what happened
@@ -194,7 +182,7 @@ class Passing:
         if ending == "cut" or not tells_its_end:
             if watch.has_ended:
                 ending, reason = "aborted", _HUNG_UP
-            elif self._proxy.is_stopping:
+            elif self._handler.server.stopping.is_set():
                 ending, reason = "aborted", "the proxy was stopped"
         if tape is not None:
             tape.close(ending, reason)
@@ -233,18 +221,22 @@ class Passing:
         if not is_readable_encoding(encoding):
             return None, f"not recorded: the answer is compressed with {encoding}"
         headers = harmless_headers(response.getheaders(), RESPONSE_HEADERS, self._redactor)
-        try:
-            tape = self._proxy.open_tape(
-                self._path,
-                self._request(),
-                Response(response.status, headers),
-                encoding=encoding,
-                secrets=self._secrets,
-                started=self._started,
-            )
-        except OSError as error:
-            return None, f"not recorded: {error.strerror}"
-        return tape, ""
+        request, head = self._request(), Response(response.status, headers)
+        while True:
+            file = self._proxy.files.next(self._path)
+            try:
+                recorder = Recorder(
+                    file,
+                    request=request,
+                    response=head,
+                    secrets=self._secrets,
+                    started=self._started,
+                )
+            except FileExistsError:
+                continue  # somebody else writes here too
+            except OSError as error:
+                return None, f"not recorded: {error.strerror}"
+            return Tape(recorder, file, encoding), ""
 
     def _request(self) -> Request:
         handler = self._handler

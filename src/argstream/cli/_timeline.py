@@ -50,11 +50,11 @@ class ArgumentTimes:
 class CallTimes:
     """A call, and when it was made."""
 
+    call: Call
     started: Moment
     ended: Moment | None = None
     """When it had its verdict."""
     arguments: dict[JsonPath, ArgumentTimes] = field(default_factory=dict)
-    call: Call | None = None
 
 
 @dataclass
@@ -69,44 +69,41 @@ class Timeline:
 
 def timeline_of(recording: Recording, protocol: ProtocolName, *, is_deep: bool) -> Timeline:
     """Read a recording, and note when what came. Deep: also what is inside of arguments."""
-    reading = _Reading(is_deep=is_deep)
-    events = stream(reading.lines_of(recording), protocol)
-    for event in events:
-        reading.note(event)
-    timeline = reading.timeline
-    timeline.protocol = events.protocol
-    for times, call in zip(timeline.calls, events.calls, strict=True):
-        times.call = call
-    return timeline
+    return _Reading(recording, protocol, is_deep=is_deep).read()
 
 
 class _Reading:
     """Gives lines to be read, and so knows when the events happen that are read from them."""
 
-    def __init__(self, *, is_deep: bool) -> None:
-        self.timeline = Timeline()
+    def __init__(self, recording: Recording, protocol: ProtocolName, *, is_deep: bool) -> None:
+        self._events = stream(self._lines_of(recording), protocol)
+        self._timeline = Timeline()
         self._is_deep = is_deep
         self._now = Moment()
         self._calls: dict[str, CallTimes] = {}  # by id, of the turn
-        self._free_text: set[str] = set()
 
-    def lines_of(self, recording: Recording) -> Iterator[bytes]:
+    def read(self) -> Timeline:
+        """Read all of it."""
+        for event in self._events:
+            self._note(event)
+        self._timeline.protocol = self._events.protocol
+        return self._timeline
+
+    def _lines_of(self, recording: Recording) -> Iterator[bytes]:
         """Give the lines; the events of one are there before the next is asked for."""
         sizes = [0, *(len(chunk.data) for chunk in recording.chunks), 0]
         for (at, line), count in zip(recording.lines(), sizes, strict=True):
             self._now = Moment(at, self._now.byte + count)
             yield line
 
-    def note(self, event: Event) -> None:
+    def _note(self, event: Event) -> None:
         """Note when this happens."""
         now, calls = self._now, self._calls
         match event:
-            case ToolCallStarted(call_id, _, _, kind):
-                calls[call_id] = CallTimes(now)
-                self.timeline.calls.append(calls[call_id])
-                if kind in FREE_TEXT_KINDS:
-                    self._free_text.add(call_id)
-            case ToolArgsDelta(call_id) if call_id in self._free_text:
+            case ToolCallStarted(call_id, index):
+                calls[call_id] = CallTimes(self._events.calls[index], now)
+                self._timeline.calls.append(calls[call_id])
+            case ToolArgsDelta(call_id) if calls[call_id].call.kind in FREE_TEXT_KINDS:
                 calls[call_id].arguments.setdefault((), ArgumentTimes((), now))
             case ArgumentStarted(call_id, _, path) if self._is_deep or len(path) == 1:
                 calls[call_id].arguments.setdefault(path, ArgumentTimes(path, now))
@@ -117,8 +114,8 @@ class _Reading:
                 if isinstance(event, ToolArgsCompleted) and () in calls[call_id].arguments:
                     calls[call_id].arguments[()].settled = now
             case TurnCompleted(reason):
-                self.timeline.stop_reasons.append(reason)
+                self._timeline.stop_reasons.append(reason)
             case StreamFailed(_, message) | RunFailed(_, message):
-                self.timeline.failures.append(message)
+                self._timeline.failures.append(message)
             case _:
                 pass

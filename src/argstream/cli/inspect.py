@@ -40,7 +40,7 @@ def inspect_file(file: str, protocol: ProtocolName, *, as_json: bool, is_deep: b
     sys.stdout.flush()
     for failure in timeline.failures:
         complain(visible_line(failure))
-    is_whole = all(times.call and times.call.verdict == "complete" for times in timeline.calls)
+    is_whole = all(times.call.verdict == "complete" for times in timeline.calls)
     return 0 if is_whole and not timeline.failures else 1
 
 
@@ -66,7 +66,6 @@ def _document(file: str, recording: Recording, timeline: Timeline) -> dict[str, 
 
 def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
     call = times.call
-    assert call is not None  # noqa: S101 - every call that was started is there
 
     def moment(when: Moment | None) -> dict[str, Any] | None:
         if when is None:
@@ -125,7 +124,6 @@ def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[st
 
 def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
     call = times.call
-    assert call is not None  # noqa: S101 - as above
     what = "" if call.kind == "function" else f"  ({call.kind})"
     verdict = f"  {call.verdict}"
     title = _fit(f"● {visible_line(call.name)}{what}  {visible_line(call.id)}", _WIDTH - 14)

@@ -14,7 +14,7 @@ from google import genai
 from google.genai import types as google
 
 from argstream import stream
-from argstream.adapters._gemini_parts import parse_path
+from argstream.adapters._json_path import parse_path
 from argstream.adapters._payloads import UnreadableError
 from argstream.assembly import Call
 from argstream.events import (

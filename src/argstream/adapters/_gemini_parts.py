@@ -9,8 +9,7 @@ Arguments come whole, or, from Vertex if it is asked to, as leaves with their JS
 every piece says whether more follows, of the string and of the call.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from argstream.adapters._gemini_payloads import (
@@ -21,7 +20,8 @@ from argstream.adapters._gemini_payloads import (
     as_sent,
     field_of,
 )
-from argstream.adapters._payloads import UnreadableError, fields_of, text_of
+from argstream.adapters._json_path import parse_path
+from argstream.adapters._payloads import UnreadableError, fields_of, text_of, without
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -36,7 +36,7 @@ from argstream.deltas import (
     ThinkingPiece,
 )
 
-__all__ = ["PartsReader", "parse_path"]
+__all__ = ["PartsReader"]
 
 _Key: TypeAlias = tuple[int, int]
 _Item: TypeAlias = dict[str, Any]
@@ -222,7 +222,7 @@ class PartsReader:
     def _read_other(self, item: _Item, deltas: list[Delta]) -> None:
         for name, given in item.items():
             if isinstance(given, dict):
-                rest = {other: value for other, value in item.items() if other != name}
+                rest = without(item, name)
                 match name:
                     case "executableCode" | "executable_code":
                         self._read_code(name, given, rest, deltas)
@@ -242,21 +242,19 @@ class PartsReader:
 
     def _read_code(self, name: str, code: _Item, rest: _Item, deltas: list[Delta]) -> None:
         key = self._run(code, deltas)
-        kept = {field: value for field, value in code.items() if field != "code"}
         deltas += [
             CallOpened(key, self._running, "code_execution", "code"),
             ArgumentText(key, text_of(code.get("code"))),
-            Opaque(key, {name: kept, **rest}),
+            Opaque(key, {name: without(code, "code"), **rest}),
             CallClosed(key),
         ]
 
     def _read_tool_call(self, name: str, call: _Item, rest: _Item, deltas: list[Delta]) -> None:
         key = self._run(call, deltas)
-        kept = {field: value for field, value in call.items() if field != "args"}
         deltas += [
             CallOpened(key, self._running, text_of(field_of(call, "toolType")), "server"),
             ArgumentValue(key, (), call.get("args") or {}),
-            Opaque(key, {name: kept, **rest}),
+            Opaque(key, {name: without(call, "args"), **rest}),
             CallClosed(key),
         ]
 
@@ -286,7 +284,7 @@ def _keep(key: _Key, item: _Item | None, deltas: list[Delta]) -> None:
     if item is not None:
         call = field_of(item, "functionCall")
         kept = {name: call[name] for name in ("id", "name") if name in call}
-        rest = {k: v for k, v in item.items() if k not in ("functionCall", "function_call")}
+        rest = without(item, "functionCall", "function_call")
         deltas.append(Opaque(key, {"functionCall": kept, **rest}))
 
 
@@ -312,51 +310,3 @@ def _check_leaf(leaf: object) -> None:
     fields = fields_of(leaf)
     if unknown := fields.keys() - _OF_A_LEAF:
         raise UnreadableError(f"an argument of an unknown kind: {min(unknown)}")
-
-
-_STEP: Final = re.compile(
-    r"""\.([^.\[]+)                       # .name
-    |   \[ (0|[1-9][0-9]{0,14}) \]        # [0]
-    |   \[ '( (?:[^'\\]|\\.)* )' \]       # ['name']
-    |   \[ "( (?:[^"\\]|\\.)* )" \]       # ["name"]
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES: Final = dict(zip("bfnrt/\\'\"", "\b\f\n\r\t/\\'\"", strict=True))
-
-
-def parse_path(path: str) -> tuple[str | int, ...]:
-    r"""Read the JSON path of a leaf: names and indexes of RFC 9535.
-
-    >>> parse_path("$.a[0]['x y']")
-    ('a', 0, 'x y')
-    """
-    if not path.startswith("$") or path == "$":
-        raise UnreadableError(f"not the path of an argument: {path[:80]}")
-    return tuple(_steps(path))
-
-
-def _steps(path: str) -> Iterator[str | int]:
-    place = 1
-    while place < len(path):
-        step = _STEP.match(path, place)
-        if step is None:
-            raise UnreadableError(f"not the path of an argument: {path[:80]}")
-        place = step.end()
-        name, index, *quoted = step.groups()
-        if index is not None:
-            yield int(index)
-        elif name is not None:
-            yield name
-        else:
-            yield _ESCAPE.sub(_unescaped, next(text for text in quoted if text is not None))
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    code = escape[1]
-    if len(code) > 1:
-        return chr(int(code[1:], 16))
-    if code not in _ESCAPES:
-        raise UnreadableError(f"no escape of a JSON path: {escape[0]}")
-    return _ESCAPES[code]

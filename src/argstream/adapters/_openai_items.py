@@ -6,7 +6,13 @@ done; its last form is said again in whole.
 
 from typing import Any, Final, NamedTuple
 
-from argstream.adapters._payloads import UnreadableError, count, refuse_duplicate_keys, text_of
+from argstream.adapters._payloads import (
+    UnreadableError,
+    count,
+    refuse_duplicate_keys,
+    text_of,
+    without,
+)
 from argstream.deltas import CallKind, CallResult, Delta, ProviderFailed, Tokens
 
 __all__ = [
@@ -74,7 +80,7 @@ def ids_of(item: dict[str, Any]) -> list[str]:
 
 def kept_of_call(item: dict[str, Any], field: str) -> dict[str, Any]:
     """Give what must go back with a call, without its input."""
-    return {name: value for name, value in item.items() if name not in (field, *_NOT_SENT)}
+    return without(item, field, *_NOT_SENT)
 
 
 def result(item: dict[str, Any]) -> list[Delta]:

@@ -25,6 +25,7 @@ __all__ = [
     "plain",
     "refuse_duplicate_keys",
     "text_of",
+    "without",
 ]
 
 _TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
@@ -95,6 +96,11 @@ def fields_of(payload: object) -> Mapping[str, Any]:
 def text_of(value: object) -> str:
     """Give an id or a name: a string, or a number that stands for one."""
     return value if isinstance(value, str) else str(value) if type(value) is int else ""
+
+
+def without(item: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Give what else is in an item: what goes back with a part of which assembly keeps these."""
+    return {name: value for name, value in item.items() if name not in names}
 
 
 def _type_of(payload: object) -> str | None:

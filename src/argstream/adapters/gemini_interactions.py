@@ -20,6 +20,7 @@ from argstream.adapters._payloads import (
     plain,
     refuse_duplicate_keys,
     text_of,
+    without,
 )
 from argstream.deltas import (
     ArgumentText,
@@ -267,8 +268,8 @@ class GeminiInteractionsAdapter:
         if type_ == "thought":
             return [Opaque(index, step), ThinkingClosed(index)]
         if type_ == "model_output":
-            kept = {name: value for name, value in step.items() if name != "content"}
-            return [Opaque(index, kept)] if step.keys() - _KNOWN_OF_TEXT else []
+            has_more = step.keys() - _KNOWN_OF_TEXT
+            return [Opaque(index, without(step, "content"))] if has_more else []
         if type_.endswith("_result") and type_ not in _NOT_SAID_BY_THE_MODEL:
             call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))
             return [CallResult(call_id, step.get("result"), failed, index), Opaque(index, step)]
@@ -286,8 +287,7 @@ class GeminiInteractionsAdapter:
             else:
                 deltas.append(ArgumentValue(index, (), arguments))
         if any(step[name] for name in step.keys() - _KNOWN_OF_A_CALL):
-            kept = {name: value for name, value in step.items() if name != "arguments"}
-            deltas.append(Opaque(index, kept))
+            deltas.append(Opaque(index, without(step, "arguments")))
         return deltas
 
     def _rest_of_steps(self) -> list[Delta]:

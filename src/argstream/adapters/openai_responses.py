@@ -24,7 +24,7 @@ from argstream.adapters._openai_items import (
     thought,
     tokens,
 )
-from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done, text_of
+from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done, text_of, without
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
@@ -246,8 +246,7 @@ class OpenAIResponsesAdapter:
         deltas: list[Delta] = [CallOpened(key, id_, tool or text_of(item.get("name")), kind)]
         deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
         if isinstance(operation, dict):
-            settled = {name: value for name, value in operation.items() if name != "diff"}
-            deltas += _fields(key, settled)
+            deltas += _fields(key, without(operation, "diff"))
         return deltas
 
     def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[Delta]:

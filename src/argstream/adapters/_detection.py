@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from argstream.adapters._aws import is_failure
 from argstream.adapters._payloads import UnreadableError, fields_of, is_done
 
 __all__ = ["detect"]
@@ -58,7 +59,7 @@ def detect(payload: object, event: str = "") -> str | None:
     ``event`` is the name that the wire gave it. An AWS event stream says there what its payloads do
     not.
     """
-    if event in _BEDROCK_EVENTS or event.endswith(("Exception", "Error")):
+    if event in _BEDROCK_EVENTS or is_failure(event):
         return "bedrock"
     if is_done(payload):
         return "openai-chat"

@@ -24,6 +24,7 @@ from argstream.deltas import ProviderFailed, Tokens
 
 __all__ = [
     "NO_USAGE",
+    "VITAL_OF_PARTS",
     "Content",
     "FunctionCall",
     "GeminiReader",
@@ -47,6 +48,21 @@ _RETRYABLE: Final = {
 _OF_ANY_NAMES: Final = {"args", "response", "part_metadata", "error"}
 _SNAKE_CASED: Final = re.compile(rb'"[a-z]+(?:_[a-z]+)+"\s*:')
 _TEXT = (bytes, bytearray, str)
+
+
+VITAL_OF_PARTS: Final = {
+    "parts",
+    "text",
+    "function_call",
+    "name",
+    "args",
+    "partial_args",
+    "json_path",
+    "string_value",
+    "bool_value",
+    "will_continue",
+}
+"""Fields that carry a piece of what is said, wherever parts and calls are."""
 
 
 class PartialArg(Struct, gc=False, rename="camel"):

@@ -5,7 +5,6 @@ their arguments; ``_gemini_parts`` reads both. Most have no id. An answer that i
 the same form; a stream that is not sent as server-sent events is an array of payloads.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Struct
 from argstream.adapters._gemini_parts import PartsReader
 from argstream.adapters._gemini_payloads import (
     NO_USAGE,
+    VITAL_OF_PARTS,
     Content,
     GeminiReader,
     Part,
@@ -80,23 +80,7 @@ class _Response(Payload, gc=False, rename="camel"):
 
 
 _read = GeminiReader(
-    _Response,
-    vital={
-        "candidates",
-        "index",
-        "content",
-        "parts",
-        "text",
-        "function_call",
-        "name",
-        "args",
-        "partial_args",
-        "json_path",
-        "string_value",
-        "bool_value",
-        "will_continue",
-        "finish_reason",
-    },
+    _Response, vital={*VITAL_OF_PARTS, "candidates", "index", "content", "finish_reason"}
 )
 
 
@@ -221,7 +205,7 @@ def _several(payload: object) -> list[Any] | None:
     """Give the payloads of an array, as which a whole stream, or an error, can come."""
     if isinstance(payload, list):
         return payload
-    if isinstance(payload, Mapping) or not isinstance(payload, bytes | bytearray | str):
+    if not isinstance(payload, bytes | bytearray | str):
         return None
     try:
         found = msgspec.json.decode(payload, type=list[msgspec.Raw])

@@ -13,6 +13,7 @@ from msgspec import Struct
 from argstream.adapters._gemini_parts import PartsReader
 from argstream.adapters._gemini_payloads import (
     NO_USAGE,
+    VITAL_OF_PARTS,
     Content,
     FunctionCall,
     GeminiReader,
@@ -59,22 +60,13 @@ class _Message(Payload, gc=False, rename="camel"):
 _read = GeminiReader(
     _Message,
     vital={
+        *VITAL_OF_PARTS,
         "server_content",
         "model_turn",
-        "parts",
-        "text",
         "tool_call",
         "tool_call_cancellation",
         "ids",
         "function_calls",
-        "function_call",
-        "name",
-        "args",
-        "partial_args",
-        "json_path",
-        "string_value",
-        "bool_value",
-        "will_continue",
         "interrupted",
         "turn_complete",
     },

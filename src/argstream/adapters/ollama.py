@@ -91,7 +91,7 @@ class OllamaAdapter:
         self._calls = 0  # so far, in this turn
         self._open: dict[int | None, int] = {}  # calls in text, by their index
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - has none
+    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
         """Take one payload: bytes, a dict, or an object of the SDK."""
         chunk = _read(payload)
         deltas: list[Delta] = []

@@ -188,7 +188,7 @@ class XaiGrpcAdapter:
         self._count = 0  # of calls
         self._usage = _Usage()
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - has none
+    def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
         """Take one payload: bytes, a dict, a protobuf message, or what the SDK wraps one in."""
         chunk = _read(_respelt(_unwrapped(payload)))
         deltas: list[Delta] = []

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from argstream.adapters._arguments import arguments
 from argstream.adapters._aws import failure, is_failure
 from argstream.adapters._converse_blocks import Block, call_opened, whole_block
 from argstream.adapters._payloads import (
@@ -24,7 +25,6 @@ from argstream.adapters._payloads import (
 )
 from argstream.deltas import (
     ArgumentText,
-    ArgumentValue,
     CallClosed,
     Delta,
     Ending,
@@ -216,10 +216,7 @@ class BedrockAdapter:
 
     def _block_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
         if change.toolUse is not None:
-            text = change.toolUse.input
-            if isinstance(text, str):
-                return [ArgumentText(index, text)] if text else []
-            return [] if text is None else _arguments(index, text, payload)
+            return arguments(index, change.toolUse.input, payload)
         if change.text:
             return self._said(index, change.text)
         if change.reasoningContent is not None:
@@ -302,13 +299,6 @@ class BedrockAdapter:
             if "toolUse" in block and index < len(blocks) - 1:
                 deltas.append(CallClosed(index))
         return [*deltas, _turn_ended(stop_reason), TurnClosed(_tokens(usage or {}))]
-
-
-def _arguments(index: int, value: object, payload: object) -> list[Delta]:
-    if not isinstance(value, dict):
-        raise UnreadableError(f"the input of a call is a {type(value).__name__}")
-    refuse_duplicate_keys(payload)
-    return [ArgumentValue(index, (), value)]
 
 
 def _in_json(value: Any) -> Any:

@@ -7,10 +7,11 @@ and goes back as the plan that it was.
 """
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from argstream.adapters._arguments import arguments
 from argstream.adapters._payloads import (
     PayloadReader,
     UnreadableError,
@@ -19,8 +20,6 @@ from argstream.adapters._payloads import (
     refuse_duplicate_keys,
 )
 from argstream.deltas import (
-    ArgumentText,
-    ArgumentValue,
     CallClosed,
     CallOpened,
     Delta,
@@ -71,6 +70,9 @@ class _Content(Struct, gc=False):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
+
+
+_Part = TypeVar("_Part", _ToolCall, _Content)
 
 
 class _Message(Struct, gc=False):
@@ -149,7 +151,7 @@ class CohereAdapter:
         match happening.type:
             case "tool-call-delta":
                 call = _one(message.tool_calls) or _ToolCall()
-                return _arguments(_index(happening), call.function, payload)
+                return arguments(_index(happening), _given(call), payload)
             case "content-delta":
                 return self._content(happening.index or 0, message.content)
             case "tool-plan-delta":
@@ -157,8 +159,8 @@ class CohereAdapter:
             case "tool-call-start":
                 call = _one(message.tool_calls) or _ToolCall()
                 key = _index(happening)
-                opened, arguments = _opened(key, call), _arguments(key, call.function, payload)
-                return [*self._plan_made(), opened, *arguments]
+                given = arguments(key, _given(call), payload)
+                return [*self._plan_made(), _opened(key, call), *given]
             case "tool-call-end":
                 return [CallClosed(_index(happening))]
             case "content-start":
@@ -247,7 +249,7 @@ class CohereAdapter:
             deltas += self._content(index, content) + self._thought_over(("content", index))
         calls = _several(message.tool_calls)
         for key, call in enumerate(calls):
-            deltas += [_opened(key, call), *_arguments(key, call.function)]
+            deltas += [_opened(key, call), *arguments(key, _given(call))]
             if key < len(calls) - 1:  # the last one may have been cut
                 deltas.append(CallClosed(key))
         if message.citations is not None:
@@ -263,17 +265,16 @@ def _index(happening: _Happening) -> int:
     return happening.index
 
 
-def _several(given: Any) -> list[Any]:
+def _several(given: _Part | list[_Part] | None) -> list[_Part]:
     return given if isinstance(given, list) else [] if given is None else [given]
 
 
-def _one(given: Any) -> Any:
+def _one(given: _Part | list[_Part] | None) -> _Part | None:
     """Give what an event is about; what is new comes one at a time, though gateways make lists."""
-    if isinstance(given, list):
-        if len(given) > 1:
-            raise UnreadableError("several parts in one event, which has only one index")
-        return given[0] if given else None
-    return given
+    parts = _several(given)
+    if len(parts) > 1:
+        raise UnreadableError("several parts in one event, which has only one index")
+    return parts[0] if parts else None
 
 
 def _opened(key: int, call: _ToolCall) -> CallOpened:
@@ -281,16 +282,8 @@ def _opened(key: int, call: _ToolCall) -> CallOpened:
     return CallOpened(key, call.id or "", name or "")
 
 
-def _arguments(key: int, function: _Function | None, payload: object = None) -> list[Delta]:
-    given = function and function.arguments
-    if isinstance(given, str):
-        return [ArgumentText(key, given)] if given else []
-    if given is None:
-        return []
-    if not isinstance(given, dict):
-        raise UnreadableError(f"the arguments of a call are a {type(given).__name__}")
-    refuse_duplicate_keys(payload)
-    return [ArgumentValue(key, (), given)]
+def _given(call: _ToolCall) -> object:
+    return call.function and call.function.arguments
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:

@@ -10,15 +10,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.adapters._payloads import (
-    PayloadReader,
-    UnreadableError,
-    refuse_duplicate_keys,
-    text_of,
-)
+from argstream.adapters._arguments import arguments
+from argstream.adapters._payloads import PayloadReader, refuse_duplicate_keys, text_of
 from argstream.deltas import (
     ArgumentText,
-    ArgumentValue,
     CallClosed,
     CallOpened,
     Delta,
@@ -151,14 +146,11 @@ class OllamaAdapter:
         key = self._calls
         self._calls += 1
         opened = CallOpened(key, text_of(entry.id), function.name or "")
+        deltas = [opened, *arguments(key, given)]
         if isinstance(given, str):
             self._open[function.index] = key
-            return [opened, ArgumentText(key, given)]
-        if given is None:
-            return [opened, CallClosed(key)]
-        if not isinstance(given, dict):
-            raise UnreadableError(f"the arguments of a call are a {type(given).__name__}")
-        return [opened, ArgumentValue(key, (), given), CallClosed(key)]
+            return deltas
+        return [*deltas, CallClosed(key)]
 
 
 def _failure(error: Any) -> ProviderFailed:

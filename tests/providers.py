@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from argstream.assembly import Assembler, Call
-from argstream.events import ArgumentDelta, Event, TextDelta, ThinkingDelta, ToolArgsDelta
+from argstream.events import (
+    ArgumentDelta,
+    Event,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    TurnCompleted,
+)
 
 Payload = dict[str, Any]
 
@@ -168,6 +175,12 @@ def only_call(payloads: Iterable[object], **options: Any) -> Call:
     calls, _ = assemble(payloads, **options)
     (call,) = calls
     return call
+
+
+def completed(payloads: Iterable[object], **options: Any) -> TurnCompleted:
+    _, events = assemble(payloads, **options)
+    (event,) = [event for event in events if isinstance(event, TurnCompleted)]
+    return event
 
 
 def types(events: Iterable[Event]) -> list[str]:

@@ -22,6 +22,7 @@ from tests.providers import (
     block_delta,
     block_start,
     block_stop,
+    completed,
     input_json,
     message_end,
     message_start,
@@ -34,12 +35,6 @@ from tests.providers import (
 
 def turn(*payloads: Any, stop_reason: str = "end_turn") -> list[Any]:
     return [message_start(), *payloads, *message_end(stop_reason)]
-
-
-def completed(payloads: list[Any]) -> TurnCompleted:
-    (event,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3  # type: ignore[import-untyped]
@@ -30,6 +28,7 @@ from argstream.events import (
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
 from argstream.testing import chunkings
 from tests import providers
+from tests.answering import answering
 from tests.providers import Payload, of_type, types
 from tests.turns import aws_event, aws_header, aws_message
 
@@ -80,9 +79,7 @@ def only_call(payloads: list[Any]) -> Call:
 
 
 def completed(payloads: list[Any]) -> TurnCompleted:
-    (event,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
+    return providers.completed(payloads, protocol="bedrock")
 
 
 def on_the_wire(payloads: list[Payload]) -> bytes:
@@ -497,26 +494,11 @@ def test_a_model_that_is_invoked_may_send_the_same_events(from_boto3: bool) -> N
 @contextmanager
 def bedrock(body: bytes, content_type: str = "application/vnd.amazon.eventstream") -> Iterator[Any]:
     """A client of boto3 that is answered with this."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with answering(body, content_type) as address:
         client = boto3.client(
             "bedrock-runtime",
             region_name="us-east-1",
-            endpoint_url=f"http://127.0.0.1:{server.server_port}",
+            endpoint_url=address,
             aws_access_key_id="nobody",
             aws_secret_access_key="nothing",
             config=Config(retries={"total_max_attempts": 1}, proxies={}),
@@ -525,8 +507,6 @@ def bedrock(body: bytes, content_type: str = "application/vnd.amazon.eventstream
             yield client
         finally:
             client.close()
-            server.shutdown()
-            thread.join()
 
 
 ASKED: Payload = {

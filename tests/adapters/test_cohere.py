@@ -78,9 +78,7 @@ def only_call(payloads: list[Any]) -> Call:
 
 
 def completed(payloads: list[Any]) -> TurnCompleted:
-    (event,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
+    return providers.completed(payloads, protocol="cohere")
 
 
 def test_a_call_is_known_at_once_and_its_arguments_grow() -> None:

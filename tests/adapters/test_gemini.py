@@ -3,9 +3,7 @@
 import asyncio
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from typing import Any
 
@@ -34,6 +32,7 @@ from argstream.events import (
 )
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests import providers
+from tests.answering import answering
 from tests.providers import joined, of_type, types
 
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
@@ -80,9 +79,7 @@ def only_call(*payloads: Any) -> Call:
 
 
 def completed(*payloads: Any) -> TurnCompleted:
-    (event,) = of_type(assemble(*payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
+    return providers.completed(payloads, protocol="gemini")
 
 
 # Whole calls
@@ -637,26 +634,9 @@ def test_unknown_fields_are_tolerated() -> None:
 @pytest.fixture
 def client() -> Iterator[genai.Client]:
     body = b"".join(b"data: " + json.dumps(payload).encode() + b"\r\n\r\n" for payload in TURN)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    options = google.HttpOptions(base_url=f"http://127.0.0.1:{server.server_port}")
-    yield genai.Client(api_key="any", http_options=options)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(body) as address:
+        options = google.HttpOptions(base_url=address)
+        yield genai.Client(api_key="any", http_options=options)
 
 
 def test_the_stream_of_googles_client_is_read(client: genai.Client) -> None:

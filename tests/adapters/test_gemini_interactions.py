@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -27,6 +25,7 @@ from argstream.events import (
 )
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests import providers
+from tests.answering import answering
 from tests.providers import of_type, types
 
 CREATED: Any = {
@@ -82,9 +81,8 @@ def only_call(*payloads: Any) -> Call:
 
 
 def completed(*payloads: Any) -> TurnCompleted:
-    (event,) = of_type(assemble(*payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
+    turn = [CREATED, UPDATE, *payloads]
+    return providers.completed(turn, protocol="gemini-interactions")
 
 
 def test_arguments_come_as_text_and_the_end_of_the_step_closes_the_call() -> None:
@@ -399,26 +397,9 @@ def client() -> Iterator[genai.Client]:
         f"event: {payload['event_type']}\ndata: {json.dumps(payload)}\n\n".encode()
         for payload in TURN
     )
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    options = google.HttpOptions(base_url=f"http://127.0.0.1:{server.server_port}")
-    yield genai.Client(api_key="any", http_options=options)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(body) as address:
+        options = google.HttpOptions(base_url=address)
+        yield genai.Client(api_key="any", http_options=options)
 
 
 def test_the_stream_of_googles_client_is_read(client: genai.Client) -> None:

@@ -63,9 +63,7 @@ def only_call(payloads: list[Any]) -> Call:
 
 
 def completed(payloads: list[Any]) -> TurnCompleted:
-    (event,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert isinstance(event, TurnCompleted)
-    return event
+    return providers.completed(payloads, protocol="xai-grpc")
 
 
 def searched(arguments: str = '{"q":1}', status: str = COMPLETED, **fields: str) -> list[Payload]:

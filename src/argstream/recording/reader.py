@@ -24,7 +24,14 @@ from argstream.recording.format import (
 )
 from argstream.wire.frames import BYTE_ORDER_MARK
 
-__all__ = ["Recording", "parse_recording", "read_recording", "without_times"]
+__all__ = [
+    "Recording",
+    "parse_recording",
+    "read_recording",
+    "sse_events",
+    "waiting",
+    "without_times",
+]
 
 # An event with the blank line that ends it, or what is left.
 _EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
@@ -165,6 +172,11 @@ def _events(data: bytes) -> list[bytes]:
         return _messages(data)
     if data.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
         return data.splitlines(keepends=True)
+    return sse_events(data)
+
+
+def sse_events(data: bytes) -> list[bytes]:
+    """Cut server-sent events after the blank lines that end them; nothing is left out."""
     found: list[bytes] = _EVENT.findall(data)
     return found
 

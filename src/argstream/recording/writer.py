@@ -27,7 +27,7 @@ from argstream.recording.format import (
     header_line,
 )
 
-__all__ = ["Recorder", "open_new", "record", "record_async"]
+__all__ = ["Recorder", "record", "record_async"]
 
 _ONLY_OWNER = 0o600  # what a model says to somebody is theirs
 
@@ -56,7 +56,7 @@ class Recorder:
         self._redactor = Redactor(secrets)
         self._is_closed = False
         self._owns_file = isinstance(file, str | Path)
-        self._file = open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
+        self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
         since = datetime.now(UTC).timestamp() - (clock() - self._started)
         recorded = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
         self._write(header_line(Header(recorded.replace("+00:00", "Z"), request, response)))
@@ -114,7 +114,7 @@ class Recorder:
             raise
 
 
-def open_new(file: str | Path, *, overwrite: bool = False) -> BinaryIO:
+def _open_new(file: str | Path, *, overwrite: bool = False) -> BinaryIO:
     """Open a file to write to, for its owner only, without a buffer; an existing one is kept.
 
     A device or a pipe is not kept, but used.

@@ -5,7 +5,6 @@ more: its status, its type, whether it was cut, and its times. If it is of an AP
 not know, it is sent as it came, whatever is asked for.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,18 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from argstream import recording as own
 from argstream.adapters import detect
 from argstream.errors import UsageError
+from argstream.recording import Recording, parse_recording
 from argstream.recording.format import is_recording
+from argstream.recording.reader import sse_events
 from argstream.testing._mock_answers import Answer, Write
 from argstream.testing._mock_wire import decode, sse
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
+from argstream.wire.frames import BYTE_ORDER_MARK
 
-__all__ = ["Recording", "read_recording"]
+__all__ = ["RecordedAnswer", "read_answer"]
 
-# An event with the blank line that ends it, or what is left.
-_EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
 _WHOLE: Final = ("chat.completion", "response")
 _ROUTES: Final = {
     "/messages": "anthropic",
@@ -34,7 +33,7 @@ _ROUTES: Final = {
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedAnswer:
     """An answer as it was recorded: its events, or, if it was not streamed, its body."""
 
     protocol: str
@@ -59,7 +58,7 @@ class Recording:
         return replace(answer, status=self.status, headers=headers, length=length, is_cut=is_cut)
 
 
-def read_recording(recording: str | Path | bytes, *, timed: bool = False) -> Recording:
+def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> RecordedAnswer:
     """Find out what a recording is, and frame it as events where it is not yet."""
     if isinstance(recording, bytes):
         return _parse(recording, timed=timed)
@@ -69,15 +68,15 @@ def read_recording(recording: str | Path | bytes, *, timed: bool = False) -> Rec
         raise UsageError(f"cannot read {recording}: {error.strerror}") from error
 
 
-def _parse(data: bytes, *, timed: bool) -> Recording:
+def _parse(data: bytes, *, timed: bool) -> RecordedAnswer:
     if is_recording(data):
-        return _of_own(own.parse_recording(data), timed=timed)
+        return _of_own(parse_recording(data), timed=timed)
     if timed:
         raise UsageError("only a recording of argstream has times; this is the body of an answer")
     return _of_body(data)
 
 
-def _of_own(recording: own.Recording, *, timed: bool) -> Recording:
+def _of_own(recording: Recording, *, timed: bool) -> RecordedAnswer:
     response = recording.header.response
     is_cut = recording.ending != "orderly"
     made = _of_recorded_body(recording, is_cut=is_cut)
@@ -88,7 +87,7 @@ def _of_own(recording: own.Recording, *, timed: bool) -> Recording:
     return replace(made, timed=_timed(recording, made)) if timed else made
 
 
-def _of_recorded_body(recording: own.Recording, *, is_cut: bool) -> Recording:
+def _of_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
     request, response = recording.header.request, recording.header.response
     as_it_came = tuple(chunk.data for chunk in recording.chunks)
     protocol = ""
@@ -97,19 +96,19 @@ def _of_recorded_body(recording: own.Recording, *, is_cut: bool) -> Recording:
         routes = (protocol for route, protocol in _ROUTES.items() if path.endswith(route))
         protocol = next(routes, "")
         if not protocol:
-            return Recording("", as_it_came)
+            return RecordedAnswer("", as_it_came)
     if protocol and response is not None and response.status >= 400:
-        return Recording(protocol, whole=recording.data)
+        return RecordedAnswer(protocol, whole=recording.data)
     try:
         made = _of_body(recording.data)
     except UsageError:  # of another API, or there is too little of it to tell
-        return Recording(protocol, as_it_came)
+        return RecordedAnswer(protocol, as_it_came)
     if is_cut and made.whole is None:  # not to be mended
         return replace(made, events=as_it_came)
     return made
 
 
-def _timed(recording: own.Recording, made: Recording) -> Answer:
+def _timed(recording: Recording, made: RecordedAnswer) -> Answer:
     """Give the answer as it came: each chunk when it came."""
     times = [0.0, *(chunk.at for chunk in recording.chunks)]
     pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
@@ -119,26 +118,26 @@ def _timed(recording: own.Recording, made: Recording) -> Answer:
     return made.dressed(Answer(200, {"content-type": "text/event-stream"}, writes, length))
 
 
-def _of_body(data: bytes) -> Recording:
-    data = data.removeprefix(b"\xef\xbb\xbf")
+def _of_body(data: bytes) -> RecordedAnswer:
+    data = data.removeprefix(BYTE_ORDER_MARK)
     if data.lstrip()[:1] in (b"{", b"["):
         return _from_json(data)
-    events = _EVENT.findall(data.lstrip(b"\r\n"))
+    events = sse_events(data.lstrip(b"\r\n"))
     if events and not events[-1].endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
         # Recordings often lack the last blank line, without which no client takes the event.
         events[-1] += b"\n\n"
-    return Recording(_protocol(_frames(SseDecoder(), data)), tuple(events))
+    return RecordedAnswer(_protocol(_frames(SseDecoder(), data)), tuple(events))
 
 
-def _from_json(data: bytes) -> Recording:
+def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
     if len(frames) == 1 and _is_whole(decode(frames[0].data)):
-        return Recording(protocol, whole=data)
+        return RecordedAnswer(protocol, whole=data)
     events = [_FRAMING[protocol](frame.data) for frame in frames]
     if protocol == "openai-chat" and frames[-1].data.strip() != b"[DONE]":
         events.append(sse(b"[DONE]"))
-    return Recording(protocol, tuple(events))
+    return RecordedAnswer(protocol, tuple(events))
 
 
 def _frames(decoder: SseDecoder | JsonTextDecoder, data: bytes) -> list[Frame]:

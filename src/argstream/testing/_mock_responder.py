@@ -15,7 +15,7 @@ from argstream.testing._mock_answers import (
 from argstream.testing._mock_anthropic import AnthropicDialect
 from argstream.testing._mock_openai_chat import ChatDialect
 from argstream.testing._mock_openai_responses import ResponsesDialect
-from argstream.testing._mock_recording import Recording
+from argstream.testing._mock_recording import RecordedAnswer
 from argstream.testing._mock_server import RawRequest
 from argstream.testing._mock_wire import Dialect, Problem, Turn, decode, encode
 from argstream.testing.faults import Fault
@@ -59,7 +59,7 @@ class Responder:
 
     def __init__(
         self,
-        answers: Sequence[Reply | Recording],
+        answers: Sequence[Reply | RecordedAnswer],
         faults: Sequence[Fault],
         *,
         repeats: bool,
@@ -73,7 +73,7 @@ class Responder:
         self._requests: list[ReceivedRequest] = []
         self._answered = 0
         self._served: set[str] = set()  # ids of the calls that were sent
-        has_recording = any(isinstance(answer, Recording) for answer in answers)
+        has_recording = any(isinstance(answer, RecordedAnswer) for answer in answers)
         self._known = None if has_recording else self._served
 
     @property
@@ -128,7 +128,7 @@ class Responder:
         if self._answered >= len(self._answers) and not self._repeats:
             return False
         answer = self._scripted()
-        return isinstance(answer, Recording) and not answer.protocol
+        return isinstance(answer, RecordedAnswer) and not answer.protocol
 
     def _lacking(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
         """Say why there is no answer to a request that is right in itself."""
@@ -146,7 +146,7 @@ class Responder:
             return [Problem(f"the recording is {found}: ask for it with stream: {wanted}")]
         return []
 
-    def _scripted(self) -> Reply | Recording:
+    def _scripted(self) -> Reply | RecordedAnswer:
         return self._answers[self._answered % len(self._answers)]
 
     def _next(self, dialect: Dialect, body: dict[str, Any]) -> Answer:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from argstream.errors import UsageError
-from argstream.testing._mock_recording import Recording, read_recording
+from argstream.testing._mock_recording import RecordedAnswer, read_answer
 from argstream.testing._mock_responder import ReceivedRequest, Responder
 from argstream.testing._mock_server import MockServer
 from argstream.testing.faults import Fault, checked_faults
@@ -38,17 +38,17 @@ class MockProvider:
 
     def __init__(
         self,
-        script: Reply | Recording | Sequence[Reply | Recording],
+        script: Reply | RecordedAnswer | Sequence[Reply | RecordedAnswer],
         *,
         faults: Iterable[Fault] = (),
         repeat: bool = False,
         port: int = 0,
         on_request: Callable[[ReceivedRequest], None] | None = None,
     ) -> None:
-        if isinstance(script, Reply | Recording):
+        if isinstance(script, Reply | RecordedAnswer):
             script, repeat = (script,), True
         answers = tuple(script)
-        if not answers or not all(isinstance(answer, Reply | Recording) for answer in answers):
+        if not answers or not all(isinstance(answer, Reply | RecordedAnswer) for answer in answers):
             raise UsageError("MockProvider: give it a Reply, or a list of at least one")
         self._responder = Responder(
             answers, checked_faults(faults), repeats=repeat, on_request=on_request
@@ -74,7 +74,7 @@ class MockProvider:
         """
         if timed and tuple(faults):
             raise UsageError("MockProvider: timed sends what was recorded, so it makes no faults")
-        read = [read_recording(recording, timed=timed) for recording in recordings]
+        read = [read_answer(recording, timed=timed) for recording in recordings]
         return cls(
             read[0] if len(read) == 1 else read,
             faults=faults,

@@ -164,13 +164,13 @@ class BedrockAdapter:
                             return self._said(index, text)
             payload = _in_json(payload)
         if event in _EVENTS:
-            return self._read(event, _read(payload), payload)
+            return self._take_event(event, _read(payload), payload)
         if is_failure(event):
             return [_failure(event, payload)]
         happening = _read_event(payload)
         for name in _EVENTS:
             if (body := getattr(happening, name)) is not None:
-                return self._read(name, body, payload)
+                return self._take_event(name, body, payload)
         for name in _EXCEPTIONS:
             if (said := getattr(happening, name)) is not None:
                 return [failure(name, said)]
@@ -190,7 +190,7 @@ class BedrockAdapter:
         rest = self._rest_of_blocks()
         return rest + self._turn_closed() if self._has_stop_reason else rest
 
-    def _read(self, name: str, body: _Body, payload: object) -> list[Delta]:
+    def _take_event(self, name: str, body: _Body, payload: object) -> list[Delta]:
         if name == "contentBlockDelta":
             if body.delta is None or body.contentBlockIndex is None:
                 raise UnreadableError("a delta without an index, or without its content")

@@ -175,7 +175,7 @@ class OpenAIRealtimeAdapter:
                 return [ArgumentText(happening.item_id, delta)] if delta else []  # nearly always
         if happening.item is not None:
             check_input(happening.item, payload)
-        return self._read(happening)
+        return self._take_event(happening)
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
@@ -186,7 +186,7 @@ class OpenAIRealtimeAdapter:
         # What was said beside a response that never ended may be the reason why it did not.
         return [*self._errors]
 
-    def _read(self, happening: _Happening) -> list[Delta]:
+    def _take_event(self, happening: _Happening) -> list[Delta]:
         type_ = happening.type
         if type_ == "response.created":
             return self._response_created(happening.response or _Response())

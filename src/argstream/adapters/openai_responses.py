@@ -150,8 +150,8 @@ class OpenAIResponsesAdapter:
         key = happening.output_index
         if key is None:
             id_ = happening.item_id or id_of(happening.item)
-            return self._read(happening, self._keys.get(id_, id_), event)
-        return self._read(happening, key, event)
+            return self._take_event(happening, self._keys.get(id_, id_), event)
+        return self._take_event(happening, key, event)
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
@@ -161,7 +161,7 @@ class OpenAIResponsesAdapter:
         """Say that nothing more comes."""
         return []
 
-    def _read(self, happening: _Happening, key: _Key, event: str) -> list[Delta]:
+    def _take_event(self, happening: _Happening, key: _Key, event: str) -> list[Delta]:
         type_, delta, item = happening.type, happening.delta, happening.item
         if type_ in _ARGUMENT_DELTAS:
             if key not in self._items:  # some say what it is only at its end

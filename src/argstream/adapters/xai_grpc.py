@@ -203,7 +203,7 @@ class XaiGrpcAdapter:
         is_response = False
         for output in chunk.outputs or ():
             is_response = is_response or output.message is not None
-            self._read(output, output.delta or output.message or _NOTHING, deltas)
+            self._read_output(output, output.delta or output.message or _NOTHING, deltas)
         if chunk.citations:
             deltas.append(Opaque("citations", {"citations": chunk.citations}))
         if chunk.output_files:
@@ -227,7 +227,7 @@ class XaiGrpcAdapter:
         self._outputs, self._calls, self._usage = {}, {}, _Usage()
         return deltas
 
-    def _read(self, output: _Output, message: _Message, deltas: list[Delta]) -> None:
+    def _read_output(self, output: _Output, message: _Message, deltas: list[Delta]) -> None:
         index = self._last = output.index
         state = self._outputs.get(index)
         if state is None:

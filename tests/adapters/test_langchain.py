@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -16,6 +16,7 @@ from langchain_core.messages import (
     HumanMessage,
     ToolCallChunk,
     ToolMessage,
+    message_chunk_to_message,
     message_to_dict,
 )
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -460,11 +461,49 @@ def test_a_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
     assert of_type(events, ToolCallFailed) == [ToolCallFailed("s1", "f", "r")]
 
 
-def test_a_patch_of_openai_is_a_call() -> None:
-    operation = {"type": "create_file", "path": "a", "diff": "+b"}
-    patch = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": operation}
-    (call,), _ = assemble([chunk(content=[patch]), end("stop")])
-    assert (call.id, call.kind, call.arguments) == ("c1", "patch", operation)
+OPERATION = {"type": "create_file", "path": "a", "diff": "+b"}
+PATCH = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": OPERATION}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        chunk(content=[PATCH]),
+        chunk(content=[{"type": "non_standard", "value": PATCH, "index": "lc_ns_0"}]),
+        chunk(additional_kwargs={"tool_outputs": [PATCH]}),
+    ],
+)
+def test_a_patch_of_openai_is_a_call_in_each_version_of_the_output(said: AIMessageChunk) -> None:
+    (call,), _ = assemble([said, end("stop")])
+    assert (call.id, call.kind, call.arguments) == ("c1", "patch", OPERATION)
+
+
+def test_what_the_provider_ran_may_stand_beside_the_content() -> None:
+    outputs: list[dict[str, Any]] = [
+        {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0},
+        {"type": "mcp_call", "id": "s1", "name": "f", "arguments": '{"a":1}', "output": "r"},
+        {"type": "code_interpreter_call", "id": "s2", "code": "1+1", "outputs": ["2"]},
+    ]
+    said = [chunk(additional_kwargs={"tool_outputs": [output]}) for output in outputs]
+    calls, events = assemble([*said, end("completed")])
+    assert [(call.kind, call.arguments) for call in calls] == [("mcp", {"a": 1}), ("code", "1+1")]
+    assert [event.result for event in of_type(events, ToolCallCompleted)] == ["r", ["2"]]
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.message.parts[0] == OpaquePart(item=outputs[0])
+
+
+def test_a_block_without_a_standard_that_is_no_call_is_kept_as_it_came() -> None:
+    block = {"type": "non_standard", "value": {"type": "container_upload", "file_id": "x"}}
+    _, events = assemble([chunk(content=[block]), end("stop")])
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.message.parts == (OpaquePart(item=block),)
+
+
+def test_in_a_sum_of_chunks_the_text_of_a_call_is_beside_its_input() -> None:
+    use = {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 0}
+    part = {"type": "input_json_delta", "partial_json": '{"a":1}', "index": 0}
+    said = message_chunk_to_message(chunk(content=[use]) + chunk(content=[part]) + end("stop"))
+    assert found([said]) == [("f", {"a": 1})]
 
 
 # Several messages
@@ -502,6 +541,14 @@ def test_a_tool_that_was_run_says_that_its_message_was_whole(text: str) -> None:
     assert len(of_type(events, TurnCompleted)) == 2
 
 
+@pytest.mark.parametrize("text", ['{"a":1}', ""])
+def test_a_tool_that_failed_does_not_say_that_its_message_was_whole(text: str) -> None:
+    result = ToolMessage("boom", tool_call_id="c1", status="error")
+    calls, events = assemble([chunk(piece(text, "f", "c1")), result])
+    assert [call.verdict for call in calls] == ["truncated"]
+    assert types(events)[-2:] == ["turn_completed", "tool_call_failed"]
+
+
 def test_a_message_keeps_its_turn_though_its_id_changes() -> None:
     """What OpenAI names first, LangChain calls by the id of its run from then on."""
     payloads = [
@@ -528,6 +575,35 @@ def test_a_model_that_names_its_messages_may_end_them_under_the_id_of_the_run() 
     assert len(of_type(events, TurnCompleted)) == 1
 
 
+def test_the_parts_of_a_message_may_have_ids_of_their_own() -> None:
+    """As OpenAI's have with output_version="v0"."""
+    payloads = [
+        chunk(),
+        chunk(id="msg_1"),
+        chunk(content="One, "),
+        chunk(id="msg_1"),
+        chunk(id="msg_2"),
+        chunk(content="two."),
+        chunk(id="msg_2"),
+        *WRITTEN,
+        end("completed"),
+        LAST,
+    ]
+    _, events = assemble(payloads)
+    assert of_type(events, StreamFailed) == []
+    (turn,) = of_type(events, TurnCompleted)
+    assert [type(part).__name__ for part in turn.message.parts] == ["TextPart", "CallPart"]
+
+
+def test_a_message_of_which_only_the_id_came_is_none() -> None:
+    _, events = assemble([chunk(id="resp_1"), chunk(id="resp_2"), *ANSWER])
+    assert types(events) == ["text_delta", "turn_completed"]
+
+
+def test_a_message_that_ends_without_a_word_is_one() -> None:
+    assert types(assemble([chunk(), end("stop")])[1]) == ["turn_completed"]
+
+
 def test_messages_without_ids_are_told_apart_by_their_ends() -> None:
     first = [chunk(piece("{}", "f", "c1"), id=None), end(id=None)]
     second = [chunk(piece("{}", "f", "c2"), id=None), end(id=None)]
@@ -536,36 +612,103 @@ def test_messages_without_ids_are_told_apart_by_their_ends() -> None:
     assert len(of_type(events, TurnCompleted)) == 2
 
 
+def whole(*calls: tuple[str, dict[str, Any]], reason: str = "", **fields: Any) -> AIMessage:
+    metadata = {"finish_reason": reason} if reason else {}
+    given = [{"name": "f", "args": args, "id": id_} for id_, args in calls]
+    return AIMessage(tool_calls=given, response_metadata=metadata, **{"content": "", **fields})
+
+
 def test_a_message_that_was_not_streamed_has_whole_calls() -> None:
-    message = AIMessage(
-        content="Well.",
-        tool_calls=[
-            {"name": "f", "args": {"a": [1]}, "id": "c1"},
-            {"name": "f", "args": {}, "id": "c2"},
-        ],
-        invalid_tool_calls=[{"name": "g", "args": '{"b', "id": "c3", "error": "no"}],
-        id="msg_1",
-    )
+    invalid = [{"name": "g", "args": '{"b', "id": "c3", "error": "no"}]
+    message = whole(("c1", {"a": [1]}), ("c2", {}), reason="tool_calls", invalid_tool_calls=invalid)
     calls, events = assemble([message])
-    assert [(call.name, call.verdict) for call in calls] == [
-        ("f", "complete"),
-        ("f", "complete"),
-        ("g", "truncated"),
-    ]
-    assert [call.arguments for call in calls[:2]] == [{"a": [1]}, {}]
+    assert {call.id: call.verdict for call in calls} == {
+        "c1": "complete",
+        "c2": "complete",
+        "c3": "truncated",
+    }
+    assert [call.arguments for call in calls if call.name == "f"] == [{"a": [1]}, {}]
     assert types(events)[-1] == "turn_completed"
 
 
-def test_a_whole_message_that_was_cut_may_have_guessed_at_its_last_call() -> None:
-    guess = AIMessage(
-        content="",
-        tool_calls=[
-            {"name": "f", "args": {"a": 1}, "id": "c1"},
-            {"name": "f", "args": {"a": "tr"}, "id": "c2"},
-        ],
-        response_metadata={"finish_reason": "length"},
-    )
-    assert verdicts([guess]) == ["complete", "truncated"]
+@pytest.mark.parametrize("reason", ["", "brand_new", "length", "lengthlength"])
+def test_a_whole_message_may_have_guessed_at_its_last_call(reason: str) -> None:
+    calls, events = assemble([whole(("c1", {"a": 1}), ("c2", {"a": "tr"}), reason=reason)])
+    assert [call.verdict for call in calls] == ["complete", "truncated"]
+    assert of_type(events, StreamFailed) == []
+    (turn,) = of_type(events, TurnCompleted)
+    assert turn.stop_reason == (reason.replace("lengthlength", "length") or None)
+
+
+def test_what_langchain_makes_of_chunks_that_were_cut_is_not_complete() -> None:
+    cut = chunk(piece('{"path": "/etc", "recursive": tr', "write", "call_1"))
+    message = message_chunk_to_message(cut)
+    assert isinstance(message, AIMessage)
+    assert message.tool_calls[0]["args"] == {"path": "/etc"}
+    assert verdicts([message]) == ["truncated"]
+
+
+def test_a_call_that_nothing_proves_is_cut_when_its_writer_goes_on() -> None:
+    _, events = assemble([whole(("c1", {"a": 1}), id="m1"), *ANSWER])
+    assert types(events)[-4:] == [
+        "tool_args_invalid",
+        "turn_completed",
+        "text_delta",
+        "turn_completed",
+    ]
+
+
+def test_another_writer_does_not_say_that_a_whole_message_is_over() -> None:
+    result = ToolMessage("ok", tool_call_id="c1")
+    first = (whole(("c1", {"a": 1}), id="m1"), node("f"))
+    beside = [(message, node("g")) for message in ANSWER]
+    assert verdicts([first, *beside, (result, node("tools"))]) == ["complete"]
+
+
+@pytest.mark.parametrize(("status", "verdict"), [("success", "complete"), ("error", "truncated")])
+def test_a_tool_that_was_run_says_whether_a_call_was_a_guess(status: Any, verdict: str) -> None:
+    message = whole(("c1", {"a": 1}), ("c2", {"a": 2}))
+    first = ToolMessage("?", tool_call_id="c1", status="error")
+    last = ToolMessage("?", tool_call_id="c2", status=status)
+    assert verdicts([message, first]) == ["complete", "truncated"]
+    calls, events = assemble([message, first, last])
+    assert [call.verdict for call in calls] == ["complete", verdict]
+    assert len(of_type(events, TurnCompleted)) == 1
+    results = of_type(events, ToolCallCompleted, ToolCallFailed)
+    assert [event.call_id for event in results] == ["c1", "c2"]
+
+
+def test_the_last_call_of_a_whole_message_is_none_that_is_invalid() -> None:
+    """What is invalid is listed apart, so nobody knows which of all was written last."""
+    invalid = [{"name": "g", "args": '{"b": ?}', "id": "c2", "error": "no"}]
+    message = whole(("c1", {"a": "tr"}), reason="length", invalid_tool_calls=invalid)
+    assert "complete" not in verdicts([message])
+
+
+def test_the_text_of_a_call_is_better_than_what_was_made_of_it() -> None:
+    cut = chunk(piece('{"a": tr', "f", "c1")).model_dump()
+    assert cut["tool_calls"][0]["args"] == {}
+    (call,), _ = assemble([{**cut, "type": "ai", "response_metadata": {"finish_reason": "stop"}}])
+    assert (call.verdict, call.raw) == ("truncated", '{"a": tr')
+
+
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [
+        ("length", "truncated"),
+        ("MAX_TOKENS", "truncated"),
+        ("tool_calls", "complete"),
+        ("STOP", "complete"),
+    ],
+)
+def test_a_reason_that_langchain_has_joined_is_still_the_reason(reason: str, verdict: str) -> None:
+    said = chunk(piece("{}", "f", "c1")) + end(reason) + end(reason) + end(reason)
+    assert said.response_metadata["finish_reason"] == reason * 3
+    for message in (said, message_chunk_to_message(said)):
+        (call,), events = assemble([message])
+        assert call.verdict == verdict
+        (turn,) = of_type(events, TurnCompleted)
+        assert turn.stop_reason == reason
 
 
 def test_a_streamed_message_is_not_told_again_when_it_comes_whole() -> None:
@@ -577,6 +720,14 @@ def test_a_streamed_message_is_not_told_again_when_it_comes_whole() -> None:
 
 
 PAYLOADS: list[BaseMessage] = [*WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
+
+
+class StreamPart(NamedTuple):
+    """What the client of LangGraph's server gives."""
+
+    event: str
+    data: Any
+    id: str | None = None
 
 
 def node(name: str) -> dict[str, Any]:
@@ -597,6 +748,10 @@ def node(name: str) -> dict[str, Any]:
         lambda message: ("messages", (message, node("agent"))),
         lambda message: (("sub:1",), "messages", (message, node("agent"))),
         lambda message: {"type": "messages", "ns": (), "data": (message, node("agent"))},
+        lambda message: ((), (message, node("agent"))),
+        lambda message: (("sub:1", "sub:2"), (message, node("agent"))),
+        lambda message: StreamPart("messages", [message.model_dump(), node("agent")]),
+        lambda message: StreamPart("messages|sub:1", [message.model_dump(), node("agent")], "7"),
     ],
 )
 def test_a_message_is_the_same_in_every_form(form: Any) -> None:
@@ -606,10 +761,21 @@ def test_a_message_is_the_same_in_every_form(form: Any) -> None:
     assert types(plain[1])[-1] == "tool_call_completed"
 
 
+def test_the_server_of_langgraph_sends_messages_with_their_metadata() -> None:
+    sent = [(message.model_dump(), node("agent")) for message in PAYLOADS]
+    body = b'event: metadata\r\ndata: {"run_id": "1"}\r\n\r\n' + b"".join(
+        b"event: messages\r\ndata: " + json.dumps(pair).encode() + b"\r\n\r\n" for pair in sent
+    )
+    assert list(stream([body], protocol="langchain")) == assemble(list(PAYLOADS))[1]
+
+
 def test_what_holds_no_message_is_ignored() -> None:
     odd: list[object] = [
         ("updates", {"agent": {"messages": []}}),
         ("values", {}),
+        StreamPart("metadata", {"run_id": "1"}),
+        StreamPart("messages/partial", [WRITTEN[0].model_dump()]),
+        ((), {"agent": {"messages": []}}),
         [1, 2, 3],
         {"event": "on_chain_start", "data": {"input": "hi"}, "run_id": "r"},
         {"event": "on_tool_end", "data": {"output": "3"}, "run_id": "r"},
@@ -666,6 +832,36 @@ def test_nodes_side_by_side_are_told_as_they_come() -> None:
     assert [event.type for event in first_two] == ["tool_call_started"] * 2
 
 
+@pytest.mark.parametrize("order", [beside, lambda first, second: [*first[:2], *second, *first[2:]]])
+def test_models_side_by_side_in_one_node_keep_their_turns(order: Any) -> None:
+    def written(name: str, run: str) -> list[Any]:
+        messages = [
+            chunk(id="resp_" + run),
+            chunk(piece('{"a":', name, "c" + run), id="lc_run--" + run),
+            chunk(piece(f"{run}}}"), id="lc_run--" + run),
+            end("completed", id="lc_run--" + run),
+            chunk(id="lc_run--" + run, chunk_position="last"),
+        ]
+        return [(message, node("agent")) for message in messages]
+
+    _, events = assemble(order(written("f", "1"), written("g", "2")))
+    assert of_type(events, StreamFailed) == []
+    turns = {turn.message.id: turn.message.parts for turn in of_type(events, TurnCompleted)}
+    assert {id_: [part.arguments for part in parts] for id_, parts in turns.items()} == {
+        "resp_1": [{"a": 1}],
+        "resp_2": [{"a": 2}],
+    }
+
+
+def test_a_run_that_ends_is_that_of_the_message_that_has_ended() -> None:
+    first, second = chunk(piece("{", "f", "c1"), id="one"), chunk(piece("{}", "g", "c2"), id="two")
+    last = [chunk(id="lc_run--" + run, chunk_position="last") for run in "21"]
+    payloads = [first, second, end(id="two"), last[0], chunk(piece("}"), id="one"), end(id="one")]
+    calls, events = assemble([*payloads, last[1]])
+    assert [call.verdict for call in calls] == ["complete", "complete"]
+    assert [turn.message.id for turn in of_type(events, TurnCompleted)] == ["two", "one"]
+
+
 def test_of_nodes_that_are_cut_off_side_by_side_no_call_is_complete() -> None:
     first = [(chunk(piece("{}", "f", "c1"), id="lc_run--1"), node("f"))]
     second = [(chunk(piece("{}", "g", "c2"), id="lc_run--2"), node("g"))]
@@ -687,6 +883,7 @@ def test_of_nodes_that_are_cut_off_side_by_side_no_call_is_complete() -> None:
         b'{"type": "AIMessageChunk", "tool_call_chunks": [{"args": ["{"], "index": 0}]}',
         {"lc": 1, "type": "constructor", "kwargs": {"type": "AIMessageChunk", "content": 7}},
         b'{"type":"AIMessageChunk","tool_call_chunks":[{"name":"g","args":{"a":1,"a":2}}]}',
+        b'{"type":"ai","content":[{"type":"mcp_tool_use","name":"g","input":{"a":1,"a":2}}]}',
     ],
 )
 def test_a_payload_of_a_wrong_form_cuts_what_is_open(bad: object) -> None:

@@ -6,7 +6,7 @@ of a client are in there as well, but they are read from ``tool_call_chunks``, s
 once; only calls that the provider runs itself are nowhere else.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from argstream.adapters._openai_items import CALLS, id_of, result
@@ -38,6 +38,7 @@ _RUN_BY_PROVIDER: Final[dict[str, CallKind]] = {
 }
 # Of OpenAI: they come once, when they are done.
 _WHOLE_CALLS: Final = {"mcp_call", "code_interpreter_call", "apply_patch_call"}
+_CALLS: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS}
 # Fields of a block that come in pieces.
 _GROWING: Final = {
     "thinking",
@@ -53,7 +54,9 @@ _GROWING: Final = {
 class ContentReader:
     """The content of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, saw_value: Callable[[], None]) -> None:
+        """Read content; tell whoever asks when arguments come as an object."""
+        self._saw_value = saw_value
         self._block = 0
         self._writes: tuple[str, Hashable] = ("", None)  # what the block is, and its index
         self._pieces: list[dict[str, Any]] = []  # of a block that must go back as it came
@@ -74,7 +77,8 @@ class ContentReader:
                 if block:
                     self.text(block, deltas)
             elif isinstance(block, dict):
-                self._read(block, text_of(block.get("type")), deltas)
+                said = _unwrapped(block)
+                self._read(said, text_of(said.get("type")), _index_of(block), deltas)
 
     def end_block(self, deltas: list[Delta]) -> None:
         """Say that something else begins."""
@@ -93,8 +97,9 @@ class ContentReader:
             self._block += 1
         return ("block", self._block)
 
-    def _read(self, block: dict[str, Any], type_: str, deltas: list[Delta]) -> None:
-        index = _index_of(block)
+    def _read(
+        self, block: dict[str, Any], type_: str, index: Hashable, deltas: list[Delta]
+    ) -> None:
         if type_ == "text" or type_ == "refusal":
             text = block.get("text") or block.get("refusal")
             if isinstance(text, str) and text:
@@ -129,11 +134,13 @@ class ContentReader:
             key = self._calls[index] = ("server", len(self._calls), text_of(block.get("id")))
             name = text_of(block.get("name"))
             deltas.append(CallOpened(key, text_of(block.get("id")), name, kind))
-        given = block.get("args") or block.get("input")
+        # While it is written, its input is an empty object; in a sum of chunks it stays so.
+        given = block.get("args") or block.get("input") or block.get("partial_json")
         if isinstance(given, str):
             deltas.append(ArgumentText(key, given))
-        elif given:  # while it is written, this is an empty object
+        elif given:
             deltas.append(ArgumentValue(key, (), given))
+            self._saw_value()
 
     def _server_result(
         self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[Delta]
@@ -158,8 +165,15 @@ class ContentReader:
         given = block.get(field)
         if isinstance(given, dict):  # a patch
             deltas.append(ArgumentValue(key, (), given))
+            self._saw_value()
         cut = block.get("status") == "incomplete"
         deltas += [CallClosed(key, text_of(given), cut), *result(block)]
+
+
+def _unwrapped(block: dict[str, Any]) -> dict[str, Any]:
+    """Take a call out of the block that LangChain makes of what it does not know."""
+    value = block.get("value") if block.get("type") == "non_standard" else None
+    return value if isinstance(value, dict) and text_of(value.get("type")) in _CALLS else block
 
 
 def _index_of(block: dict[str, Any]) -> Hashable:

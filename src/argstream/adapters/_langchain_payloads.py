@@ -2,6 +2,7 @@
 
 A message is an object, a dict, or a line of JSON, as ``model_dump`` or ``dumps`` writes it. Around
 it may be its metadata (LangGraph), the name of a stream mode, or an event of ``astream_events``.
+What LangGraph's server calls ``messages/partial`` is not read: guesses at all that came so far.
 """
 
 import json
@@ -12,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream.adapters._payloads import PayloadReader, UnreadableError, text_of
+from argstream.deltas import Ending
 
 __all__ = [
     "CHUNK",
@@ -20,9 +22,11 @@ __all__ = [
     "Unwrapped",
     "WholeCall",
     "WholeMessage",
+    "ending_of",
     "read_chunk",
     "read_line",
     "read_whole",
+    "reason_of",
     "type_of",
     "unwrapped",
 ]
@@ -113,11 +117,13 @@ def read_chunk(payload: Any) -> Message:
 
 def read_line(payload: bytes | bytearray | str) -> object:
     """Read JSON: a chunk into its struct, anything else as it is."""
+    if payload[:1] in (b"[", "["):
+        return _decoded(payload)  # a message and its metadata
     try:
         found = _read_text(payload)
     except UnreadableError:
         if isinstance(value := _decoded(payload), list):
-            return value  # a message and its metadata
+            return value
         raise
     if found.type == CHUNK and found.tool_call_chunks is not None:
         return found
@@ -170,10 +176,14 @@ def unwrapped(payload: Any) -> Unwrapped:
                 pass
             case {"type": str(), "data": {**inner}}:  # of message_to_dict
                 pass
-            case ["messages", inner] | [_, "messages", inner]:  # of several stream modes
-                pass
+            # Of several stream modes, or of LangGraph's server, as ``StreamPart`` has it.
+            case [str(mode), inner] | [str(mode), inner, _] | [[*_], str(mode), inner]:
+                if mode.partition("|")[0] != "messages":
+                    return Unwrapped(None)
             case [str(), *_]:
                 return Unwrapped(None)
+            case [[] | [str(), *_], [_, {}] as inner]:  # of a graph inside of another
+                pass
             case [inner, {**metadata}] if not type_of(metadata):
                 writer = text_of(metadata.get("langgraph_checkpoint_ns")) or writer
             case [*_]:
@@ -189,3 +199,91 @@ def type_of(payload: object) -> str:
     if given is None and isinstance(payload, Mapping):
         given = payload.get("type")
     return text_of(given)
+
+
+# In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
+_ENDINGS: Final[dict[str, Ending]] = {
+    **dict.fromkeys(
+        (
+            "stop",
+            "tool_calls",
+            "tool_call",
+            "function_call",
+            "tool_use",
+            "end_turn",
+            "stop_sequence",
+            "pause_turn",
+            "completed",
+            "complete",
+            "eos",
+            "eos_token",
+        ),
+        "finished",
+    ),
+    **dict.fromkeys(
+        (
+            "length",
+            "max_tokens",
+            "max_output_tokens",
+            "max_length",
+            "model_length",
+            "model_context_window_exceeded",
+            "context_length_exceeded",
+            "content_filter",
+            "content_filtered",
+            "guardrail_intervened",
+            "refusal",
+            "safety",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "language",
+            "malformed_function_call",
+            "malformed_tool_use",
+            "malformed_model_output",
+            "unexpected_tool_call",
+            "insufficient_system_resource",
+            "incomplete",
+            "failed",
+            "cancelled",
+            "abort",
+            "timeout",
+            "network_error",
+            "error",
+        ),
+        "cut",
+    ),
+}
+_REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_TELLING: Final = {*_REASONS, "status"}
+_NO_REASON: Final = {"", "null", "none", "finish_reason_unspecified"}
+_STATUSES: Final = {"completed", "incomplete", "failed", "cancelled"}  # of OpenAI Responses
+
+
+def ending_of(reason: str | None) -> Ending:
+    """Say what a reason means for the calls before it."""
+    return _ENDINGS.get((reason or "").lower(), "unknown")
+
+
+def reason_of(metadata: dict[str, Any] | None) -> str | None:
+    """Give the reason why a message ended, in the words of its provider."""
+    if not metadata or _TELLING.isdisjoint(metadata):
+        return None
+    for name in _REASONS:
+        reason = _once(metadata.get(name))
+        if reason.lower() not in _NO_REASON:
+            return reason
+    status = _once(metadata.get("status"))
+    if status not in _STATUSES:
+        return None
+    details = metadata.get("incomplete_details")
+    return (_once(details.get("reason")) if isinstance(details, dict) else "") or status
+
+
+def _once(word: object) -> str:
+    """Give a word once: where LangChain adds chunks up, it joins what comes again."""
+    if not isinstance(word, str):
+        return ""
+    first = word[: (word + word).find(word, 1)]
+    return first if first.lower() in _ENDINGS or first.lower() in _NO_REASON else word

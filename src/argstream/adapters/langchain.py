@@ -7,11 +7,14 @@ content, in the form of the provider: neither is read.
 - Nothing closes a call but the end of its message: a stop reason in ``response_metadata``, in the
   words of the provider, or ``chunk_position="last"``, which says that the stream ended in order,
   but not why.
+- A message that comes whole may be the sum of chunks that were cut: its last call may be a guess,
+  unless its stop reason says that nothing was cut, or the tool was run with it.
 - The id of a message changes on its way: what the provider names once (``resp_…``), LangChain calls
-  by the id of its run (``lc_run-…``) ever after. So a message has one id of each kind.
+  by the id of its run (``lc_run-…``) ever after. So a message has one id of each kind, and several
+  of the provider's if that counts its parts (``msg_…``, with ``output_version="v0"``).
 - Usage comes in parts, which add up.
-- A message comes bare, as a dict, serialised by ``dumps``, with metadata (LangGraph), or inside an
-  event of ``astream_events``. Nodes may run side by side.
+- A message comes bare, as a dict, serialised by ``dumps``, with metadata (LangGraph, its server),
+  or inside an event of ``astream_events``. Nodes may run side by side, and models in one node.
 """
 
 from collections.abc import Callable
@@ -24,9 +27,11 @@ from argstream.adapters._langchain_payloads import (
     Message,
     WholeCall,
     WholeMessage,
+    ending_of,
     read_chunk,
     read_line,
     read_whole,
+    reason_of,
     type_of,
     unwrapped,
 )
@@ -46,66 +51,8 @@ from argstream.deltas import (
 
 __all__ = ["LangChainAdapter"]
 
-# In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
-_ENDINGS: Final[dict[str, Ending]] = {
-    **dict.fromkeys(
-        (
-            "stop",
-            "tool_calls",
-            "tool_call",
-            "function_call",
-            "tool_use",
-            "end_turn",
-            "stop_sequence",
-            "pause_turn",
-            "completed",
-            "complete",
-            "eos",
-            "eos_token",
-        ),
-        "finished",
-    ),
-    **dict.fromkeys(
-        (
-            "length",
-            "max_tokens",
-            "max_output_tokens",
-            "max_length",
-            "model_length",
-            "model_context_window_exceeded",
-            "context_length_exceeded",
-            "content_filter",
-            "content_filtered",
-            "guardrail_intervened",
-            "refusal",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "language",
-            "malformed_function_call",
-            "malformed_tool_use",
-            "malformed_model_output",
-            "unexpected_tool_call",
-            "insufficient_system_resource",
-            "incomplete",
-            "failed",
-            "cancelled",
-            "abort",
-            "timeout",
-            "network_error",
-            "error",
-        ),
-        "cut",
-    ),
-}
 _TEXT: Final = (bytes, bytearray, str)
 _CONTAINERS: Final = (dict, list, tuple)
-_REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
-_TELLING: Final = {*_REASONS, "status"}
-_NO_REASON: Final = {"", "null", "none", "finish_reason_unspecified"}
-_STATUSES: Final = {"completed", "incomplete", "failed", "cancelled"}  # of OpenAI Responses
 
 
 class LangChainAdapter:
@@ -117,7 +64,9 @@ class LangChainAdapter:
         self._turns = Strands()
         self._messages: dict[str, _MessageState] = {}  # by all of their ids
         self._newest: dict[str, _MessageState] = {}  # by the run or node that writes it
-        self._open: list[_MessageState] = []
+        self._open: list[_MessageState] = []  # those that are streamed
+        self._runless: dict[str, list[_MessageState]] = {}  # whose run is not known yet, by writer
+        self._unproved: dict[str, _MessageState] = {}  # whole ones, by who wrote them
         self._owners: dict[str, _MessageState] = {}  # by the ids of their calls
         self._count = 0
         self._has_values = False  # whether arguments came as an object
@@ -155,6 +104,8 @@ class LangChainAdapter:
         deltas: list[Delta] = []
         for state in list(self._open):
             deltas += self._over(state) if state.ended else self._flush(state)
+        for writer in list(self._unproved):
+            deltas += self._disprove(writer)
         return deltas
 
     # Messages
@@ -174,10 +125,10 @@ class LangChainAdapter:
             self._own(state, deltas)
         if self._has_values:
             self._check_values(payload)
-        if message.response_metadata and (reason := _reason(message.response_metadata)):
+        if message.response_metadata and (reason := reason_of(message.response_metadata)):
             state.end(reason, deltas)
         if state.number != self._turns.speaking:
-            deltas = self._turns.say(state.number, deltas)
+            deltas = self._say(state, deltas)
         if message.chunk_position == "last":
             deltas += self._over(state)
         return before + deltas if before else deltas
@@ -188,15 +139,27 @@ class LangChainAdapter:
         if message.type != "ai" or text_of(message.id) in self._messages:
             return []  # a prompt; or what has been streamed, once more
         state, before = self._new(message, writer)
+        state.over = True
         deltas: list[Delta] = []
         state.read(message, deltas)
-        for call in (*(message.tool_calls or ()), *(message.invalid_tool_calls or ())):
+        calls: list[WholeCall] = []
+        if not message.tool_call_chunks:
+            # The last one may be a guess, and of those that are invalid none is.
+            calls = [*(message.invalid_tool_calls or ()), *(message.tool_calls or ())]
+        for call in calls:
             state.call(None, call, deltas)
+        state.flush(deltas)
         self._own(state, deltas)
         if self._has_values:
             self._check_values(payload)
-        state.end(_reason(message.response_metadata), deltas)
-        return before + self._turns.say(state.number, deltas) + self._over(state)
+        reason = reason_of(message.response_metadata)
+        if calls and ending_of(reason) == "unknown":
+            state.calls.close_all_but_the_last(deltas)
+            state.reason = reason
+            self._unproved[writer] = state
+            return before + self._say(state, deltas)
+        state.end(reason, deltas)
+        return before + self._say(state, deltas) + self._closed(state)
 
     def _find(self, message: Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
         """Find the message that a chunk belongs to; with what must be said before, if it is new.
@@ -205,68 +168,102 @@ class LangChainAdapter:
         """
         id_ = text_of(message.id)
         says = bool(message.tool_call_chunks or message.content)
-        newest = self._newest.get(writer)
-        if id_ not in self._messages and newest is not None and not newest.over:
-            if newest.may_be(id_, says=says):
-                self._name(newest, id_)
-                return newest, []
-        elif not says and (id_ in self._messages or (newest is not None and not id_)):
+        if id_ not in self._messages:
+            if found := self._unnamed(_kind_of(id_), writer, says=says):
+                self._name(found, id_)
+                return found, []
+            is_late = not id_ and writer in self._newest
+        else:
+            is_late = True
+        if is_late and not says:
             return None, []
-        return self._new(message, writer)
+        state, before = self._new(message, writer)
+        self._open.append(state)
+        if _kind_of(id_) != "run":
+            self._runless.setdefault(writer, []).append(state)
+        return state, before
+
+    def _unnamed(self, kind: str, writer: str, *, says: bool) -> "_MessageState | None":
+        """Find the message that an id of this kind, which is not known, can belong to."""
+        if kind != "run":
+            newest = self._newest.get(writer)
+            return newest if newest and newest.may_be(kind, says=says) else None
+        known = [one for one in self._runless.pop(writer, ()) if one.may_be(kind, says=False)]
+        if not known:
+            return None
+        self._runless[writer] = known
+        free = [state for state in known if state.may_be(kind, says=says)]
+        # Runs begin to speak in the order in which they began; but one that ends has ended.
+        return next((state for state in free if state.ended), free[0] if free else None)
 
     def _new(self, message: Message, writer: str) -> "tuple[_MessageState, list[Delta]]":
-        before: list[Delta] = []
+        before = self._disprove(writer)
         for state in [state for state in self._open if state.ended]:
             before += self._over(state)  # its usage could still come, but nobody waits for that
         self._count += 1
-        state = _MessageState(self._count, self._saw_value)
-        self._open.append(state)
-        self._newest[writer] = state
         id_ = text_of(message.id)
-        self._name(state, id_)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
-        return state, before + self._turns.say(state.number, [TurnOpened(id_, model)])
+        state = _MessageState(self._count, writer, TurnOpened(id_, model), self._saw_value)
+        self._newest[writer] = state
+        self._name(state, id_)
+        return state, before
 
     def _name(self, state: "_MessageState", id_: str) -> None:
         if id_:
-            state.kinds.add(_kind_of(id_))
+            state.kinds.append(_kind_of(id_))
             self._messages[id_] = state
 
     def _own(self, state: "_MessageState", deltas: list[Delta]) -> None:
         for delta in deltas:
-            if isinstance(delta, CallOpened) and delta.id:
-                self._owners[delta.id] = state
+            if isinstance(delta, CallOpened):
+                state.last_call = delta.id
+                if delta.id:
+                    self._owners[delta.id] = state
+
+    def _say(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
+        """Say this of a message. Its turn begins with the first that is said of it."""
+        return self._turns.say(state.number, state.opened(deltas)) if deltas else []
 
     def _flush(self, state: "_MessageState") -> list[Delta]:
         deltas: list[Delta] = []
         state.flush(deltas)
-        return self._turns.say(state.number, deltas) if deltas else []
+        return self._say(state, deltas)
 
-    def _over(self, state: "_MessageState") -> list[Delta]:
-        """Say that nothing more comes of a message."""
+    def _over(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
+        """Say that nothing more comes of a message that was streamed."""
         if state.over:
             return []
         state.over = True
         self._open.remove(state)
+        return self._closed(state, ending)
+
+    def _closed(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
         deltas: list[Delta] = []
         if not state.ended:
-            state.end(None, deltas)
+            state.end(state.reason, deltas, ending)
         self._own(state, deltas)
         deltas.append(TurnClosed(state.tokens))
-        return self._turns.say_last(state.number, deltas)
+        return self._turns.say_last(state.number, state.opened(deltas))
+
+    def _disprove(self, writer: str) -> list[Delta]:
+        """Say of a whole message that nothing shows that its last call is no guess."""
+        state = self._unproved.pop(writer, None)
+        return [] if state is None else self._closed(state, "cut")
 
     def _result(self, message: WholeMessage) -> list[Delta]:
         """Take what came of a call. Tools are run when the message that calls them is whole."""
         call_id = message.tool_call_id or ""
+        failed = message.status == "error"
+        ending: Ending = "cut" if failed else "finished"
         deltas: list[Delta] = []
         owner = self._owners.get(call_id)
-        if owner is not None and not owner.over:
-            if not owner.ended:
-                owner.end(None, deltas, "finished")
-                deltas = self._turns.say(owner.number, deltas)
-            deltas += self._over(owner)
-        failed = message.status == "error"
+        if owner is not None and self._unproved.get(owner.writer) is owner:
+            if call_id == owner.last_call:
+                del self._unproved[owner.writer]
+                deltas = self._closed(owner, ending)
+        elif owner is not None:
+            deltas = self._over(owner, ending)
         return deltas + self._turns.say_between([CallResult(call_id, message.content, failed)])
 
     def _saw_value(self) -> None:
@@ -280,20 +277,34 @@ class LangChainAdapter:
 class _MessageState:
     """One message while it is written."""
 
-    def __init__(self, number: int, saw_value: Callable[[], None]) -> None:
+    def __init__(
+        self, number: int, writer: str, opening: TurnOpened, saw_value: Callable[[], None]
+    ) -> None:
         self.number = number
+        self.writer = writer
         self.calls = CallFinder(0, saw_value)
-        self.kinds: set[str] = set()  # of its ids
+        self.last_call = ""  # its id
+        self.kinds: list[str] = []  # of its ids
+        self.reason: str | None = None
         self.ended = False  # whether it was said why
         self.over = False
         self.tokens = Tokens()
-        self._content = ContentReader()
+        self._opening: TurnOpened | None = opening
+        self._content = ContentReader(saw_value)
         self._indexes: dict[str, int] = {}
 
-    def may_be(self, id_: str, *, says: bool) -> bool:
-        """Say whether a chunk with an id that is not known can belong to this message."""
-        is_free = not id_ or _kind_of(id_) not in self.kinds
-        return is_free and not (self.ended and says)
+    def opened(self, deltas: list[Delta]) -> list[Delta]:
+        """Put before the first that is said that the turn begins."""
+        opening, self._opening = self._opening, None
+        return deltas if opening is None else [opening, *deltas]
+
+    def may_be(self, kind: str, *, says: bool) -> bool:
+        """Say whether a chunk with an id of this kind that is not known can belong to this."""
+        if self.over or (self.ended and says):
+            return False
+        # A message that goes by its run may have parts with ids, which say nothing under these.
+        is_part = kind == "own" and not says and self.kinds[:1] == ["run"]
+        return kind not in self.kinds or is_part
 
     def read(self, message: Message, deltas: list[Delta]) -> None:
         """Take what is new."""
@@ -302,6 +313,9 @@ class _MessageState:
             thought = message.additional_kwargs.get("reasoning_content")
             if isinstance(thought, str) and thought:
                 reader.thought(thought, deltas)
+            outputs = message.additional_kwargs.get("tool_outputs")  # of OpenAI, as of old
+            if isinstance(outputs, list):
+                reader.blocks(outputs, deltas)
         if content:
             if isinstance(content, str):
                 reader.text(content, deltas)
@@ -339,7 +353,7 @@ class _MessageState:
         if self.ended:
             return
         self.ended = True
-        ending = ending or _ENDINGS.get((reason or "").lower(), "unknown")
+        ending = ending or ending_of(reason)
         if ending == "cut":
             self.calls.close_all_but_the_last(deltas)
         deltas.append(TurnEnded(reason, ending))
@@ -356,19 +370,6 @@ class _MessageState:
 
 
 def _kind_of(id_: str) -> str:
+    if not id_:
+        return ""
     return "run" if id_.startswith(("lc_run-", "run-")) else "own"
-
-
-def _reason(metadata: dict[str, Any] | None) -> str | None:
-    """Give the reason why a message ended, in the words of its provider."""
-    if not metadata or _TELLING.isdisjoint(metadata):
-        return None
-    for name in _REASONS:
-        reason = metadata.get(name)
-        if isinstance(reason, str) and reason.lower() not in _NO_REASON:
-            return reason
-    status = metadata.get("status")
-    if not isinstance(status, str) or status not in _STATUSES:
-        return None
-    details = metadata.get("incomplete_details")
-    return (text_of(details.get("reason")) if isinstance(details, dict) else "") or status

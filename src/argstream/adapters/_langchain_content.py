@@ -9,7 +9,7 @@ once; only calls that the provider runs itself are nowhere else.
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from argstream.adapters._openai_items import CALLS, id_of, result
+from argstream.adapters._openai_items import CALLS, call_id_of, result
 from argstream.adapters._payloads import text_of
 from argstream.deltas import (
     ArgumentText,
@@ -158,7 +158,7 @@ class ContentReader:
     def _whole_call(self, block: dict[str, Any], type_: str, deltas: list[Delta]) -> None:
         self.end_block(deltas)
         kind, field, tool = CALLS[type_]
-        id_ = text_of(block.get("call_id")) or id_of(block)
+        id_ = call_id_of(block)
         key = ("server", len(self._calls), id_)
         self._calls[key] = key
         deltas.append(CallOpened(key, id_, tool or text_of(block.get("name")), kind))

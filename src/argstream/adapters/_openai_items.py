@@ -1,4 +1,4 @@
-"""The output items of OpenAI: what Responses and Realtime have in common.
+"""The output items of OpenAI: what Responses, Realtime and LangChain's content have in common.
 
 A response is a list of items: messages, thoughts, calls. An item is added, grows by deltas, and is
 done; its last form is said again in whole.
@@ -13,13 +13,14 @@ from argstream.adapters._payloads import (
     text_of,
     without,
 )
-from argstream.deltas import CallKind, CallResult, Delta, ProviderFailed, Tokens
+from argstream.deltas import CallKind, CallResult, ProviderFailed, Tokens
 
 __all__ = [
     "CALLS",
     "CUT",
     "THINKING_DELTAS",
     "CallItem",
+    "call_id_of",
     "check_input",
     "failure",
     "id_of",
@@ -78,12 +79,17 @@ def ids_of(item: dict[str, Any]) -> list[str]:
     return [id_ for id_ in (text_of(item.get("call_id")), id_of(item)) if id_]
 
 
+def call_id_of(item: dict[str, Any]) -> str:
+    """Give the id under which the result of a call goes back, empty if it has none."""
+    return next(iter(ids_of(item)), "")
+
+
 def kept_of_call(item: dict[str, Any], field: str) -> dict[str, Any]:
     """Give what must go back with a call, without its input."""
     return without(item, field, *_NOT_SENT)
 
 
-def result(item: dict[str, Any]) -> list[Delta]:
+def result(item: dict[str, Any]) -> list[CallResult]:
     """Give what came of a call that the provider ran."""
     match item:
         case {"type": "mcp_call", "id": str(id_), "error": error} if error is not None:

@@ -19,6 +19,7 @@ from argstream.adapters._openai_items import (
     CALLS,
     CUT,
     THINKING_DELTAS,
+    call_id_of,
     check_input,
     failure,
     id_of,
@@ -265,7 +266,7 @@ class OpenAIRealtimeAdapter:
         deltas: list[Delta] = []
         status = response.status or "unknown"
         for at, item in enumerate(response.output or []):
-            key = id_of(item) or text_of(item.get("call_id")) or f"{id_} {at}"
+            key = id_of(item) or call_id_of(item) or f"{id_} {at}"
             deltas += self._item_done(key, item, id_)
         for key, open_ in list(self._items.items()):
             if open_.response_id == id_:
@@ -330,7 +331,7 @@ class OpenAIRealtimeAdapter:
         given = item.get(field)
         if isinstance(given, str) and given:
             known.text = given
-        id_ = text_of(item.get("call_id")) or id_of(item)
+        id_ = call_id_of(item)
         self._call_ids.add(id_)
         known.call_id = id_
         pieces, known.pieces = known.pieces, []
@@ -419,11 +420,7 @@ class OpenAIRealtimeAdapter:
         """Give what came of a call of this session: somebody else's may be in its history."""
         match item:
             case {"type": "function_call_output", "call_id": str(id_), "output": output}:
-                found: list[Delta] = [CallResult(id_, output)]
+                found = [CallResult(id_, output)]
             case _:
                 found = result(item)
-        return [
-            delta
-            for delta in found
-            if isinstance(delta, CallResult) and delta.call_id in self._call_ids
-        ]
+        return [known for known in found if known.call_id in self._call_ids]

@@ -14,6 +14,7 @@ from argstream.adapters._openai_items import (
     CALLS,
     CUT,
     THINKING_DELTAS,
+    call_id_of,
     check_input,
     failure,
     id_of,
@@ -242,8 +243,8 @@ class OpenAIResponsesAdapter:
         given, operation = item.get(field), item.get("operation")
         if isinstance(given, str) and given:
             self._texts[key] = given
-        id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
-        deltas: list[Delta] = [CallOpened(key, id_, tool or text_of(item.get("name")), kind)]
+        name = tool or text_of(item.get("name"))
+        deltas: list[Delta] = [CallOpened(key, call_id_of(item), name, kind)]
         deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
         if isinstance(operation, dict):
             deltas += _fields(key, without(operation, "diff"))
@@ -280,7 +281,7 @@ class OpenAIResponsesAdapter:
         deltas.append(Opaque(key, kept_of_call(item, field)))
         if not text and not cut:
             done.is_done = False  # the finished response may say more
-            return deltas + result(item)
+            return [*deltas, *result(item)]
         return [*deltas, CallClosed(key, text, cut), *result(item)]
 
     def _response_ended(self, response: _Response, status: str) -> list[Delta]:

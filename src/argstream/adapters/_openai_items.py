@@ -4,6 +4,7 @@ A response is a list of items: messages, thoughts, calls. An item is added, grow
 done; its last form is said again in whole.
 """
 
+from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
 from argstream.adapters._payloads import (
@@ -13,7 +14,17 @@ from argstream.adapters._payloads import (
     text_of,
     without,
 )
-from argstream.deltas import CallKind, CallResult, ProviderFailed, Tokens
+from argstream.deltas import (
+    BlockSaid,
+    CallKind,
+    CallResult,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    ThinkingClosed,
+    Tokens,
+    TurnEnded,
+)
 
 __all__ = [
     "CALLS",
@@ -25,11 +36,11 @@ __all__ = [
     "failure",
     "id_of",
     "ids_of",
+    "item_done",
     "kept_of_call",
     "result",
-    "said",
-    "thought",
     "tokens",
+    "turn_ended",
 ]
 
 
@@ -102,14 +113,25 @@ def result(item: dict[str, Any]) -> list[CallResult]:
             return []
 
 
-def thought(item: dict[str, Any]) -> str:
-    """Give the whole text of a thought."""
-    return "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:
+    """Take the last form of an item that is no call: all of its text once more, and itself."""
+    if type_ == "reasoning":
+        thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+        return [
+            BlockSaid(key, thought, is_thinking=True),
+            Opaque(key, item),
+            ThinkingClosed(key),
+        ]
+    if type_ == "message":  # of what is spoken, the words
+        return [BlockSaid(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
+    return [Opaque(key, item)]
 
 
-def said(item: dict[str, Any]) -> str:
-    """Give the whole text of a message; of what is spoken, the words."""
-    return "".join(_texts(item.get("content")))
+def turn_ended(status: str, details: dict[str, Any] | None) -> TurnEnded:
+    """Say why a response ended: if it was cut, its details may tell more than its status."""
+    if status in CUT:
+        return TurnEnded(text_of((details or {}).get("reason")) or status, "cut")
+    return TurnEnded(status, "finished" if status == "completed" else "unknown")
 
 
 def _texts(parts: object) -> list[str]:

@@ -23,11 +23,11 @@ from argstream.adapters._openai_items import (
     check_input,
     failure,
     id_of,
+    item_done,
     kept_of_call,
     result,
-    said,
-    thought,
     tokens,
+    turn_ended,
 )
 from argstream.adapters._payloads import PayloadReader, UnreadableError, text_of
 from argstream.adapters._strands import Strands
@@ -38,15 +38,12 @@ from argstream.deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
-    ThinkingClosed,
     ThinkingOpened,
     ThinkingPiece,
     TurnClosed,
-    TurnEnded,
     TurnOpened,
 )
 
@@ -279,10 +276,7 @@ class OpenAIRealtimeAdapter:
         if status == "failed":
             deltas.append(self._failed(details.get("error")))
         else:
-            is_cut = status in CUT
-            reason = text_of(details.get("reason")) if is_cut else ""
-            finished: Ending = "finished" if status == "completed" else "unknown"
-            deltas.append(TurnEnded(reason or status, "cut" if is_cut else finished))
+            deltas.append(turn_ended(status, details))
         # xAI tells what it cost beside the response.
         usage = response.usage or happening.usage or {}
         deltas = self._turns.say_last(id_, [*deltas, TurnClosed(tokens(usage))])
@@ -366,12 +360,7 @@ class OpenAIRealtimeAdapter:
         if known.done:
             return deltas
         known.done = True
-        if known.type == "reasoning":
-            deltas += [BlockSaid(key, thought(item), is_thinking=True), Opaque(key, item)]
-            return [*deltas, ThinkingClosed(key)]
-        if known.type == "message":
-            deltas.append(BlockSaid(key, said(item)))
-        return [*deltas, Opaque(key, item)]
+        return deltas + item_done(key, known.type, item)
 
     def _call_done(self, key: str, known: _Item, item: dict[str, Any]) -> list[Delta]:
         field = CALLS[known.type].input

@@ -19,28 +19,24 @@ from argstream.adapters._openai_items import (
     failure,
     id_of,
     ids_of,
+    item_done,
     kept_of_call,
     result,
-    said,
-    thought,
     tokens,
+    turn_ended,
 )
 from argstream.adapters._payloads import PayloadReader, UnreadableError, is_done, text_of, without
 from argstream.deltas import (
     ArgumentText,
     ArgumentValue,
-    BlockSaid,
     CallClosed,
     CallOpened,
     Delta,
-    Ending,
     Opaque,
     TextPiece,
-    ThinkingClosed,
     ThinkingOpened,
     ThinkingPiece,
     TurnClosed,
-    TurnEnded,
     TurnOpened,
 )
 
@@ -261,12 +257,7 @@ class OpenAIResponsesAdapter:
         if type_ in CALLS:
             cut = cut or item.get("status") == "incomplete"
             return deltas + self._call_done(key, done, item, CALLS[type_].input, cut=cut)
-        if type_ == "reasoning":
-            deltas += [BlockSaid(key, thought(item), is_thinking=True), Opaque(key, item)]
-            return [*deltas, ThinkingClosed(key)]
-        if type_ == "message":
-            deltas.append(BlockSaid(key, said(item)))
-        return [*deltas, Opaque(key, item)]
+        return deltas + item_done(key, type_, item)
 
     def _call_done(
         self, key: _Key, done: _Item, item: dict[str, Any], field: str, *, cut: bool
@@ -302,13 +293,8 @@ class OpenAIResponsesAdapter:
                 for key, item in self._items.items()
                 if item.type in CALLS and not item.is_done
             ]
-        reason = text_of((response.incomplete_details or {}).get("reason"))
-        ending: Ending = "cut" if is_cut else "finished" if status == "completed" else "unknown"
-        return [
-            *deltas,
-            TurnEnded(reason if is_cut and reason else status, ending),
-            TurnClosed(tokens(response.usage or {})),
-        ]
+        ended = turn_ended(status, response.incomplete_details)
+        return [*deltas, ended, TurnClosed(tokens(response.usage or {}))]
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
         failed = failure(error)

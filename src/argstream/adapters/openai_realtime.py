@@ -16,32 +16,26 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.adapters._openai_items import (
-    CALLS,
-    CUT,
     THINKING_DELTAS,
     call_id_of,
     check_input,
     failure,
     id_of,
-    item_done,
-    kept_of_call,
     result,
     tokens,
     turn_ended,
 )
 from argstream.adapters._payloads import PayloadReader, UnreadableError, text_of
+from argstream.adapters._realtime_items import RealtimeItem
 from argstream.adapters._strands import Strands
 from argstream.deltas import (
     ArgumentText,
     BlockSaid,
-    CallClosed,
     CallOpened,
     CallResult,
     Delta,
-    Opaque,
     ProviderFailed,
     TextPiece,
-    ThinkingOpened,
     ThinkingPiece,
     TurnClosed,
     TurnOpened,
@@ -112,7 +106,6 @@ _CONVERSATION_ITEMS: Final = {
     "conversation.item.created",
     "conversation.item.done",
 }
-_ITEM_CUT: Final = CUT - {"in_progress"}
 _MCP_ENDS: Final = {"response.mcp_call.completed", "response.mcp_call.failed"}
 
 _read = PayloadReader(
@@ -131,22 +124,6 @@ _read = PayloadReader(
 )
 
 
-class _Item:
-    """An output item of a response that is not over."""
-
-    __slots__ = ("call_id", "closed", "done", "failed", "pieces", "response_id", "text", "type")
-
-    def __init__(self, response_id: str) -> None:
-        self.response_id = response_id
-        self.call_id = ""
-        self.type = ""  # until it is said what it is
-        self.pieces: list[str] = []  # that came before that
-        self.text: str | None = None  # the whole input, said before the item is done
-        self.done = False
-        self.closed = False  # of a call
-        self.failed = False  # of a call that the provider ran
-
-
 class OpenAIRealtimeAdapter:
     """Events of a Realtime session → deltas."""
 
@@ -155,7 +132,7 @@ class OpenAIRealtimeAdapter:
     def __init__(self) -> None:
         self._model = ""
         self._turns = Strands()
-        self._items: dict[str, _Item] = {}  # of responses that are open
+        self._items: dict[str, RealtimeItem] = {}  # of responses that are open
         self._conversations: dict[str, str] = {}  # of these responses
         self._over: set[str] = set()  # ids of responses
         self._call_ids: set[str] = set()
@@ -207,10 +184,10 @@ class OpenAIRealtimeAdapter:
             return self._turns.say_between(self._result(happening.item or {}))
         response_id = response_id or self._any_open()
         deltas = self._read_item(key, happening, response_id)
-        return self._turns.say(response_id, deltas) if deltas else []
+        return self._say(response_id, deltas)
 
     def _read_item(self, key: str, happening: _Happening, response_id: str) -> list[Delta]:
-        type_, delta, item = happening.type, happening.delta, happening.item
+        type_, delta = happening.type, happening.delta
         if type_ in _TEXT_DELTAS:
             return [TextPiece(key, delta)] if delta else []
         if type_ in THINKING_DELTAS:
@@ -219,19 +196,36 @@ class OpenAIRealtimeAdapter:
             text = happening.text or happening.transcript
             # Of a second part, the text alone cannot be told from another text for the block.
             return [BlockSaid(key, text)] if text and not happening.content_index else []
-        if type_ in _ARGUMENT_DELTAS:
-            return self._arguments(key, delta or "", response_id)
-        if type_ in _ARGUMENTS_DONE:
-            return self._arguments_done(key, happening, response_id)
         if type_ in _MCP_ENDS:
-            return self._mcp_ended(key, failed=type_.endswith("failed"))
-        if item is None:
-            return []
-        if type_ == "response.output_item.added":
-            return self._item_added(key, item, response_id)
-        if type_ == "response.output_item.done":
-            return self._item_done(key, item, response_id)
+            known = self._items.get(key)
+            return known.was_run(failed=type_.endswith("failed")) if known is not None else []
+        if type_ in _ARGUMENT_DELTAS:
+            return self._item(key, response_id).grow(delta or "")
+        if type_ in _ARGUMENTS_DONE:
+            return self._arguments_done(self._item(key, response_id), happening)
+        if type_ == "response.output_item.added" and happening.item is not None:
+            return self._item(key, response_id).begin(happening.item)
+        if type_ == "response.output_item.done" and happening.item is not None:
+            return self._item(key, response_id).end(happening.item)
         return []
+
+    def _item(self, key: str, response_id: str) -> RealtimeItem:
+        if key not in self._items:
+            self._items[key] = RealtimeItem(key, response_id)
+        return self._items[key]
+
+    def _arguments_done(self, item: RealtimeItem, happening: _Happening) -> list[Delta]:
+        deltas: list[Delta] = []
+        if not item.type and happening.name:  # some servers send no items
+            call = {"type": "function_call", "name": happening.name, "call_id": happening.call_id}
+            deltas = item.begin(call)
+        # Whether it was cut is known when the item is done, or else the response.
+        item.text = happening.arguments or item.text
+        return deltas
+
+    def _say(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
+        self._call_ids.update(delta.id for delta in deltas if isinstance(delta, CallOpened))
+        return self._turns.say(response_id, deltas) if deltas else []
 
     def _any_open(self) -> str:
         """Give the response to which an event belongs that does not tell."""
@@ -264,14 +258,13 @@ class OpenAIRealtimeAdapter:
         status = response.status or "unknown"
         for at, item in enumerate(response.output or []):
             key = id_of(item) or call_id_of(item) or f"{id_} {at}"
-            deltas += self._item_done(key, item, id_)
-        for key, open_ in list(self._items.items()):
-            if open_.response_id == id_:
-                if open_.pieces or (open_.text and not open_.type):
-                    # Nobody said what these are of: told as a call without a name.
-                    deltas += self._item_added(key, {"type": "function_call"}, id_)
+            deltas += self._item(key, id_).end(item)
+        for known in self._items.values():
+            if known.response_id == id_:
+                if known.is_of_nothing:  # told as a call without a name
+                    deltas += known.begin({"type": "function_call"})
                 if status == "completed":
-                    deltas += self._close(key, open_)
+                    deltas += known.close()
         details = response.status_details if isinstance(response.status_details, dict) else {}
         if status == "failed":
             deltas.append(self._failed(details.get("error")))
@@ -279,7 +272,8 @@ class OpenAIRealtimeAdapter:
             deltas.append(turn_ended(status, details))
         # xAI tells what it cost beside the response.
         usage = response.usage or happening.usage or {}
-        deltas = self._turns.say_last(id_, [*deltas, TurnClosed(tokens(usage))])
+        deltas = self._say(id_, deltas)
+        deltas += self._turns.say_last(id_, [TurnClosed(tokens(usage))])
         self._forget(id_)
         if self._turns.oldest is None:
             deltas += self._errors
@@ -305,105 +299,16 @@ class OpenAIRealtimeAdapter:
         self._errors.append(error)
         return []
 
-    # Items
-
-    def _item(self, key: str, response_id: str) -> _Item:
-        if key not in self._items:
-            self._items[key] = _Item(response_id)
-        return self._items[key]
-
-    def _item_added(self, key: str, item: dict[str, Any], response_id: str) -> list[Delta]:
-        known = self._item(key, response_id)
-        if known.type:
-            return []
-        known.type = text_of(item.get("type")) or "unknown"
-        if known.type == "reasoning":
-            return [ThinkingOpened(key)]
-        if known.type not in CALLS:
-            return []
-        kind, field, tool = CALLS[known.type]
-        given = item.get(field)
-        if isinstance(given, str) and given:
-            known.text = given
-        id_ = call_id_of(item)
-        self._call_ids.add(id_)
-        known.call_id = id_
-        pieces, known.pieces = known.pieces, []
-        return [
-            CallOpened(key, id_, tool or text_of(item.get("name")), kind),
-            *(ArgumentText(key, piece) for piece in pieces),
-        ]
-
-    def _arguments(self, key: str, piece: str, response_id: str) -> list[Delta]:
-        item = self._item(key, response_id)
-        if item.type:
-            return [ArgumentText(key, piece)] if piece else []
-        item.pieces.append(piece)
-        return []
-
-    def _arguments_done(self, key: str, happening: _Happening, response_id: str) -> list[Delta]:
-        item = self._item(key, response_id)
-        deltas: list[Delta] = []
-        if not item.type and happening.name:  # some servers send no items
-            call = {"type": "function_call", "name": happening.name, "call_id": happening.call_id}
-            deltas = self._item_added(key, call, response_id)
-        # Whether it was cut is known when the item is done, or else the response.
-        item.text = happening.arguments or item.text
-        return deltas
-
-    def _item_done(self, key: str, item: dict[str, Any], response_id: str) -> list[Delta]:
-        """Take the last form of an item."""
-        deltas = self._item_added(key, item, response_id)
-        known = self._items[key]
-        if known.type in CALLS:
-            return deltas + self._call_done(key, known, item)
-        if known.done:
-            return deltas
-        known.done = True
-        return deltas + item_done(key, known.type, item)
-
-    def _call_done(self, key: str, known: _Item, item: dict[str, Any]) -> list[Delta]:
-        field = CALLS[known.type].input
-        given = item.get(field)
-        known.text = given if isinstance(given, str) and given else known.text
-        deltas: list[Delta] = []
-        if not known.done:
-            known.done = True
-            deltas.append(Opaque(key, kept_of_call(item, field)))
-        results = result(item)
-        if not results and known.failed:
-            results = [CallResult(id_of(item) or key, "failed", failed=True)]
-        status = text_of(item.get("status"))
-        if status == "completed" or results:
-            return [*deltas, *self._close(key, known), *results]
-        if status in _ITEM_CUT and not known.closed:
-            known.closed = True
-            deltas.append(CallClosed(key, known.text, cut=True))
-        return deltas  # else the end of the response decides
-
-    def _close(self, key: str, item: _Item) -> list[Delta]:
-        """Say that a call is over, once."""
-        if item.closed or item.type not in CALLS:
-            return []
-        item.closed = True
-        return [CallClosed(key, item.text)]
+    # Results
 
     def _answered(self, results: list[Delta]) -> list[Delta]:
         """Close the calls that were answered before their items were done: nobody has to wait."""
         ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
         deltas: list[Delta] = []
-        for key, item in self._items.items():
+        for item in self._items.values():
             if item.call_id in ids and item.text is not None:
-                deltas += self._turns.say(item.response_id, self._close(key, item))
+                deltas += self._turns.say(item.response_id, item.close())
         return deltas
-
-    def _mcp_ended(self, key: str, *, failed: bool) -> list[Delta]:
-        """Take note that the provider has run a call: so it was whole."""
-        item = self._items.get(key)
-        if item is None:
-            return []
-        item.failed = failed
-        return self._close(key, item)
 
     def _result(self, item: dict[str, Any]) -> list[Delta]:
         """Give what came of a call of this session: somebody else's may be in its history."""

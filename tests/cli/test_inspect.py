@@ -1,8 +1,10 @@
 """argstream inspect: what is in a recording, and when it could be known."""
 
 import json
+import time
 from pathlib import Path
 
+from argstream.recording import Recorder
 from tests.cli.recordings import timed
 from tests.cli.test_cli import argstream
 from tests.providers import (
@@ -113,6 +115,28 @@ class TestInspect:
         for line in done.stdout.decode().splitlines():
             wide = sum(2 if character in "長い" else 1 for character in line)
             assert wide <= 80 or line.startswith("/"), line
+
+    def test_a_long_name_takes_no_longer_than_its_length(self, tmp_path: Path) -> None:
+        turn = [
+            message_start(),
+            tool_use(0, name="n" * 300_000, id_="i" * 300_000),
+            input_json(0, json.dumps({"k" * 50_000: 1})),
+            block_stop(0),
+            *message_end(),
+        ]
+        start = time.monotonic()
+        done = argstream("inspect", timed(tmp_path / "turn.rec", (1.0, sse(turn))))
+        assert time.monotonic() - start < 10
+        assert f"● {'n' * 62}…  complete" in done.stdout.decode()
+        assert f"    {'k' * 23}… " in done.stdout.decode()
+
+    def test_it_says_how_often_something_was_taken_out(self, tmp_path: Path) -> None:
+        file = tmp_path / "turn.rec"
+        with Recorder(file, secrets=["sk-0123456789abcdefgh"]) as recorder:
+            recorder.write(sse(anthropic_call('{"a": "sk-0123456789abcdefgh"}')))
+        shown = argstream("inspect", str(file)).stdout.decode()
+        assert "1 secret taken out: [removed] stands there instead" in shown
+        assert json.loads(argstream("inspect", "--json", str(file)).stdout)["removed"] == 1
 
     def test_what_cannot_be_read_exits_with_2(self, tmp_path: Path) -> None:
         done = argstream("inspect", str(tmp_path / "none"))

@@ -100,6 +100,7 @@ class TestRecordAPipe:
         done = argstream("record", "-o", "/dev/full", stdin=BODY)
         assert done.returncode == 2
         assert b"cannot write /dev/full: No space left on device" in done.stderr
+        assert done.stdout == BODY
         # It gets full only after the header, which a limit can do and a device cannot.
         file = tmp_path / "turn.rec"
         limited = f"ulimit -f 1; trap '' XFSZ; exec {COMMAND} record -o {file}"
@@ -123,6 +124,55 @@ class TestRecordAPipe:
         assert b"Traceback" not in done.stderr
         assert read_recording(file).data == long
 
+    @pytest.mark.parametrize("redirection", ["2>&1 | head -c 10", "2>&- | head -c 10"])
+    def test_nor_does_it_if_nobody_reads_complaints(self, tmp_path: Path, redirection: str) -> None:
+        file, status = tmp_path / "turn.rec", tmp_path / "status"
+        long = BODY * 500
+        command = f"({COMMAND} record -o {file}; echo $? >{status}) {redirection}"
+        done = subprocess.run(["sh", "-c", command], input=long, capture_output=True, check=False)
+        assert done.stdout == BODY[:10]
+        assert read_recording(file).data == long
+        assert status.read_text() == "0\n"
+
+    def test_without_standard_error_nothing_mixes_with_the_output(self, tmp_path: Path) -> None:
+        (tmp_path / "turn.rec").touch()
+        command = f"{COMMAND} record -o {tmp_path}/turn.rec 2>&-"
+        done = subprocess.run(["sh", "-c", command], input=BODY, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (2, b"")
+
+    def test_a_recording_is_not_recorded_again(self, tmp_path: Path) -> None:
+        recording = argstream("record", stdin=BODY).stdout
+        done = argstream("record", "-o", str(tmp_path / "again.rec"), stdin=recording)
+        assert done.returncode == 2
+        assert b"already a recording: for its bytes, use argstream replay --raw" in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_output_that_is_full_has_a_name(self) -> None:
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [COMMAND, "record"], input=BODY, stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert done.returncode == 2
+        assert b"cannot write standard output: No space left on device" in done.stderr
+
+    def test_everyday_variables_are_no_keys(self, tmp_path: Path) -> None:
+        account = '{"type":"service_account","token_uri":"https://oauth2.googleapis.com/token"}'
+        everyday = {
+            "GCP_SA_KEY": account,
+            "POSTGRES_PASSWORD": "postgres",
+            "SSL_KEY": "/home/alice/project1",
+        }
+        body = f"{account} postgresql /home/alice/project1/x".encode()
+        done = subprocess.run(
+            [COMMAND, "record", "-o", str(tmp_path / "turn.rec")],
+            input=body,
+            env={**ENVIRONMENT, **everyday},
+            capture_output=True,
+            check=True,
+        )
+        assert done.stderr == b""
+        assert read_recording(tmp_path / "turn.rec").data == body
+
     def test_keys_of_the_environment_are_taken_out(self, tmp_path: Path) -> None:
         file = tmp_path / "turn.rec"
         done = subprocess.run(
@@ -135,6 +185,7 @@ class TestRecordAPipe:
         assert KEY.encode() in done.stdout  # it is passed on as it is
         assert "CANARY" not in file.read_text()
         assert b"invalid key [removed]" in read_recording(file).data
+        assert b"a key of the environment was removed once" in done.stderr
 
     def test_on_a_terminal_nothing_acts(self, tmp_path: Path) -> None:
         output = in_terminal("record", "-o", str(tmp_path / "turn.rec"), stdin=b"a\x1b[2J\xff\r\n")
@@ -149,6 +200,7 @@ class TestRecordAPipe:
             (["--proxy", "http://x.example", "--force"], "are not for --proxy"),
             (["--proxy", "http://x.example", "-q"], "are not for --proxy"),
             (["--proxy", "x.example"], "give its URL"),
+            (["--proxy", "http://api..example.com"], "no host of this name"),
             (["--proxy", "http://x.example", "-o", "{tmp}/turn.rec"], "name a directory"),
             (["--proxy", "http://x.example", "-o", "{tmp}/file"], "give a directory"),
         ],

@@ -30,6 +30,19 @@ class TestEveryReaderOfRecordings:
             assert done.returncode == 1
             assert b"the recording ends here: it broke" in done.stderr
 
+    @pytest.mark.parametrize("command", ["watch", "calls", "inspect", "replay"])
+    def test_of_several_at_once_that_is_told(self, tmp_path: Path, command: str) -> None:
+        recording = Path(timed(tmp_path / "turn.rec", (0.0, BODY))).read_bytes()
+        done = argstream(command, "-", stdin=recording * 2)
+        assert done.returncode == (2 if command in ("inspect", "replay") else 1)
+        assert b"of several recordings, read one at a time" in done.stderr
+
+    @pytest.mark.parametrize("command", ["watch", "calls", "inspect", "replay"])
+    def test_one_that_was_cut_off_in_its_first_line_is_cut(self, command: str) -> None:
+        done = argstream(command, "-", stdin=b'{"argstream":"recording","vers')
+        assert done.returncode == 1
+        assert b"the recording itself was cut off" in done.stderr
+
     @pytest.mark.parametrize("command", ["replay", "inspect"])
     def test_one_of_a_later_version_exits_with_2(self, tmp_path: Path, command: str) -> None:
         file = Path(timed(tmp_path / "turn.rec", (0.1, BODY)))
@@ -112,6 +125,14 @@ class TestReplay:
         message = f"{file} is no recording, so it has no times: each event takes 0.003 s"
         assert done.stderr.decode() == f"argstream: {message}\n"
         assert argstream("replay", str(file), "--speed", "max").stderr == b""
+
+    def test_a_speed_next_to_nothing_only_waits(self, tmp_path: Path) -> None:
+        file = timed(tmp_path / "turn.rec", (1.0, BODY))
+        with (
+            running("replay", file, "--speed", "1e-300") as process,
+            pytest.raises(subprocess.TimeoutExpired),
+        ):
+            process.wait(2)
 
     def test_ctrl_c_exits_with_130(self, tmp_path: Path) -> None:
         file = timed(tmp_path / "turn.rec", (0.0, BODY[:-100]), (60.0, BODY[-100:]))

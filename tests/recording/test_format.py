@@ -5,7 +5,9 @@ import io
 import json
 import math
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -142,8 +144,8 @@ class TestWriteAndRead:
             (b'{"argstream":"recording","version":"1"}\n', "no version"),
             (b'{"argstream":"recording","version":0}\n', "no version"),
             (b'{"argstream":"recording","version":1,"request":3}\n', "is broken"),
-            (b'{"argstream":"recording","version":', "is broken"),
-            (recorded(b"x") + recorded(b"y"), "line 4 goes on"),
+            (b'{"argstream":"recording","version":\n', "is broken"),
+            (recorded(b"x") + recorded(b"y"), r"something follows.*one at a time \(line 4\)"),
         ],
     )
     def test_what_is_none_is_refused(self, data: bytes, message: str) -> None:
@@ -151,13 +153,39 @@ class TestWriteAndRead:
             parse_recording(data)
 
     @pytest.mark.parametrize(
-        "line", [b"[1]", b'{"at":"x"}', b'{"at":0,"base64":"?"}', b'{"end":"other"}', b"\xff"]
+        "line",
+        [
+            b"[1]",
+            b'{"at":"x"}',
+            b'{"at":1e30,"text":"x"}',
+            b'{"at":-1,"text":"x"}',
+            b'{"at":0,"base64":"?"}',
+            b'{"end":"other"}',
+            b"\xff",
+        ],
     )
     def test_a_line_that_is_none_ends_it(self, line: bytes) -> None:
         first, *rest = recorded(b"x").splitlines(keepends=True)
         recording = parse_recording(b"".join([first, rest[0], line + b"\n", *rest]))
         assert recording.data == b"x"
         assert recording.end.reason == "the recording itself was cut off in line 3"
+
+    @pytest.mark.parametrize("length", [30, 45])
+    def test_one_that_was_cut_off_in_its_first_line_is_empty(self, length: int) -> None:
+        recording = parse_recording(recorded(b"x")[:length])
+        assert recording.chunks == ()
+        assert recording.end[1:3] == ("cut", "the recording itself was cut off")
+
+    @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\n", b"\xef\xbb\xbf \r\n"])
+    def test_what_an_editor_puts_before_it_is_no_part_of_it(self, before: bytes) -> None:
+        assert parse_recording(before + recorded(b"x")).data == b"x"
+
+    def test_how_often_something_was_taken_out_is_written(self) -> None:
+        secret = "sk-0123456789abcdefgh"
+        data = recorded(secret.encode(), b" and ", secret.encode(), secrets=[secret])
+        assert parse_recording(data).data == b"[removed] and [removed]"
+        assert parse_recording(data).end.removed == 2
+        assert b"removed" not in recorded(b"x")
 
     def test_it_is_known_by_its_beginning(self) -> None:
         assert is_recording(recorded()[:40])
@@ -193,6 +221,11 @@ class TestFiles:
             recorder.write(b"x")
         assert read_recording(file).data == b"x"
 
+    def test_also_one_that_is_overwritten(self, tmp_path: Path) -> None:
+        (tmp_path / "a.rec").touch(mode=0o644)
+        Recorder(tmp_path / "a.rec", overwrite=True).close()
+        assert (tmp_path / "a.rec").stat().st_mode & 0o077 == 0
+
     def test_a_full_disk_is_an_error_that_is_told_once(self) -> None:
         with pytest.raises(OSError, match="No space left"):
             Recorder("/dev/full")
@@ -214,7 +247,7 @@ class TestTee:
         passing = record(iter([b"a", b"b"]), file)
         assert next(passing) == b"a"
         passing.close()  # type: ignore[attr-defined]
-        assert read_recording(file).end[1:] == ("aborted", "reading was stopped")
+        assert read_recording(file).end[1:3] == ("aborted", "reading was stopped")
         assert read_recording(file).data == b"a"
 
     def test_a_source_that_fails_cuts_it(self, tmp_path: Path) -> None:
@@ -225,7 +258,7 @@ class TestTee:
         with pytest.raises(TimeoutError):
             list(record(source(), tmp_path / "a.rec"))  # type: ignore[arg-type]
         end = read_recording(tmp_path / "a.rec").end
-        assert end[1:] == ("cut", "the source failed with TimeoutError")
+        assert end[1:3] == ("cut", "the source failed with TimeoutError")
 
     def test_an_async_source_is_the_same(self, tmp_path: Path) -> None:
         async def main() -> list[bytes]:
@@ -235,6 +268,74 @@ class TestTee:
 
         assert asyncio.run(main()) == [b"a", b"b"]
         assert read_recording(tmp_path / "a.rec").data == b"ab"
+
+    def test_secrets_are_taken_out_of_what_is_written_only(self, tmp_path: Path) -> None:
+        secret = "sk-0123456789abcdefgh"
+        passed = record(iter([secret.encode()]), tmp_path / "a.rec", secrets=[secret])
+        assert list(passed) == [secret.encode()]
+        assert read_recording(tmp_path / "a.rec").data == b"[removed]"
+
+    def test_who_stops_reading_closes_the_source(self, tmp_path: Path) -> None:
+        closed: list[str] = []
+
+        def source() -> Iterator[bytes]:
+            try:
+                yield from (b"a", b"b")
+            finally:
+                closed.append("source")
+
+        async def async_source() -> AsyncIterator[bytes]:
+            try:
+                yield b"a"
+                yield b"b"
+            finally:
+                closed.append("async source")
+
+        async def main() -> None:
+            passing = record_async(inner, tmp_path / "b.rec")
+            assert await anext(passing) == b"a"
+            await passing.aclose()  # type: ignore[attr-defined]
+            assert closed == ["source", "async source"]
+
+        outer = source()  # somebody else has it as well, so it is not closed by chance
+        passing = record(outer, tmp_path / "a.rec")
+        assert next(passing) == b"a"
+        passing.close()  # type: ignore[attr-defined]
+        assert closed == ["source"]
+        inner = async_source()
+        asyncio.run(main())
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            ["data: {}"],
+            [{"type": "ping"}],
+            [b'data: {"a": 1}', b"", b"data: [DONE]", b""],
+            [b"event: a", b'data: {"a": 1}'],
+            [b'{"a": 1}', b'{"a": 2}'],
+            [b": comment", b"", b"data: {}"],
+        ],
+    )
+    def test_what_could_not_be_played_again_is_refused_and_leaves_no_file(
+        self, tmp_path: Path, lines: list[Any]
+    ) -> None:
+        with pytest.raises(UsageError, match=r"bytes as they came.*iter_bytes\(\)"):
+            list(record(iter(lines), tmp_path / "a.rec"))
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        "chunks",
+        [
+            [b'data: {"a"', b": 1}\n\n"],
+            [b"event: a", b"\ndata: {}\n\n"],
+            [b"data: {}\n", b"\n"],
+            [b'{"a":', b'{"b": 1}}'],
+        ],
+    )
+    def test_bytes_that_are_cut_anywhere_are_no_lines(
+        self, tmp_path: Path, chunks: list[bytes]
+    ) -> None:
+        assert list(record(iter(chunks), tmp_path / "a.rec")) == chunks
 
 
 class TestPlay:
@@ -262,6 +363,14 @@ class TestPlay:
     def test_a_speed_is_a_number_above_0(self, speed: float) -> None:
         with pytest.raises(UsageError, match="speed"):
             list(self.RECORDING.play(speed))
+
+    def test_a_speed_that_is_next_to_nothing_waits_for_long(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pauses: list[float] = []
+        monkeypatch.setattr(time, "sleep", pauses.append)
+        list(self.RECORDING.play(1e-300))
+        assert all(0 < pause <= 1e9 for pause in pauses)
 
     def test_where_the_connection_broke_off_it_breaks_off(self) -> None:
         recording = Recording(Header(), (Chunk(0, b"a"),), End(0, "cut", "it broke"))

@@ -12,9 +12,10 @@ import ssl
 import subprocess
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from argstream.testing import (
     Split,
     Status,
     Think,
+    cut,
 )
 
 KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
@@ -273,7 +275,7 @@ class TestEnds:
             ask(proxy.url)
         (recording,) = recordings(tmp_path)
         assert recording.data == b"hello"
-        assert recording.end[1:] == ("cut", "the provider broke off its answer")
+        assert recording.end[1:3] == ("cut", "the provider broke off its answer")
         assert proxy.exchanges[0].ending == "cut"
 
     def test_a_reset_is_a_cut_also_where_only_the_connection_ends_a_body(
@@ -337,7 +339,7 @@ class TestEnds:
             assert was_told.wait(10)
         (recording,) = recordings(tmp_path)
         assert recording.data == b"hello"
-        assert recording.end[1:] == ("aborted", "the client hung up")
+        assert recording.end[1:3] == ("aborted", "the client hung up")
 
     def test_also_one_that_hangs_up_before_there_is_an_answer(self, tmp_path: Path) -> None:
         was_told = threading.Event()
@@ -380,6 +382,26 @@ class TestEnds:
                 time.sleep(0.01)
         assert recordings(tmp_path)[0].ending == "orderly"
 
+    def test_stopping_the_proxy_ends_a_connection_that_is_not_there_yet(
+        self, tmp_path: Path
+    ) -> None:
+        with socket.socket() as full, ExitStack() as waiting:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for _ in range(4):  # so that there is no room for another one
+                taken = waiting.enter_context(socket.socket())
+                taken.setblocking(False)
+                taken.connect_ex(full.getsockname())
+            proxy = RecordingProxy(f"http://127.0.0.1:{full.getsockname()[1]}", tmp_path).start()
+            port = int(proxy.url.rpartition(":")[2])
+            client = waiting.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(0.3)
+            start = time.monotonic()
+            proxy.stop()
+            assert time.monotonic() - start < 2
+        assert proxy.exchanges[0].problem == "the proxy was stopped"
+
     def test_stopping_the_proxy_ends_what_is_going_on(self, tmp_path: Path) -> None:
         with MockProvider(SCRIPT, faults=[Slow(between=30)]) as provider:
             proxy = RecordingProxy(provider.url, tmp_path).start()
@@ -391,10 +413,133 @@ class TestEnds:
                 assert time.monotonic() - start < 10
                 with pytest.raises((anthropic.APIConnectionError, httpx2.RemoteProtocolError)):
                     next(turn)
-        assert recordings(tmp_path)[0].end[1:] == ("aborted", "the proxy was stopped")
+        assert recordings(tmp_path)[0].end[1:3] == ("aborted", "the proxy was stopped")
+
+
+class TestAnswers:
+    def test_an_answer_that_comes_in_advance_is_not_the_answer(self, tmp_path: Path) -> None:
+        hints = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+        answer = sends(hints, hints + HEAD_OF_TEN, b"0123456789")
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, b"0123456789")
+        (recording,) = recordings(tmp_path)
+        assert recording.header.response is not None
+        assert recording.header.response.status == 200
+
+    def test_a_change_of_protocol_is_no_answer(self, tmp_path: Path) -> None:
+        answer = sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nxxxx")
+        with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
+            status, body = ask(proxy.url)
+        assert status == 502
+        assert b"switches to another protocol" in body
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/v1/realtime/client_secrets",
+            "/v1/realtime/sessions",
+            "/v1alpha/auth_tokens",
+            "/oauth/token?x=1",
+        ],
+    )
+    def test_an_answer_that_is_a_key_is_not_recorded(self, tmp_path: Path, path: str) -> None:
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789")) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            assert ask(proxy.url, path) == (200, b"0123456789")
+        assert list(tmp_path.iterdir()) == []
+        assert proxy.exchanges[0].problem == "not recorded: an answer to this may be a key"
+
+    @pytest.mark.parametrize(
+        "path", ["/v1/messages/count_tokens", "/v1beta/models/g:countTokens", "/v1/sessions/1/run"]
+    )
+    def test_to_count_tokens_is_recorded(self, tmp_path: Path, path: str) -> None:
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789")) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            ask(proxy.url, path)
+        assert recordings(tmp_path)[0].data == b"0123456789"
 
 
 class TestRequests:
+    @pytest.mark.parametrize("method", ["QUERY", "PROPFIND", "OPTIONS"])
+    def test_any_method_is_passed_on(self, tmp_path: Path, method: str) -> None:
+        received: list[bytes] = []
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789"), received) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+            asking(proxy.url, "/v1/x", method) as response,
+        ):
+            assert response.read() == b"0123456789"
+        assert received[0].startswith(f"{method} /v1/x ".encode())
+
+    def test_who_offers_another_protocol_gets_this_one(self, tmp_path: Path) -> None:
+        received: list[bytes] = []
+        offer = {
+            "Connection": "Upgrade, HTTP2-Settings",
+            "Upgrade": "h2c",
+            "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+        }
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789"), received) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            assert ask(proxy.url, **offer) == (200, b"0123456789")
+        assert b"http2" not in received[0].lower()
+        assert b"upgrade" not in received[0].lower()
+
+    def test_of_two_lengths_only_the_chunks_count(self, tmp_path: Path) -> None:
+        received: list[bytes] = []
+        request = (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+            b"Connection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        )
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789"), received) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            port = int(proxy.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(request)
+                while client.recv(1000):
+                    pass
+        assert b"content-length" not in received[0].lower()
+        assert b"transfer-encoding: chunked" in received[0].lower()
+
+    @pytest.mark.parametrize("with_request", [False, True])
+    def test_keys_in_a_body_are_not_written(self, tmp_path: Path, with_request: bool) -> None:
+        bodies: list[Any] = [
+            {"mcp_servers": [{"type": "url", "authorization_token": KEY}]},
+            {"tools": [{"type": "mcp", "headers": {"Authorization": f"Bearer {KEY}"}}]},
+        ]
+        for body in bodies:
+            echo = json.dumps({"error": f"bad token {KEY}"}).encode()
+            head = f"HTTP/1.1 400 Bad\r\nContent-Length: {len(echo)}\r\n\r\n".encode()
+            with (
+                upstream(sends(head, echo)) as url,
+                RecordingProxy(url, tmp_path, with_request=with_request) as proxy,
+            ):
+                answer = httpx2.post(f"{proxy.url}/v1/messages", json=body)
+            assert KEY in answer.text
+            assert proxy.exchanges[0].removed == 1
+        for file in tmp_path.iterdir():
+            assert "CANARY" not in file.read_text()
+            request = read_recording(file).header.request
+            assert request is not None
+            assert (request.body is not None) == with_request
+
+    def test_an_unknown_key_in_a_path_is_in_no_name(self, tmp_path: Path) -> None:
+        key = "sk-ant-CANARY0123456789abcdefXYZ"
+        with (
+            upstream(sends(HEAD_OF_TEN, b"0123456789")) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            ask(proxy.url, f"/v1/{key}/m")
+        (file,) = tmp_path.iterdir()
+        assert "CANARY" not in file.name + file.read_text() + repr(proxy.exchanges)
+
     def test_any_method_path_and_body_is_passed_on_as_it_is(self, tmp_path: Path) -> None:
         received: list[bytes] = []
         answer = sends(b"HTTP/1.1 204 No Content\r\nX-Mine: 1\r\n\r\n")
@@ -458,7 +603,7 @@ class TestRequests:
         [
             (b"GET http://x.example/ HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
             (b"CONNECT x.example:443 HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
-            (b"GET /v1/realtime HTTP/1.1\r\nConnection: Upgrade\r\n\r\n", 501, b"no WebSockets"),
+            (b"GET /v1/x HTTP/1.1\r\nUpgrade: WebSocket\r\n\r\n", 501, b"no WebSockets"),
             (b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, b"content-length"),
         ],
     )
@@ -487,6 +632,13 @@ class TestFailures:
         assert proxy.exchanges[0].status == 502
         assert "cannot reach" in proxy.exchanges[0].problem
 
+    def test_who_sends_much_is_told_as_well(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with RecordingProxy(url, tmp_path) as proxy:
+            for _ in range(5):
+                assert httpx2.post(f"{proxy.url}/v1", content=b"x" * 500_000).status_code == 502
+
     def test_one_that_hangs_up_without_an_answer_too(self, tmp_path: Path) -> None:
         with upstream(sends()) as url, RecordingProxy(url, tmp_path) as proxy:
             status, body = ask(proxy.url, f"/v1/x?key={KEY}")
@@ -501,6 +653,48 @@ class TestFailures:
         with upstream(answer) as url, RecordingProxy(url, tmp_path) as proxy:
             assert gzip.decompress(ask(proxy.url)[1]) == b"data: hello\n\n"
         assert recordings(tmp_path)[0].data == b"data: hello\n\n"
+
+    @pytest.mark.parametrize(
+        ("encoding", "body", "expected"),
+        [
+            ("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"),
+            ("gzip", gzip.compress(b"one") + bytes(9), b"one"),
+            ("deflate", zlib.compress(b"one two"), b"one two"),
+            ("deflate", zlib.compress(b"one two")[2:-4], b"one two"),
+        ],
+    )
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_all_that_is_compressed_is_recorded(
+        self, tmp_path: Path, encoding: str, body: bytes, expected: bytes, size: int
+    ) -> None:
+        pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in cut(body, [size])]
+        head = HEAD_IN_CHUNKS.replace(
+            b"\r\n\r\n", f"\r\nContent-Encoding: {encoding}\r\n\r\n".encode()
+        )
+        with (
+            upstream(sends(head, *pieces, b"0\r\n\r\n")) as url,
+            RecordingProxy(url, tmp_path) as proxy,
+        ):
+            assert ask(proxy.url) == (200, body)
+        assert recordings(tmp_path)[0].data == expected
+        assert recordings(tmp_path)[0].ending == "orderly"
+        assert proxy.exchanges[0].problem == ""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            gzip.compress(b"data: hello\n\n")[:-10],
+            gzip.compress(b"one") + gzip.compress(b"two")[:12],
+        ],
+    )
+    def test_what_is_cut_inside_of_its_compression_is_cut(
+        self, tmp_path: Path, body: bytes
+    ) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+        with upstream(sends(head.encode(), body)) as url, RecordingProxy(url, tmp_path) as proxy:
+            assert ask(proxy.url) == (200, body)
+        assert recordings(tmp_path)[0].ending == "cut"
+        assert "the answer ends before what is compressed in it" in proxy.exchanges[0].problem
 
     def test_one_that_cannot_be_read_is_passed_on_and_not_recorded(self, tmp_path: Path) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\n"
@@ -566,6 +760,10 @@ class TestFailures:
             ("ftp://x.example", "give its URL"),
             ("https://", "give its URL"),
             ("http://x.example:port", "no URL"),
+            ("http://api..example.com", "no host of this name"),
+            (f"http://{'a' * 64}.example.com", "no host of this name"),
+            ("http://api example.com", "no host of this name"),
+            ("http://x.example/a b", "no such path"),
             (f"https://me:{KEY}@x.example", "without a key"),
             (f"https://x.example/?key={KEY}", "without a key"),
         ],

@@ -1,6 +1,9 @@
 """No key is ever written down: not of a header, not of a URL, not one that somebody repeats."""
 
+import base64
 import io
+import json
+import time
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,13 @@ from argstream.recording._redaction import (
     REQUEST_HEADERS,
     Redactor,
     harmless_headers,
+    harmless_path,
     harmless_url,
+)
+from argstream.recording._secrets import (
+    looks_random,
+    secrets_of_body,
+    secrets_of_environment,
     secrets_of_request,
 )
 from argstream.testing import cut
@@ -61,6 +70,56 @@ def test_spellings_of_url_and_json_are_found() -> None:
     assert redacted([rb'"say \"hello\" twice"'], 'say "hello" twice') == b'"[removed]"'
 
 
+@pytest.mark.parametrize("before", [b"", b"u", b"me"])
+def test_the_spelling_of_base64_is_found_wherever_it_begins(before: bytes) -> None:
+    text = base64.b64encode(before + KEY.encode() + b":after").decode()
+    found = redacted([f"Basic {text}!".encode()], KEY).decode()
+    inside = base64.b64encode(before + KEY.encode()).decode()[4:-4]
+    assert not any(inside[start : start + 12] in found for start in range(len(inside) - 11))
+    assert found.endswith("!")
+
+
+def test_other_spellings_are_found() -> None:
+    assert redacted([b"?key=a%2fb%2bc%2fd%2fe&x"], "a/b+c/d/e") == b"?key=[removed]&x"
+    assert redacted([b"<b>a&lt;b&amp;c&gt;d12345</b>"], "a<b&c>d12345") == b"<b>[removed]</b>"
+
+
+def test_of_what_is_not_random_only_all_of_it_is_found() -> None:
+    word = "correct-horse-battery-staple"
+    assert redacted([f"a {word} b".encode()], word) == b"a [removed] b"
+    assert redacted([b"a correct-horse-battery b"], word) == b"a correct-horse-battery b"
+
+
+def test_lines_of_a_secret_are_secrets() -> None:
+    """So that no line end is held back because a secret has some in it."""
+    redactor = Redactor([f"-----BEGIN-----\n{KEY}\n-----END-----\n"])
+    assert redactor.feed(1.0, b"data: x\n\n") == [(1.0, b"data: x\n\n")]
+    assert redactor.feed(2.0, KEY.encode() + b"\n") == [(2.0, b"[removed]\n")]
+    assert redactor.removed == 1
+
+
+def test_two_that_touch_across_chunks_are_both_found() -> None:
+    other = "another-key-0123456789-zyxwv"
+    assert redacted([f"<{KEY}{other[:15]}".encode(), f"{other[15:]}>".encode()], KEY, other) in (
+        b"<[removed]>",
+        b"<[removed][removed]>",
+    )
+
+
+@pytest.mark.parametrize(
+    ("secret", "data"),
+    [
+        ("A" * 400, b"A" * 65536),
+        ("0123456789abcdef" * 250, b"0123456789abcdef" * 4096),
+        (KEY, KEY.encode() * 2000),
+    ],
+)
+def test_to_search_is_linear(secret: str, data: bytes) -> None:
+    start = time.perf_counter()
+    redacted([data], secret)
+    assert time.perf_counter() - start < 5
+
+
 def test_what_is_held_back_keeps_its_time() -> None:
     redactor = Redactor([KEY])
     assert redactor.feed(1.0, b"so sk-") == [(1.0, b"so ")]
@@ -81,7 +140,17 @@ def test_what_is_held_back_keeps_its_time() -> None:
         ([("Cookie", f"a=b; session={KEY}")], "/", KEY),
         ([("Authorization", "Basic dXNlcjpvcGVuIHNlc2FtZQ==")], "/", "open sesame"),
         ([("Authorization", "Basic dXNlcjpvcGVuIHNlc2FtZQ==")], "/", "dXNlcjpvcGVuIHNlc2FtZQ=="),
+        (
+            [("Authorization", "Basic c2stYW50LUNBTkFSWTAxMjM0NTY3ODk6")],
+            "/",
+            "sk-ant-CANARY0123456789",
+        ),
+        ([("x-api-key", "abc.DEFGHIJ=xyz")], "/", "abc.DEFGHIJ=xyz"),
+        ([("x-api-key", "abcdef,ghijkl;mnopqr")], "/", "abcdef,ghijkl;mnopqr"),
+        ([("Authorization", "Bearer abcdef,ghijkl")], "/", "abcdef,ghijkl"),
+        ([("Content-Type", f"a/b; token={KEY}")], "/", KEY),
         ([], f"/v1?alt=sse&key={KEY}", KEY),
+        ([], f"/v1?%6bey={KEY}", KEY),
         ([], "/v1?api_key=a%2Fb", "a/b"),
         ([], "/v1?api_key=a%2Fb", "a%2Fb"),
         (
@@ -102,6 +171,79 @@ def test_ordinary_words_of_a_request_are_no_secrets() -> None:
     signed = "AWS4-HMAC-SHA256 Credential=A/x, SignedHeaders=content-type;x-amz-date, Signature=1"
     headers = [("Content-Type", "application/json"), ("Authorization", signed)]
     assert secrets_of_request(headers, "/v1?model=gemini-2.5-pro&alt=sse") <= {"A", "1"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"mcp_servers": [{"url": "https://m", "authorization_token": KEY}]},
+        {"tools": [{"type": "mcp", "headers": {"Authorization": f"Bearer {KEY}"}}]},
+        {"tools": [{"type": "mcp", "authorization": KEY}]},
+        {"tools": [{"headers": {"X-Mine": KEY}}]},
+        {"data_sources": [{"parameters": {"authentication": {"type": "api_key", "key": KEY}}}]},
+        {"config": {"clientSecret": KEY}},
+    ],
+)
+def test_keys_that_a_request_hands_over_are_known(body: object) -> None:
+    assert KEY in secrets_of_body(json.dumps(body).encode())
+
+
+def test_ordinary_words_of_a_body_are_no_secrets() -> None:
+    schema = {"type": "string", "description": "The password, of at least 16 characters, as text"}
+    body = {
+        "max_tokens": 4096,
+        "tools": [{"input_schema": {"properties": {"password": schema, "api_key": schema}}}],
+        "messages": [{"role": "user", "content": f"my token is {KEY}"}],
+        "input": {"key": "the-customer-1234567890"},
+        "headers": {"Content-Type": "application/json"},
+    }
+    assert secrets_of_body(json.dumps(body).encode()) == set()
+    assert secrets_of_body(b"no JSON") == secrets_of_body(b"[" * 100_000) == set()
+
+
+def test_of_the_environment_only_what_looks_like_a_key_is_looked_for() -> None:
+    """What is a word in most answers would be taken out of them."""
+    account = {
+        "type": "service_account",
+        "client_email": "me@project-123456.iam.gserviceaccount.com",
+        "token_uri": "https://oauth2.googleapis.com/token",
+        "private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQE\n-----END\n",
+    }
+    environment = {
+        "MY_API_KEY": KEY,
+        "GCP_SA_KEY": json.dumps(account),
+        "POSTGRES_PASSWORD": "postgres",
+        "LONG_PASSWORD": "correct-horse-battery-staple",
+        "SSL_KEY": "/home/alice/project1/x",
+        "OTHER_KEY": "C:\\Users\\alice1\\x",
+        "TLS_KEY": "certificates/server1.pem",
+        "DATABASE_SECRET": f"postgres://me:{KEY[::-1]}@host1.example:5432/data",
+        "HOME": "sk-no-secret-0123456789-name",
+        "PEM_KEY": "-----BEGIN-----\nAAAAB3NzaC1yc2EAAAADAQ\n-----END-----",
+    }
+    assert secrets_of_environment(environment) == {
+        KEY,
+        KEY[::-1],
+        "MIIEvQIBADANBgkqhkiG9w0BAQE",
+        "AAAAB3NzaC1yc2EAAAADAQ",
+    }
+
+
+def test_a_key_looks_random_and_a_name_does_not() -> None:
+    assert all(map(looks_random, [KEY, "0123456789abcdef", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY"]))
+    names = ["short-1", "a" * 30 + "1", "https://x.example/path/1", "two words 123456789"]
+    assert not any(map(looks_random, names))
+
+
+def test_a_step_of_a_path_that_could_be_a_key_is_left_out() -> None:
+    none = Redactor(())
+    assert harmless_path("/v1/sk-CANARY0123456789abcdefXYZ/m", none) == "/v1/[removed]/m"
+    for path in (
+        "/v1beta/models/gemini-2.5-flash-preview-09-2025:streamGenerateContent",
+        "/model/us.anthropic.claude-3-5-sonnet-20241022-v2:0/converse-stream",
+    ):
+        assert harmless_path(path, none) == path
+    assert harmless_path(f"/v1/{KEY}/m", Redactor([KEY])) == "/v1/[removed]/m"
 
 
 def test_of_headers_and_url_only_what_is_harmless_is_kept() -> None:

@@ -133,3 +133,18 @@ class TestEndings:
         assert event.code == "unreadable"
         assert "version 9" in event.message
         assert "install a newer one" in event.message
+
+    @pytest.mark.parametrize("protocol", TURNS)
+    def test_what_follows_its_end_is_told(self, protocol: str) -> None:
+        body = TURNS[protocol]
+        *events, last = stream([recorded([body]) * 2])
+        assert joined(events) == joined(stream([body]))
+        assert isinstance(last, StreamFailed)
+        assert last.code == "unreadable"
+        assert "of several recordings, read one at a time" in last.message
+
+    def test_one_after_one_that_was_cut_is_not_read(self) -> None:
+        cut = recorded([self.BODY], "cut", "it broke")
+        events = list(stream([cut + recorded([TURNS["anthropic"]])]))
+        assert len(of_type(events, StreamFailed)) == 1
+        assert events == list(stream([cut]))

@@ -131,3 +131,18 @@ def test_a_recording_of_another_api_is_refused() -> None:
         with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
             chunks = client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
             assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "tool_calls"
+
+
+@pytest.mark.parametrize("status", [204, 304])
+@pytest.mark.parametrize("timed", [False, True])
+def test_an_answer_without_a_body_has_none(status: int, timed: bool) -> None:
+    recording = recorded((0.0, b"not sent"), path="/v1/other", status=status)
+    with MockProvider.replaying(recording, timed=timed) as provider, httpx2.Client() as client:
+        for _ in range(2):  # on one connection, where a body would be taken for the next answer
+            response = client.post(f"{provider.url}/v1/other")
+            assert (response.status_code, response.content) == (status, b"")
+
+
+def test_what_was_not_the_answer_is_refused() -> None:
+    with pytest.raises(UsageError, match="the status 103 cannot be sent again"):
+        MockProvider.replaying(recorded((0.0, b""), path="/v1/messages", status=103))

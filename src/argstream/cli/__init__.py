@@ -1,29 +1,39 @@
 """The ``argstream`` command: each subcommand is a module of its own, put together in ``app``."""
 
-import os
 import sys
 
 from argstream.errors import MissingExtra
 
 __all__ = ["main"]
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line, or say what to install for it."""
     try:
+        _run()
+    except KeyboardInterrupt:  # before a command could say what that means for it
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
+    try:
         import typer  # noqa: F401, PLC0415 - to find out whether the extra is there
     except ModuleNotFoundError:
         sys.exit(str(MissingExtra("cli", "the argstream command")))
+    from argstream.cli._input import complain  # noqa: PLC0415 - only now is it sure that it is used
+    from argstream.cli._output import silence  # noqa: PLC0415
+
     if sys.stdout is None:
-        print("argstream: there is no standard output to write to", file=sys.stderr)  # noqa: T201
+        complain("there is no standard output to write to")
         sys.exit(2)
     from argstream.cli.app import app  # noqa: PLC0415 - only now is it sure to be there
 
     try:
         app(prog_name="argstream")
     except OSError as error:
-        # The output cannot be written. What is left of it goes nowhere, or Python would try again
-        # at its end; and 1 would mean that something is wrong with the input.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"argstream: cannot go on: {error.strerror}", file=sys.stderr)  # noqa: T201
+        # The output cannot be written; and 1 would mean that something is wrong with the input.
+        silence(sys.stdout)
+        complain(f"cannot go on: {error.strerror}")
         sys.exit(2)

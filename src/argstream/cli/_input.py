@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from io import FileIO
 from select import select
 
+from argstream.cli._output import silence
 from argstream.errors import UsageError
 from argstream.recording import Recording, parse_recording, without_times
 from argstream.recording.format import is_recording
 from argstream.sanitise import visible_line
 
-__all__ = ["UnreadableFile", "chunks", "complain", "recording_in"]
+__all__ = ["UnreadableFile", "chunks", "complain", "recording_in", "say_aside"]
 
 _CHUNK = 64 * 1024
 _STANDARD_INPUT = 0
@@ -81,5 +82,15 @@ def _interruptions() -> Iterator[int]:
 
 
 def complain(message: str) -> None:
-    """Say what is wrong, where it does not mix with the output."""
-    print(f"argstream: {message}", file=sys.stderr)  # noqa: T201 - this is what it is for
+    """Say what is wrong, where it does not mix with the output; if nobody listens, go on."""
+    say_aside(f"argstream: {message}")
+
+
+def say_aside(line: str) -> None:
+    """Write a line to standard error, if there is one."""
+    if sys.stderr is None:  # print() would then take standard output
+        return
+    try:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is what it is for
+    except (OSError, ValueError):
+        silence(sys.stderr)

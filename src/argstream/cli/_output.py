@@ -1,12 +1,15 @@
 """Bytes as they are on their way to standard output; and sizes in words."""
 
+import os
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TextIO
 
 from argstream.sanitise import visible
 
-__all__ = ["bytes_output", "size"]
+__all__ = ["bytes_output", "silence", "size"]
 
 
 def bytes_output() -> Callable[[bytes], None]:
@@ -39,3 +42,9 @@ def size(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
+def silence(output: TextIO) -> None:
+    """Let what is written, or left in a buffer, go nowhere: Python would try again at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())

@@ -52,7 +52,7 @@ def _document(file: str, recording: Recording, timeline: Timeline) -> dict[str, 
     document: dict[str, Any] = {"file": file, "protocol": timeline.protocol}
     if has_times:
         document |= {"recorded": header.recorded, "seconds": recording.end.at}
-        document |= {"ending": recording.ending}
+        document |= {"ending": recording.ending, "removed": recording.end.removed}
     if header.response is not None:
         document["status"] = header.response.status
     return document | {
@@ -117,6 +117,8 @@ def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[st
         )
     else:
         yield f"no recording, so without times; {count}"
+    if recording.end.removed:
+        yield f"{_count(recording.end.removed, 'secret')} taken out: [removed] stands there instead"
     reasons = ", ".join(visible_line(reason or "?") for reason in timeline.stop_reasons)
     turns = _count(len(timeline.stop_reasons), "turn") + (f" ({reasons})" if reasons else "")
     yield _fit(f"{turns}, {_count(len(timeline.calls), 'call')}", _WIDTH)
@@ -194,11 +196,14 @@ def _count(number: int, thing: str) -> str:
 
 def _fit(text: str, width: int) -> str:
     """Cut a text that takes more columns than there are."""
-    if _columns(text) <= width:
-        return text
-    while _columns(text) >= width:
-        text = text[:-1]
-    return text + "…"
+    columns = room = 0
+    for index, character in enumerate(text):
+        columns += _columns(character)
+        if columns > width:
+            return text[:room] + "…"
+        if columns < width:  # then there is still a column for the sign that it is cut
+            room = index + 1
+    return text
 
 
 def _columns(text: str) -> int:

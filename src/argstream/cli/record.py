@@ -1,22 +1,24 @@
 """``argstream record``: what a provider sends, written down with its times, without keys."""
 
-import contextlib
+import errno
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from argstream.cli._input import UnreadableFile, chunks, complain
-from argstream.cli._output import bytes_output, size
+from argstream.cli._input import UnreadableFile, chunks, complain, say_aside
+from argstream.cli._output import bytes_output, silence, size
 from argstream.errors import UsageError
 from argstream.recording import Recorder
+from argstream.recording._secrets import secrets_of_environment
+from argstream.recording.format import is_recording
 from argstream.recording.proxy import Exchange, RecordingProxy
 from argstream.sanitise import visible_line
 
 __all__ = ["record_pipe", "record_proxy"]
 
-# How the names of environment variables end whose values must not be written down.
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
@@ -25,43 +27,72 @@ def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
     Returns the exit status: 0 if all was recorded, 2 if something could not be read or written.
     """
     is_for_stdout = output in ("", "-")
+    passing = None if is_for_stdout or is_quiet else _PassOn()
+    recorder: Recorder | None = None
     try:
         recorder = Recorder(
             sys.stdout.buffer if is_for_stdout else output,
             overwrite=overwrite,
-            secrets=_known_secrets(),
+            secrets=secrets_of_environment(os.environ),
         )
     except FileExistsError:
         complain(f"{visible_line(output)} exists already: name another, or overwrite with --force")
         return 2
     except OSError as error:
-        complain(f"cannot write {visible_line(output)}: {error.strerror}")
-        return 2
-    passing = None if is_for_stdout or is_quiet else _PassOn()
+        name = "standard output" if is_for_stdout else visible_line(output)
+        complain(f"cannot write {name}: {error.strerror}")
+        if passing is None or error.errno not in _FULL:
+            return 2
     try:
-        with recorder:
-            return _record(recorder, passing, output)
+        return _pass_all(passing) if recorder is None else _record(recorder, passing, output)
     except UnreadableFile as error:
         complain(str(error))
         return 2
 
 
-def _record(recorder: Recorder, passing: "_PassOn | None", output: str) -> int:
-    status = 0
-    for chunk in chunks("-", "waiting for a provider's stream on standard input"):
-        if status == 0:
-            try:
-                recorder.write(chunk)
-            except OSError as error:
-                if output in ("", "-"):
-                    raise
-                complain(f"cannot write {visible_line(output)}, it ends here: {error.strerror}")
-                status = 2
-                if passing is None:
-                    break
+def _pass_all(passing: "_PassOn | None") -> int:
+    for chunk in _arriving():
         if passing is not None:
             passing.write(chunk)
+    return 2
+
+
+def _record(recorder: Recorder, passing: "_PassOn | None", output: str) -> int:
+    status = 0
+    with recorder:
+        for number, chunk in enumerate(_arriving()):
+            if number == 0 and is_recording(chunk):
+                recorder.discard()
+                complain("this is already a recording: for its bytes, use argstream replay --raw")
+                return 2
+            if status == 0:
+                status = _write(recorder, chunk, output)
+                if status and passing is None:
+                    break
+            if passing is not None:
+                passing.write(chunk)
+    if recorder.removed:
+        complain(f"what looks like a key of the environment was removed {_times(recorder.removed)}")
     return status
+
+
+def _write(recorder: Recorder, chunk: bytes, output: str) -> int:
+    try:
+        recorder.write(chunk)
+    except OSError as error:
+        if output in ("", "-"):
+            raise
+        complain(f"cannot write {visible_line(output)}, it ends here: {error.strerror}")
+        return 2
+    return 0
+
+
+def _arriving() -> Iterator[bytes]:
+    return chunks("-", "waiting for a provider's stream on standard input")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 class _PassOn:
@@ -78,8 +109,7 @@ class _PassOn:
             self._write(chunk)
         except OSError as error:
             self._is_over = True
-            # What is left in the buffer goes nowhere, or Python would try again at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            silence(sys.stdout)
             complain(f"cannot pass on more ({error.strerror}), but the recording goes on")
 
 
@@ -97,7 +127,7 @@ def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> 
             directory,
             port=port,
             with_request=with_request,
-            secrets=_known_secrets(),
+            secrets=secrets_of_environment(os.environ),
             on_exchange=_tell,
         )
         with proxy:
@@ -127,12 +157,7 @@ def _tell(exchange: Exchange) -> None:
         size(exchange.bytes),
         f"{exchange.seconds:.2f} s",
         *([str(exchange.file)] if exchange.file is not None else []),
+        *([f"(removed {_times(exchange.removed)})"] if exchange.removed else []),
         *([f"({exchange.problem})"] if exchange.problem else []),
     ]
-    with contextlib.suppress(OSError):  # who reads no longer gets no lines, but is still recorded
-        print(visible_line("  ".join(words)), file=sys.stderr, flush=True)  # noqa: T201 - as above
-
-
-def _known_secrets() -> list[str]:
-    """Give the keys that the environment has: a provider may repeat them in an error."""
-    return [value for name, value in os.environ.items() if name.upper().endswith(_SECRET)]
+    say_aside(visible_line("  ".join(words)))

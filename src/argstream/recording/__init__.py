@@ -13,9 +13,10 @@ The format is in ``docs/recordings.md``. ``argstream.recording.proxy`` records w
 its provider say to each other.
 """
 
+from argstream.recording._tee import record, record_async
 from argstream.recording.format import VERSION, Chunk, End, Ending, Header, Request, Response
 from argstream.recording.reader import Recording, parse_recording, read_recording, without_times
-from argstream.recording.writer import Recorder, record, record_async
+from argstream.recording.writer import Recorder
 
 __all__ = [
     "VERSION",

@@ -47,15 +47,18 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "0")
         if not self.path.startswith("/") or self.command == "CONNECT":
             self._refuse(400, _USE_AS_BASE_URL)
-        elif "upgrade" in self.headers.get("connection", "").lower():
+        elif "websocket" in self.headers.get("upgrade", "").lower():
             self._refuse(501, "this proxy passes on HTTP, but no WebSockets")
         elif not (length.isascii() and length.isdigit()):
             self._refuse(400, "the content-length is no number")
         else:
             self.server.pass_on(self)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _handle  # noqa: N815 - as in
-    do_OPTIONS = do_CONNECT = _handle  # noqa: N815 - http.server
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Serve any method: http.server looks for a function with its name."""
+        if name.startswith("do_"):
+            return self._handle
+        raise AttributeError(name)
 
     def _refuse(self, status: int, message: str) -> None:
         self.close_connection = True

@@ -6,7 +6,7 @@ told.
 """
 
 import contextlib
-import socket
+import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -29,9 +29,10 @@ from argstream.recording._redaction import (
     RESPONSE_HEADERS,
     Redactor,
     harmless_headers,
+    harmless_path,
     harmless_url,
-    secrets_of_request,
 )
+from argstream.recording._secrets import secrets_of_body, secrets_of_request
 from argstream.recording._tape import Tape, is_readable_encoding
 from argstream.recording._upstream import Upstream
 from argstream.recording.format import Ending, Request, Response
@@ -40,9 +41,18 @@ from argstream.recording.writer import Recorder
 __all__ = ["Exchange", "Passing", "Proxy"]
 
 _PIECE: Final = 64 * 1024
-_MOST_RECORDED: Final = 64 * 1024 * 1024  # of a request
+_MOST_KEPT: Final = 64 * 1024 * 1024  # of a request
+_MOST_RECORDED: Final = 8 * 1024 * 1024  # in JSON, up to six times as long, and a line has 64 MiB
 _HUNG_UP: Final = "the client hung up"
 _BROKE_OFF: Final = "the provider broke off its answer"
+_STOPPED: Final = "the proxy was stopped"
+_SWITCHING_PROTOCOLS: Final = 101
+# How a path ends whose answers are keys, or may have some in them: of realtime APIs, short-lived
+# ones for a browser. To count tokens is something else.
+_GIVES_KEYS: Final = re.compile(
+    "(?:account|credential|key|oauth2?|secret|session|(?<!count)(?<!count_)(?<!input_)token)s?/?$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class Exchange:
     file: Path | None
     """The recording; None if there is none, and then ``problem`` says why."""
     problem: str = ""
+    removed: int = 0
+    """How often a secret was taken out of the answer."""
 
 
 @dataclass(frozen=True)
@@ -88,38 +100,47 @@ class Passing:
         self._started = time.monotonic()
         self._bytes = 0
         sent = secrets_of_request(handler.headers.items(), handler.path)
-        self._secrets = sent.union(proxy.secrets)
+        self._secrets = sent | set(proxy.secrets)
         self._redactor = Redactor(self._secrets)
-        self._path = self._redactor.redacted(handler.path.partition("?")[0])
-        self._request_body: bytearray | None = bytearray() if proxy.with_request else None
+        self._path = harmless_path(handler.path.partition("?")[0], self._redactor)
+        self._coming = handler.request_body()
+        is_readable = "content-encoding" not in handler.headers
+        self._request_body: bytearray | None = bytearray() if is_readable else None
 
     def run(self) -> None:
         """Pass everything on."""
         handler = self._handler
         try:
-            connection, used = self._connect()
-            with contextlib.closing(connection), handler.server.using(used):
-                self._send_request(connection)
-                with HangUpWatch(handler.connection, used) as watch:
-                    response = self._wait(connection, watch)
+            with (
+                contextlib.ExitStack() as used,
+                contextlib.closing(self._connect(used)) as provider,
+            ):
+                self._send_request(provider)
+                self._find_secrets_in_body()
+                with HangUpWatch(handler.connection, provider.sock) as watch:
+                    response = self._wait(provider, watch)
                     with contextlib.closing(response):
                         self._pass_answer(response, watch)
         except _NoAnswer as error:
-            handler.close_connection = True  # of the request, something may be left to be read
+            handler.close_connection = True
+            problem = _STOPPED if handler.server.stopping.is_set() else str(error)
             with contextlib.suppress(OSError):
-                send_error(handler, 502, str(error))
-            self._tell(502, "cut", None, str(error))
+                for _ in self._coming:
+                    pass  # who closes while something is left to be read takes back what was said
+                send_error(handler, 502, problem)
+            self._tell(502, "cut", None, problem)
         except ClientGone:
             handler.close_connection = True
             self._tell(499, "aborted", None, f"{_HUNG_UP} before there was an answer")
 
     # The request
 
-    def _connect(self) -> tuple[HTTPConnection, socket.socket]:
+    def _connect(self, used: contextlib.ExitStack) -> HTTPConnection:
+        server = self._handler.server
         try:
-            return self._proxy.upstream.connect()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
+            return self._proxy.upstream.connect(lambda one: used.enter_context(server.using(one)))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
             raise _NoAnswer(f"cannot reach {self._proxy.upstream.url}: {reason}") from None
 
     def _send_request(self, connection: HTTPConnection) -> None:
@@ -128,7 +149,7 @@ class Passing:
             self._send_head(connection)
         except (HTTPException, OSError, ValueError) as error:
             raise self._no_answer(error) from None
-        for piece in handler.request_body():
+        for piece in self._coming:
             self._keep(piece)
             try:
                 connection.send(in_chunk(piece) if handler.is_in_chunks else piece)
@@ -147,6 +168,8 @@ class Passing:
         connection.putheader("Accept-Encoding", "identity")  # so that what is recorded can be read
         named = handler.headers.get("connection", "").lower().replace(",", " ").split()
         left_out = {*HOP_BY_HOP, *named, "host", "accept-encoding", "expect"}
+        if handler.is_in_chunks:
+            left_out.add("content-length")
         for name, value in handler.headers.items():
             if name.lower() not in left_out:
                 connection.putheader(name, value)
@@ -157,18 +180,31 @@ class Passing:
     def _keep(self, piece: bytes) -> None:
         if self._request_body is not None:
             self._request_body += piece
-            if len(self._request_body) > _MOST_RECORDED:
+            if len(self._request_body) > _MOST_KEPT:
                 self._request_body = None
+
+    def _find_secrets_in_body(self) -> None:
+        found = secrets_of_body(self._request_body or b"") - self._secrets
+        if found:
+            self._secrets |= found
+            self._redactor = Redactor(self._secrets)
+            self._path = self._redactor.redacted(self._path)
 
     # The answer
 
     def _wait(self, connection: HTTPConnection, watch: HangUpWatch) -> HTTPResponse:
         try:
-            return connection.getresponse()
+            response = connection.getresponse()
+            while 100 < response.status < 200 and response.status != _SWITCHING_PROTOCOLS:
+                response.headers = None  # type: ignore[assignment] # not yet the answer: read on
+                response.begin()
         except (HTTPException, OSError, ValueError) as error:
             if watch.has_ended:
                 raise ClientGone from None
             raise self._no_answer(error) from None
+        if response.status == _SWITCHING_PROTOCOLS:
+            raise _NoAnswer(f"{self._proxy.upstream.url} switches to another protocol")
+        return response
 
     def _no_answer(self, error: Exception) -> _NoAnswer:
         # Not its words: they may have the URL in them, and that may have a key.
@@ -183,14 +219,15 @@ class Passing:
             if watch.has_ended:
                 ending, reason = "aborted", _HUNG_UP
             elif self._handler.server.stopping.is_set():
-                ending, reason = "aborted", "the proxy was stopped"
+                ending, reason = "aborted", _STOPPED
         if tape is not None:
             tape.close(ending, reason)
             problem = tape.problem
         with contextlib.suppress(OSError):  # all that there was has been passed on
             reply.end(ending)
         file = None if tape is None else tape.file
-        self._tell(response.status, ending, file, problem or reason)
+        removed = 0 if tape is None else tape.removed
+        self._tell(response.status, ending, file, problem or reason, removed)
 
     def _pass_body(
         self, response: HTTPResponse, reply: Reply, tape: Tape | None
@@ -220,6 +257,9 @@ class Passing:
         encoding = (response.getheader("content-encoding") or "").strip().lower()
         if not is_readable_encoding(encoding):
             return None, f"not recorded: the answer is compressed with {encoding}"
+        content_type = response.getheader("content-type") or ""
+        if _GIVES_KEYS.search(self._path) and "event-stream" not in content_type:
+            return None, "not recorded: an answer to this may be a key"
         headers = harmless_headers(response.getheaders(), RESPONSE_HEADERS, self._redactor)
         request, head = self._request(), Response(response.status, headers)
         while True:
@@ -240,9 +280,9 @@ class Passing:
 
     def _request(self) -> Request:
         handler = self._handler
-        body: str | None = None
-        if self._request_body is not None and "content-encoding" not in handler.headers:
-            body = self._redactor.redacted(self._request_body.decode(errors="replace"))
+        kept, body = self._request_body, None
+        if self._proxy.with_request and kept is not None and len(kept) <= _MOST_RECORDED:
+            body = self._redactor.redacted(kept.decode(errors="replace"))
         return Request(
             handler.command,
             harmless_url(self._proxy.upstream.url + handler.path, self._redactor),
@@ -250,7 +290,9 @@ class Passing:
             body,
         )
 
-    def _tell(self, status: int, ending: Ending, file: Path | None, problem: str) -> None:
+    def _tell(
+        self, status: int, ending: Ending, file: Path | None, problem: str, removed: int = 0
+    ) -> None:
         self._proxy.tell(
             Exchange(
                 method=self._handler.command,
@@ -261,5 +303,6 @@ class Passing:
                 ending=ending,
                 file=file,
                 problem=self._redactor.redacted(problem),
+                removed=removed,
             )
         )

@@ -13,6 +13,8 @@ __all__ = ["HangUpWatch"]
 # A client may close when it has read the last event, before the end that follows it is passed on.
 _GRACE_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.2
+# Not one that has a descriptor of its own: there is a watch for each request.
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class HangUpWatch:
@@ -43,7 +45,7 @@ class HangUpWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        with selectors.DefaultSelector() as selector:
+        with _Selector() as selector:
             selector.register(self._client, selectors.EVENT_READ)
             while not self._is_over.is_set():
                 if not selector.select(_POLL_SECONDS):

@@ -1,7 +1,8 @@
 """Connections on the loopback interface, with nothing but the standard library.
 
 A thread for each connection, and each is known: stopping ends every socket, which wakes whatever
-reads or writes, and returns when all threads have ended.
+reads or writes, and returns when all threads have ended. Only one that waits for the name service
+cannot be woken, and is left behind.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Final
@@ -18,6 +20,7 @@ from argstream.errors import UsageError
 __all__ = ["LoopbackServer", "shut_down"]
 
 _POLL_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 3.0
 
 
 class LoopbackServer(socketserver.TCPServer):
@@ -56,8 +59,9 @@ class LoopbackServer(socketserver.TCPServer):
         with self._lock:
             for used in self._sockets:
                 shut_down(used)
+        deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
         self.server_close()
 
     @contextlib.contextmanager

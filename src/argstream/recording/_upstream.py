@@ -1,8 +1,10 @@
 """The provider behind the recording proxy: its address, and connections to it."""
 
 import http.client
+import re
 import socket
 import ssl
+from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
@@ -32,10 +34,16 @@ class Upstream:
                 "the proxy: give the URL without a key, a query or a fragment; the client sends "
                 "its key as always, and the proxy passes it on"
             )
+        if not _can_be_asked_for(parts.hostname) or re.search("[^!-~]", parts.path):
+            raise UsageError(
+                "the proxy: there can be no host of this name, or no such path; write "
+                "https://api.example.com"
+            )
         self.is_secure = parts.scheme == "https"
         self.host = parts.hostname
-        self.port = port
-        self.netloc = parts.netloc
+        self.port = port or (443 if self.is_secure else 80)
+        ascii_only = parts.netloc.isascii()
+        self.netloc = parts.netloc if ascii_only else parts.netloc.encode("idna").decode()
         self.path = parts.path.rstrip("/")
         self.url = f"{parts.scheme}://{parts.netloc}{self.path}"
 
@@ -43,16 +51,51 @@ class Upstream:
     def _certificates(self) -> ssl.SSLContext:
         return ssl.create_default_context()
 
-    def connect(self) -> tuple[http.client.HTTPConnection, socket.socket]:
-        """Open a connection. Once it is open it may be silent for as long as a model thinks."""
-        connection = (
-            http.client.HTTPSConnection(
-                self.host, self.port, timeout=_CONNECT_SECONDS, context=self._certificates
-            )
-            if self.is_secure
-            else http.client.HTTPConnection(self.host, self.port, timeout=_CONNECT_SECONDS)
-        )
-        connection.connect()
-        used: socket.socket = connection.sock
+    def connect(self, use: Callable[[socket.socket], None]) -> http.client.HTTPConnection:
+        """Open a connection. Once it is open it may be silent for as long as a model thinks.
+
+        Each socket is told to ``use`` before it waits for anything, so that somebody else can end
+        that.
+        """
+        connection = http.client.HTTPConnection(self.host, self.port)
+        connection.sock = used = self._connected(use)
+        used.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.is_secure:
+            try:
+                connection.sock = used = self._certificates.wrap_socket(
+                    used, server_hostname=self.host, do_handshake_on_connect=False
+                )
+                use(used)
+                used.do_handshake()
+            except OSError:
+                used.close()
+                raise
         used.settimeout(None)
-        return connection, used
+        return connection
+
+    def _connected(self, use: Callable[[socket.socket], None]) -> socket.socket:
+        """Try one address after the other."""
+        failure = OSError("it has no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM
+        ):
+            used = socket.socket(family, kind, protocol)
+            used.settimeout(_CONNECT_SECONDS)
+            use(used)
+            try:
+                used.connect(address)
+            except OSError as error:
+                used.close()
+                failure = error
+            else:
+                return used
+        raise failure
+
+
+def _can_be_asked_for(host: str) -> bool:
+    """Say whether the name service can be asked for this name, whatever it may say."""
+    try:
+        host.encode("idna")
+    except UnicodeError:  # a part of it is empty, or too long
+        return False
+    return re.fullmatch(r"[\w.:%-]+", host) is not None

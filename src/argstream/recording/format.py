@@ -11,7 +11,6 @@ Chunk(at=0.25, data=b'\x80')
 """
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping
@@ -21,8 +20,10 @@ import msgspec
 from msgspec import Struct, field
 
 from argstream.errors import UsageError
+from argstream.wire.frames import BYTE_ORDER_MARK
 
 __all__ = [
+    "GOES_ON",
     "NOT_ENDED",
     "VERSION",
     "Chunk",
@@ -47,6 +48,15 @@ Ending: TypeAlias = Literal["orderly", "cut", "aborted"]
 
 NOT_ENDED: Final = "the recording itself was cut off"
 """The reason of an end that nobody wrote."""
+
+GOES_ON: Final = (
+    "a recording is over with its end, but something follows; of several recordings, read one at "
+    "a time"
+)
+"""What is wrong with lines after the last one."""
+
+_LONGEST: Final = 1e9
+"""Seconds: nobody has recorded for thirty years, and nobody could wait for longer."""
 
 _BEGINNING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"argstream"\s*:\s*"recording"\s*[,}]')
 
@@ -91,6 +101,8 @@ class End(NamedTuple):
     at: float
     ending: Ending
     reason: str = ""
+    removed: int = 0
+    """How often a secret was taken out of the chunks."""
 
 
 class _Line(Struct):
@@ -99,6 +111,7 @@ class _Line(Struct):
     base64: str | None = None
     end: Ending | None = None
     reason: str = ""
+    removed: int = 0
 
 
 class _Version(Struct):
@@ -133,11 +146,16 @@ def chunk_line(chunk: Chunk) -> bytes:
 def end_line(end: End) -> bytes:
     """Write the last line."""
     line: dict[str, Any] = {"at": round(end.at, 6), "end": end.ending}
-    return _written({**line, "reason": end.reason} if end.reason else line)
+    if end.reason:
+        line["reason"] = end.reason
+    if end.removed:
+        line["removed"] = end.removed
+    return _written(line)
 
 
 def read_header(line: bytes) -> Header:
     """Read the first line; raises ``UsageError`` if it is none, or of a version to come."""
+    line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         version = _read_version(line).version
         if type(version) is not int or version < 1 or not is_recording(line):
@@ -159,13 +177,15 @@ def read_line(line: bytes) -> Chunk | End | None:
     """
     try:
         read = _read_line(line)
+        if not 0 <= read.at <= _LONGEST:
+            raise ValueError("no time")
         if read.text is not None:
             return Chunk(read.at, read.text.encode())
         if read.base64 is not None:
             return Chunk(read.at, base64.b64decode(read.base64, validate=True))
-    except (msgspec.MsgspecError, binascii.Error, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise ValueError("no line of a recording") from None
-    return None if read.end is None else End(read.at, read.end, read.reason)
+    return None if read.end is None else End(read.at, read.end, read.reason, read.removed)
 
 
 def _written(line: Mapping[str, Any]) -> bytes:

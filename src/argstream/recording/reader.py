@@ -10,6 +10,7 @@ from typing import Final
 
 from argstream.errors import UsageError
 from argstream.recording.format import (
+    GOES_ON,
     NOT_ENDED,
     Chunk,
     End,
@@ -23,6 +24,7 @@ from argstream.recording.format import (
     read_line,
 )
 from argstream.wire.frames import BYTE_ORDER_MARK
+from argstream.wire.json_text import is_json
 
 __all__ = [
     "Recording",
@@ -35,6 +37,7 @@ __all__ = [
 
 # An event with the blank line that ends it, or what is left.
 _EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
+_LONGEST_PAUSE: Final = 1e9  # seconds; the system cannot sleep for much longer
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def waiting(timed: Iterable[tuple[float, bytes]], speed: float) -> Iterator[tupl
 def _due(at: float, speed: float) -> float:
     if not speed > 0:
         raise UsageError(f"speed is a number above 0, or math.inf, not {speed}")
-    return 0.0 if math.isinf(speed) else at / speed
+    return 0.0 if math.isinf(speed) else min(at / speed, _LONGEST_PAUSE)
 
 
 def read_recording(file: str | Path) -> Recording:
@@ -131,8 +134,13 @@ def parse_recording(data: bytes) -> Recording:
             "this is no recording of argstream; the plain stream of a provider, which has no "
             "times, is read by stream() and by argstream watch"
         )
-    first, _, rest = data.partition(b"\n")
-    header = read_header(first)
+    first, line_end, rest = data.removeprefix(BYTE_ORDER_MARK).lstrip().partition(b"\n")
+    try:
+        header = read_header(first)
+    except UsageError:
+        if line_end or is_json(first):
+            raise
+        return Recording(Header(), (), _cut([], NOT_ENDED))  # in its first line
     chunks: list[Chunk] = []
     end: End | None = None
     number = 1
@@ -141,7 +149,7 @@ def parse_recording(data: bytes) -> Recording:
         if not line.strip():
             continue
         if end is not None:
-            raise UsageError(f"a recording is over with its end, but line {number} goes on")
+            raise UsageError(f"{GOES_ON} (line {number})")
         try:
             read = read_line(line)
         except ValueError:

@@ -6,7 +6,8 @@ it grows: ``tail -f turn.rec | argstream watch``.
 
 import os
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
@@ -27,7 +28,7 @@ from argstream.recording.format import (
     header_line,
 )
 
-__all__ = ["Recorder", "record", "record_async"]
+__all__ = ["Recorder"]
 
 _ONLY_OWNER = 0o600  # what a model says to somebody is theirs
 
@@ -55,7 +56,8 @@ class Recorder:
         self._started = clock() if started is None else started
         self._redactor = Redactor(secrets)
         self._is_closed = False
-        self._owns_file = isinstance(file, str | Path)
+        self._path = Path(file) if isinstance(file, str | Path) else None
+        self._owns_file = self._path is not None
         self._file = _open_new(file, overwrite=overwrite) if isinstance(file, str | Path) else file
         since = datetime.now(UTC).timestamp() - (clock() - self._started)
         recorded = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
@@ -65,9 +67,27 @@ class Recorder:
         """Write what has arrived now. Nothing is nothing."""
         if self._is_closed:
             raise UsageError("the recording is closed")
+        if not isinstance(chunk, bytes | bytearray | memoryview):
+            raise UsageError(
+                f"a recording is of bytes as they came, not of {type(chunk).__name__}: give it "
+                "what iter_bytes() or aiter_bytes() of the response gives"
+            )
         if chunk:
             for at, data in self._redactor.feed(self._clock() - self._started, bytes(chunk)):
                 self._write(chunk_line(Chunk(at, data)))
+
+    @property
+    def removed(self) -> int:
+        """How often a secret was taken out of what was written."""
+        return self._redactor.removed
+
+    def discard(self) -> None:
+        """Take back what is written, because it is no recording of anything."""
+        self._is_closed = True
+        if self._path is not None:
+            self._file.close()
+            if self._path.is_file():
+                self._path.unlink()
 
     def close(self, ending: Ending = "orderly", reason: str = "") -> None:
         """Write how it ended; once."""
@@ -78,7 +98,8 @@ class Recorder:
             for at, data in self._redactor.close():
                 self._write(chunk_line(Chunk(at, data)))
             reason = self._redactor.redacted(reason)
-            self._write(end_line(End(self._clock() - self._started, ending, reason)))
+            at = self._clock() - self._started
+            self._write(end_line(End(at, ending, reason, self.removed)))
         finally:
             if self._owns_file:
                 self._file.close()
@@ -122,33 +143,9 @@ def _open_new(file: str | Path, *, overwrite: bool = False) -> BinaryIO:
     path = Path(file)
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
     flags |= os.O_TRUNC if overwrite or (path.exists() and not path.is_file()) else os.O_EXCL
+    descriptor = os.open(path, flags, _ONLY_OWNER)
+    if overwrite and path.is_file():
+        with suppress(OSError):  # if it is somebody else's, they know who may read it
+            path.chmod(_ONLY_OWNER)
     # Raw on purpose: what a buffer could not write, it would try to write again when it is closed.
-    return FileIO(os.open(path, flags, _ONLY_OWNER), "wb")
-
-
-def record(
-    source: Iterable[bytes], file: str | Path, *, overwrite: bool = False
-) -> Iterator[bytes]:
-    """Pass on what comes, and write it down: ``stream(record(response.iter_bytes(), "a.rec"))``."""
-    return _recorded(source, Recorder(file, overwrite=overwrite))
-
-
-def record_async(
-    source: AsyncIterable[bytes], file: str | Path, *, overwrite: bool = False
-) -> AsyncIterator[bytes]:
-    """Do the same for an async source."""
-    return _recorded_async(source, Recorder(file, overwrite=overwrite))
-
-
-def _recorded(source: Iterable[bytes], recorder: Recorder) -> Iterator[bytes]:
-    with recorder:
-        for chunk in source:
-            recorder.write(chunk)
-            yield chunk
-
-
-async def _recorded_async(source: AsyncIterable[bytes], recorder: Recorder) -> AsyncIterator[bytes]:
-    with recorder:
-        async for chunk in source:
-            recorder.write(chunk)
-            yield chunk
+    return FileIO(descriptor, "wb")

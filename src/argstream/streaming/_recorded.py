@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from argstream.errors import UsageError
-from argstream.recording.format import NOT_ENDED, Chunk, End, read_header, read_line
+from argstream.recording.format import GOES_ON, NOT_ENDED, Chunk, End, read_header, read_line
 from argstream.wire import Broken, Frame
 from argstream.wire.frames import BYTE_ORDER_MARK
 
@@ -58,6 +58,7 @@ class RecordingDecoder:
         frames: list[Frame | Broken | Ended] = []
         for line in lines:
             if self._is_over:
+                frames += self._go_on()
                 break
             frames += [line] if isinstance(line, Broken) else self._take_line(line.data)
         return frames
@@ -67,9 +68,19 @@ class RecordingDecoder:
         frames = self.take(self._lines.close())
         if not self._is_over:
             frames.append(self._ended("cut", NOT_ENDED))
-        elif self._is_orderly and self._inner is not None:
-            frames += self._inner.close()
-        return frames
+        return frames + self._close_inner()
+
+    def _go_on(self) -> list[Frame | Broken | Ended]:
+        """Say, once, that something follows: whoever put recordings together wants to know."""
+        if not self._is_orderly:
+            return []  # then something has been said already
+        frames: list[Frame | Broken | Ended] = [*self._close_inner()]
+        self._is_orderly = False
+        return [*frames, Ended("unreadable", GOES_ON)]
+
+    def _close_inner(self) -> list[Frame | Broken]:
+        inner = self._inner if self._is_orderly else None
+        return [] if inner is None else inner.close()
 
     def _take_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
         if self._unreadable:

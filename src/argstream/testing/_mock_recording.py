@@ -25,6 +25,7 @@ from argstream.wire.frames import BYTE_ORDER_MARK
 __all__ = ["RecordedAnswer", "read_answer"]
 
 _WHOLE: Final = ("chat.completion", "response")
+_WITHOUT_BODY: Final = (204, 304)
 _ROUTES: Final = {
     "/messages": "anthropic",
     "/chat/completions": "openai-chat",
@@ -52,6 +53,8 @@ class RecordedAnswer:
         headers = dict(answer.headers)
         if self.content_type:
             headers["content-type"] = self.content_type
+        if self.status in _WITHOUT_BODY:
+            return replace(answer, status=self.status, headers=headers, writes=(), length=0)
         is_cut = answer.is_cut or self.is_cut
         # Of what was cut, nobody knows how long it should have been.
         length = None if self.is_cut else answer.length
@@ -80,6 +83,8 @@ def _of_own(recording: Recording, *, timed: bool) -> RecordedAnswer:
     response = recording.header.response
     is_cut = recording.ending != "orderly"
     made = _of_recorded_body(recording, is_cut=is_cut)
+    if response is not None and not 200 <= response.status < 600:
+        raise UsageError(f"an answer with the status {response.status} cannot be sent again")
     if response is not None:
         content_type = response.headers.get("content-type", "")
         made = replace(made, status=response.status, content_type=content_type)

@@ -9,7 +9,7 @@ import sys
 from urllib.request import Request, urlopen
 
 from argstream import stream
-from argstream.errors import ArgumentUnavailable
+from argstream.errors import ArgumentUnavailable, StreamFailure
 from argstream.readers import CallReader
 from argstream.sanitise import visible
 from argstream.testing import CallTool, MockProvider, Reply, Say, Slow
@@ -27,12 +27,15 @@ def main() -> int:
         faults=[Slow(between=0.01)],
     )
     with MockProvider(reply) as provider, urlopen(request(provider.url)) as response:  # noqa: S310 - ours
-        for call in stream(response).live_calls():
-            try:
+        try:
+            for call in stream(response).live_calls():
                 show(call)
-            except ArgumentUnavailable as error:
-                print(f"[refused: {visible(str(error))}]")
-                return 1
+        except ArgumentUnavailable as error:  # a call that is not what it should be
+            print(f"[refused: {visible(str(error))}]")
+            return 1
+        except StreamFailure as error:  # the provider reported an error, or hung up
+            print(f"[failed: {visible(str(error))}]")
+            return 1
     return 0
 
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argstream.assembly import Assembler, Call
-    from argstream.errors import ArgstreamError, ArgumentUnavailable, MissingExtra, UsageError
+    from argstream.errors import (
+        ArgstreamError,
+        ArgumentUnavailable,
+        MissingExtra,
+        StreamFailure,
+        UsageError,
+    )
     from argstream.events import (
         ArgumentCompleted,
         ArgumentDelta,
@@ -66,6 +72,7 @@ __all__ = [
     "RunCompleted",
     "RunFailed",
     "StreamFailed",
+    "StreamFailure",
     "TextDelta",
     "ThinkingCompleted",
     "ThinkingDelta",
@@ -92,7 +99,13 @@ __all__ = [
 
 _HOMES = {
     "argstream.assembly": ("Assembler", "Call"),
-    "argstream.errors": ("ArgstreamError", "ArgumentUnavailable", "MissingExtra", "UsageError"),
+    "argstream.errors": (
+        "ArgstreamError",
+        "ArgumentUnavailable",
+        "MissingExtra",
+        "StreamFailure",
+        "UsageError",
+    ),
     "argstream.events": (
         "ArgumentCompleted",
         "ArgumentDelta",

@@ -5,16 +5,17 @@
     ArgstreamError
     ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
-    └── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
+    ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
+    └── StreamFailure        the stream failed; for those who read calls and see no events
 
 What a *model* or a *provider* got wrong is not here: that is data. It comes as an ``Invalid``
-fragment with a reason and an offset, so that one bad call never takes a stream down. Only a reader,
-which promised a value and has none to give, raises.
+fragment with a reason and an offset, so that one bad call never takes a stream down. Only readers
+raise: they promised a value and have none to give, or have no other way to tell.
 """
 
 from typing import Any
 
-__all__ = ["ArgstreamError", "ArgumentUnavailable", "MissingExtra", "UsageError"]
+__all__ = ["ArgstreamError", "ArgumentUnavailable", "MissingExtra", "StreamFailure", "UsageError"]
 
 
 class ArgstreamError(Exception):
@@ -51,3 +52,18 @@ class ArgumentUnavailable(ArgstreamError, LookupError):  # noqa: N818 - it says 
         """What had become of the call: ``open`` if it goes on without the argument."""
         self.error = error
         """The ``ArgumentsError`` of a call that is not valid, where one is known."""
+
+
+class StreamFailure(ArgstreamError):  # noqa: N818 - as above
+    """The stream failed: what the event ``StreamFailed`` or ``RunFailed`` says, as an exception."""
+
+    def __init__(self, code: str, message: str, retryable: bool = False) -> None:  # noqa: FBT001, FBT002 - as the event
+        super().__init__(code, message, retryable)
+        self.code = code
+        """What went wrong, in one word: the provider's, or one of ours such as ``truncated``."""
+        self.message = message
+        self.retryable = retryable
+        """Whether the same request may well succeed if it is made again."""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -578,6 +579,139 @@ def test_closing_ends_a_loop_in_another_task_that_waits_with_readers() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("with_reader", [False, True])
+def test_closing_ends_a_loop_in_another_task_that_fetches(with_reader: bool) -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        events = stream(source)
+        looping = asyncio.create_task(types_of(events))
+        source.step(3)
+        await settle()
+        call = events.live_call("toolu_1")
+        waiting = asyncio.create_task(call.argument("content")) if with_reader else None
+        await settle()
+        await asyncio.gather(events.aclose(), events.aclose())
+        assert (await looping)[-1] == "argument_completed"
+        assert looping.cancelling() == 0
+        assert (call.verdict, source.closed, source.interrupted) == ("aborted", True, True)
+        assert source.tasks == {looping}
+        if waiting is not None:
+            with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+                await waiting
+
+    run(main())
+
+
+async def types_of(events: AsyncEventStream) -> list[str]:
+    return [event.type async for event in events]
+
+
+def test_closing_ends_a_loop_in_another_task_that_is_busy() -> None:
+    class SlowToClose(Stepped):
+        async def aclose(self) -> None:
+            await settle()
+            self.closed = True
+
+    async def main() -> None:
+        for with_reader in (False, True):
+            source = SlowToClose(TURN)
+            source.step(3)
+            events = stream(source)
+            read: list[str] = []
+
+            async def loop(events: AsyncEventStream = events, read: list[str] = read) -> None:
+                async for event in events:
+                    read.append(event.type)
+                    await asyncio.sleep(0)
+
+            looping = asyncio.create_task(loop())
+            while "argument_started" not in read:
+                await asyncio.sleep(0)
+            if with_reader:
+                await events.live_call("toolu_1").argument("path")
+            await events.aclose()
+            await looping
+            assert source.closed
+
+    run(main())
+
+
+def test_a_loop_that_is_cancelled_while_it_is_closed_is_cancelled() -> None:
+    async def main() -> None:
+        source = Stepped(TURN)
+        events = stream(source)
+        looping = asyncio.create_task(types_of(events))
+        source.step(3)
+        await settle()
+        closing = asyncio.create_task(events.aclose())
+        await asyncio.sleep(0)
+        looping.cancel()
+        await closing
+        await asyncio.wait([looping])
+        assert looping.cancelled()
+        assert source.closed
+
+    run(main())
+
+
+@pytest.mark.parametrize("with_reader", [False, True])
+@pytest.mark.parametrize("error", [OSError("cannot be closed"), None])
+def test_closing_ends_a_loop_whatever_the_source_makes_of_it(
+    error: Exception | None, with_reader: bool
+) -> None:
+    async def stubborn() -> AsyncIterator[Any]:
+        for item in TURN[:3]:
+            yield item
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if error is not None:
+                raise error from None
+        for item in TURN[3:]:
+            yield item
+
+    async def main() -> None:
+        events = stream(stubborn())
+        if with_reader:
+            events.live_calls()
+        looping = asyncio.create_task(types_of(events))
+        await settle()
+        if error is None:
+            await events.aclose()
+        else:
+            with pytest.raises(OSError, match="cannot be closed"):
+                await events.aclose()
+        assert (await looping)[-1] == "argument_completed"
+        assert looping.cancelling() == 0
+        assert [call.verdict for call in events.calls] == ["aborted"]
+
+    run(main())
+
+
+def test_who_waits_does_not_wait_for_the_source_to_close() -> None:
+    class Hanging(Stepped):
+        async def aclose(self) -> None:
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        source = Hanging(TURN)
+        source.step(2)
+        events = stream(source)
+        call = await first(events)
+        waiting = asyncio.create_task(call.argument("content"))
+        await settle()
+        closing = asyncio.create_task(events.aclose())
+        with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+            await waiting
+        assert not closing.done()
+        closing.cancel()
+        for task in asyncio.all_tasks():
+            if task.get_name() == "argstream reader":
+                task.cancel()
+
+    run(main())
+
+
 def test_a_failure_of_the_source_reaches_everybody() -> None:
     async def main() -> None:
         failure = ConnectionResetError("gone")
@@ -596,6 +730,52 @@ def test_a_failure_of_the_source_reaches_everybody() -> None:
         assert list(found) == [failure, failure]
         with pytest.raises(ConnectionResetError):
             await calls()
+
+    run(main())
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_a_cancellation_that_is_the_sources_own_is_a_failure_of_it(loops: bool) -> None:
+    async def source() -> AsyncIterator[Any]:
+        for item in TURN[:3]:
+            yield item
+        inner = asyncio.create_task(asyncio.sleep(3600))
+        inner.cancel()
+        await inner
+
+    async def main() -> None:
+        async with stream(source()) as events:
+            if loops:
+                looping = asyncio.create_task(types_of(events))
+                await asyncio.wait([looping])
+            calls = events.live_calls()
+            call = await anext(calls)
+            assert await call.argument("path") == "a.py"
+            for ask in (call.argument("content"), call.arguments(), anext(calls)):
+                with pytest.raises(asyncio.CancelledError):
+                    await ask
+
+    run(main())
+
+
+def test_a_task_that_somebody_else_cancels_leaves_nobody_waiting() -> None:
+    """As a program does that ends all its tasks."""
+
+    async def main() -> None:
+        source = Stepped(TURN)
+        events = stream(source)
+        looping = asyncio.create_task(types_of(events))
+        source.step(3)
+        await settle()
+        waiting = asyncio.create_task(events.live_call("toolu_1").argument("content"))
+        await settle()
+        for task in asyncio.all_tasks():
+            if task.get_name() == "argstream reader":
+                task.cancel()
+        with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+            await waiting
+        assert (await looping)[-1] == "argument_completed"
+        assert source.closed
 
     run(main())
 
@@ -629,6 +809,43 @@ def test_one_task_works_with_the_source_from_its_start_to_its_end() -> None:
     run(main())
 
 
+def test_a_loop_that_begins_after_live_calls_leaves_the_source_to_the_task() -> None:
+    """So a source that holds a cancel scope, or a context, is read by one task."""
+
+    async def main() -> None:
+        span: ContextVar[str] = ContextVar("span")
+
+        async def scoped() -> AsyncIterator[Any]:
+            token = span.set("in it")
+            async with anyio.create_task_group(), asyncio.timeout(60):
+                for item in TURN:
+                    await anyio.sleep(0)
+                    yield item
+            span.reset(token)
+
+        async with stream(scoped()) as events:
+            events.live_calls()
+            seen = []
+            async for event in events:
+                seen.append(event)
+                if event.type == "tool_call_started":
+                    assert await events.live_call(event.call_id).argument("path") == "a.py"
+        assert seen == [event async for event in stream(AsyncSource(TURN))]
+
+    run(main())
+
+
+def test_another_event_loop_is_refused_and_spoils_nothing() -> None:
+    with asyncio.Runner() as one, asyncio.Runner() as other:
+        events = stream(AsyncSource(TURN))
+        call = one.run(first(events))
+        for ask in (call.argument("content"), events.aclose()):
+            with pytest.raises(UsageError, match="read a stream in one event loop"):
+                other.run(ask)
+        assert one.run(call.argument("content")) == "import os"
+        one.run(events.aclose())
+
+
 def test_without_asyncio_it_says_what_is_missing() -> None:
     async def source() -> AsyncIterator[Any]:
         yield TURN[0]
@@ -640,11 +857,12 @@ def test_without_asyncio_it_says_what_is_missing() -> None:
 
 def test_sync_readers_do_not_load_asyncio() -> None:
     code = (
-        "import sys; from argstream import stream; list(stream([]).live_calls());"
+        "import sys; from argstream import stream; "
+        f"print([call.argument('path') for call in stream({TURN}).live_calls()]);"
         "print('asyncio' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.split() == ["['a.py']", "False"]
 
 
 def test_a_call_in_a_later_turn_is_found_by_its_id() -> None:
@@ -652,7 +870,8 @@ def test_a_call_in_a_later_turn_is_found_by_its_id() -> None:
         later = [tool_use(0, "again", id_="toolu_1"), input_json(0, '{"b": 2, "c"')]
         payloads = [*anthropic_call('{"a": 1}'), TURN[0], *later]
         async with stream(AsyncSource(payloads)) as events:
-            calls = [call async for call in events.live_calls()]
+            live = events.live_calls()
+            calls = [await anext(live), await anext(live)]
             assert [await calls[0].argument("a"), await calls[1].argument("b")] == [1, 2]
             assert events.live_call("toolu_1").name == "again"
 

@@ -1,7 +1,9 @@
 """What a reader gives, when, and what it says when there is nothing to give."""
 
 import json
-from collections.abc import Callable, Iterator
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import stream
-from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.errors import ArgumentUnavailable, StreamFailure, UsageError
 from argstream.events import TextDelta
 from argstream.testing import cut
 from tests.providers import (
@@ -324,9 +326,31 @@ def test_a_malformed_call_is_told_at_its_first_bad_character(opened: Open) -> No
     assert call.argument("path") == "a"
 
 
-def test_a_number_too_large_to_send_back_is_not_settled(opened: Open) -> None:
-    call = first(opened(anthropic_call('{"a": 1e999, "b": 1}')))
-    assert unavailable(lambda: call.argument("a")).verdict == "malformed"
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"e": [1, 1e999, 3], "b": [1e999], "o": {"k": "v',
+        '{"e": [1, 1e999], "o": [1, 2, 3, "x',
+        '{"e": [1, 1e999], "o": {"k": 1}}',
+    ],
+)
+def test_a_number_too_large_to_send_back_is_not_settled_nor_what_follows(
+    opened: Open, text: str
+) -> None:
+    call = first(opened(anthropic_call(text)))
+    items = call.items("e")
+    assert next(items) == 1
+    for ask in (lambda: next(items), partial(call.argument, "e", 1), partial(call.argument, "b")):
+        assert unavailable(ask).verdict == "malformed"
+    assert unavailable(partial(call.argument, "o")).verdict == "malformed"
+    assert call.argument("e", 0) == 1
+
+
+def test_a_key_that_comes_twice_takes_nothing_back(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": {"x": 1}, "l": [2', '], "b": 2,', ' "a": 3}')))
+    assert call.argument("a") == {"x": 1}
+    assert unavailable(call.arguments).error.reason == "duplicate_key"
+    assert [call.argument("a"), call.argument("a", "x"), call.argument("l")] == [{"x": 1}, 1, [2]]
 
 
 def test_a_stream_that_was_closed_says_so_and_still_has_what_was_settled(opened: Open) -> None:
@@ -391,7 +415,163 @@ def test_an_exception_of_the_source_is_raised_unchanged(opened: Open) -> None:
     assert face.source.closed
 
 
+def test_a_failure_has_one_traceback_however_often_it_is_told(opened: Open) -> None:
+    call = first(opened(anthropic_call('{"a": "x')[:3], ConnectionResetError("gone")))
+    told = [traceback_of(lambda: call.argument("a")) for _ in range(5)]
+    assert len({len(entries) for entries in told[1:]}) == 1
+    assert told[-1][-1].name == "__iter__"  # where it happened
+
+
+def traceback_of(ask: Callable[[], object]) -> traceback.StackSummary:
+    with pytest.raises(ConnectionResetError) as raised:
+        ask()
+    return traceback.extract_tb(raised.tb)
+
+
+# A stream that fails
+
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+def test_a_stream_that_fails_before_any_call_is_told(opened: Open) -> None:
+    for items, told in [
+        ([OVERLOADED], ("overloaded_error", "Overloaded", True)),
+        ([], ("empty", "the stream ended before a message began", True)),
+        ([message_start()], ("truncated", "the stream ended before the model did", True)),
+    ]:
+        face = opened(items)
+        for _ in range(2):
+            with pytest.raises(StreamFailure) as raised:
+                list(face.live_calls())
+            error = raised.value
+            assert (error.code, error.message, error.retryable) == told
+            assert str(error) == f"{told[1]} ({told[0]})"
+
+
+def test_a_stream_that_fails_gives_its_calls_first(opened: Open) -> None:
+    """Each says itself how far it came."""
+    complete = anthropic_call('{"a": 1}')[:4]
+    cut_off = [tool_use(1, id_="t1"), input_json(1, '{"a": 1, "b": ')]
+    calls = opened([*complete, *cut_off, OVERLOADED]).live_calls()
+    one, other = next(calls), next(calls)
+    assert [one.arguments(), other.argument("a")] == [{"a": 1}, 1]
+    assert "Overloaded" in str(unavailable(other.arguments))
+    with pytest.raises(StreamFailure, match="Overloaded"):
+        next(calls)
+
+
+def agent(*, is_error: bool) -> dict[str, Any]:
+    """What an agent of Claude says at the end of its run."""
+    result = {"type": "result", "subtype": "success", "is_error": is_error, "result": "said"}
+    return {**result, "session_id": "s", "usage": {}, "num_turns": 1}
+
+
+def test_an_agent_that_gives_up_is_told_and_one_that_tried_again_is_not(opened: Open) -> None:
+    wrapper = {"type": "stream_event", "session_id": "s", "parent_tool_use_id": None}
+    failed = {**wrapper, "event": OVERLOADED}
+    with pytest.raises(StreamFailure, match="said"):
+        list(opened([agent(is_error=True)]).live_calls())
+    assert list(opened([failed, agent(is_error=False)]).live_calls()) == []
+    with pytest.raises(StreamFailure, match="Overloaded"):
+        list(opened([failed, agent(is_error=True)]).live_calls())
+
+
+def test_a_failure_that_a_loop_was_told_is_not_told_again(opened: Open) -> None:
+    face = opened([OVERLOADED])
+    assert types(face.events()) == ["stream_failed"]
+    assert list(face.live_calls()) == []
+
+
 # Calls that were not what they seemed
+
+
+def test_while_a_text_may_be_meant_in_another_way_nothing_is_settled(opened: Open) -> None:
+    """Each piece repeats all before it: read as it stands, the text of the first would go on."""
+    last = '{"path": "a.py", "content": "import os", "edits": ["im", 1]}'
+    pieces = ['{"path": "a.py", "content": "im', last[:-9], last]
+    call = first(opened(chat_call(*pieces)))
+    assert call.argument("path") == "a.py"
+    assert list(call.text("content")) == ["im", "port os"]
+    assert call.verdict == "complete"
+    assert first(opened(chat_call(*pieces))).argument("content") == "import os"
+    assert first(opened(chat_call(*pieces))).argument("edits", 1) == 1
+    assert list(first(opened(chat_call(*pieces))).items("edits")) == ["im", 1]
+    call = first(opened(chat_call('{"e": ["im', '{"e": ["import", 1]}')))
+    assert list(call.items("e")) == ["import", 1]
+
+
+def test_a_call_in_doubt_says_so_and_shows_nothing_that_was_misread() -> None:
+    pieces = ['{"path": "a.py", "content": "im', '{"path": "a.py", "content": "import']
+    events = stream(chat_call(*pieces, finish="length"))
+    states = []
+    for event in events:
+        if event.type == "tool_args_delta":
+            call = events.calls[0]
+            states.append((call.in_doubt, call.path, call.partial["content"]))
+    assert states == [(False, ("content",), "im"), (True, ("content",), "im")]
+    assert [(call.in_doubt, call.verdict) for call in events.calls] == [(False, "truncated")]
+
+
+def test_what_was_misread_is_not_given_when_the_call_is_cut_off(opened: Open) -> None:
+    pieces = ['{"path": "a.py", "content": "im', '{"path": "a.py", "content": "import']
+    call = first(opened(chat_call(*pieces, finish="length")))
+    content = call.text("content")
+    assert next(content) == "im"
+    assert unavailable(lambda: next(content)).verdict == "truncated"
+    assert unavailable(lambda: call.argument("content")).verdict == "truncated"
+    assert call.argument("path") == "a.py"
+
+
+def leaves(*leaves: tuple[str, Any], finish: str = "STOP") -> list[Any]:
+    """A call of Gemini, leaf by leaf; a string that goes on ends with …"""
+
+    def chunk(parts: list[Any], **more: Any) -> dict[str, Any]:
+        return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **more}]}
+
+    def leaf(path: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, str):
+            more = {"willContinue": True} if value.endswith("…") else {}
+            return {"jsonPath": path, "stringValue": value.removesuffix("…"), **more}
+        return {"jsonPath": path, "numberValue": value}
+
+    pieces = [
+        {"name": "write", "id": "g1", "willContinue": True},
+        *({"partialArgs": [leaf(*found)], "willContinue": True} for found in leaves),
+        *([{}] if finish == "STOP" else []),
+    ]
+    return [*(chunk([{"functionCall": piece}]) for piece in pieces), chunk([], finishReason=finish)]
+
+
+def test_a_container_that_comes_in_leaves_may_get_more_until_the_end(opened: Open) -> None:
+    sent = leaves(("$.a.x", 1), ("$.e[0]", 7), ("$.b", "t"), ("$.a.y", 2), ("$.e[1]", 8))
+    face = opened(sent)
+    call = first(face)
+    assert (call.argument("a", "x"), call.verdict) == (1, "open")
+    items = call.items("e")
+    assert (next(items), call.verdict) == (7, "open")
+    assert (call.argument("b"), call.verdict) == ("t", "open")
+    assert call.argument("a", "y") == 2
+    assert list(items) == [8]
+    for path, value in [(("a",), {"x": 1, "y": 2}), (("e",), [7, 8]), (("e", 1), 8)]:
+        assert first(opened(sent)).argument(*path) == value
+    assert unavailable(lambda: first(opened(sent)).argument("a", "z")).verdict == "complete"
+
+
+def test_a_string_that_was_left_open_may_get_more_until_the_end(opened: Open) -> None:
+    sent = leaves(("$.s", "he…"), ("$.n", 1), ("$.s", "llo"))
+    assert first(opened(sent)).argument("s") == "hello"
+    assert list(first(opened(sent)).text("s")) == ["he", "llo"]
+    cut_off = first(opened(leaves(("$.s", "he…"), ("$.n", 1), finish="MAX_TOKENS")))
+    assert unavailable(lambda: cut_off.argument("s")).verdict == "truncated"
+
+
+def test_leaves_that_contradict_each_other_take_nothing_back(opened: Open) -> None:
+    call = first(opened(leaves(("$.e[0]", 1), ("$.b.c", "he…"), ("$.e[0]", 2))))
+    items = call.items("e")
+    assert next(items) == 1
+    assert unavailable(lambda: next(items)).verdict == "malformed"
+    assert call.argument("e", 0) == 1
 
 
 def test_an_argument_that_only_the_last_word_has_is_found(opened: Open) -> None:
@@ -525,6 +705,30 @@ def test_a_call_that_nobody_made_is_refused(opened: Open) -> None:
         face.live_call("c")
 
 
+def test_one_thread_does_not_spoil_what_another_reads() -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def source() -> Iterator[Any]:
+        yield from anthropic_call('{"a": 1, ')[:3]
+        started.set()
+        assert go_on.wait(5)
+        yield from anthropic_call('"b": 2}')[2:]
+
+    events = stream(source())
+    call = next(events.live_calls())
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call.argument("b")))
+    thread.start()
+    assert started.wait(5)
+    for ask in (lambda: call.argument("b"), lambda: next(events)):
+        with pytest.raises(UsageError, match="another thread fetches: read a stream in one thread"):
+            ask()
+    go_on.set()
+    thread.join()
+    assert found == [2]
+    assert call.arguments() == {"a": 1, "b": 2}
+
+
 # Several calls, and events besides
 
 
@@ -581,8 +785,8 @@ def test_two_calls_with_one_id_are_not_mixed_up(opened: Open) -> None:
             "session_id": "s",
         }
     )
-    one, other = opened(wrapped).live_calls()
-    assert [one.verdict, other.verdict] == ["truncated"] * 2
+    calls = opened(wrapped).live_calls()
+    one, other = next(calls), next(calls)
     assert one.argument("b") == "more"
     assert unavailable(lambda: other.argument("b")).verdict == "truncated"
 
@@ -598,6 +802,32 @@ def test_a_loop_gets_every_event_also_those_that_a_reader_fetched(opened: Open) 
             read.append((call.name, call.argument("path"), call.verdict))
     assert seen == expected
     assert read == [("read", "a.py", "open"), ("write", "b", "open")]
+
+
+def test_closing_a_generator_that_hands_the_events_on_closes_the_stream() -> None:
+    face = SyncFace(TWO)
+
+    def handed_on() -> Generator[Any, None, None]:
+        yield from face.events()
+
+    events = handed_on()
+    next(event for event in events if event.type == "tool_call_started")
+    call = face.live_call("r")
+    events.close()
+    assert face.source.closed
+    assert unavailable(lambda: call.argument("path")).verdict == "aborted"
+
+
+def test_a_loop_that_was_left_can_be_taken_up_again(opened: Open) -> None:
+    expected = list(opened(TWO).events())
+    face = opened(TWO)
+    seen = []
+    for event in face.events():
+        seen.append(event)
+        if event.type == "tool_call_started":
+            break
+    face.live_call("r").arguments()
+    assert [*seen, *face.events()] == expected
 
 
 def test_events_from_before_the_loop_are_not_kept(opened: Open) -> None:

@@ -26,6 +26,7 @@ from argstream import (
     TurnCompleted,
     stream,
 )
+from argstream.errors import StreamFailure
 from argstream.jsonstream import JsonPath
 from argstream.readers import AsyncCallReader, CallReader
 
@@ -127,6 +128,8 @@ def readers(found: EventStream) -> None:
         assert_type(call, CallReader)
         assert_type(call.name, str)
         assert_type(call.call, Call)
+        assert_type(call.call.path, JsonPath)
+        assert_type(call.call.in_doubt, bool)
         assert_type(call.argument("edits", 0, "path"), Any)
         assert_type(call.argument("path", type=str), str)
         assert_type(call.argument("count", type=int), int)
@@ -136,6 +139,15 @@ def readers(found: EventStream) -> None:
             assert_type(item, Any)
         assert_type(call.arguments(), dict[str, Any] | str)
     assert_type(found.live_call("toolu_1"), CallReader)
+
+
+def failures(found: EventStream) -> None:
+    try:
+        list(found.live_calls())
+    except StreamFailure as error:
+        assert_type(error.code, str)
+        assert_type(error.message, str)
+        assert_type(error.retryable, bool)
 
 
 async def async_readers(found: AsyncEventStream) -> None:

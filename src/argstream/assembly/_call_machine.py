@@ -30,6 +30,7 @@ from argstream.events import (
 )
 from argstream.history import CallPart, Item, Verdict
 from argstream.jsonstream import (
+    PENDING,
     Done,
     Fragment,
     Invalid,
@@ -51,6 +52,7 @@ class CallMachine:
         "_is_json",
         "_limits",
         "_mender",
+        "_open_leaf",
         "_parser",
         "_pieces",
         "_quirks",
@@ -77,6 +79,7 @@ class CallMachine:
         self._mender = SurrogateMender()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
+        self._open_leaf: tuple[str | int, ...] = ()  # the string of which more is to come
         self._pieces: list[str] | None = []  # None once they are too many to be cumulative
         self._root_end: int | None = None
         self._second: SecondReading | None = None
@@ -149,6 +152,7 @@ class CallMachine:
         except UnwritableError as error:
             self._refuse(error, events)
         else:
+            self._note_leaf(path, more=more)
             self.grow(text, events)
 
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
@@ -225,6 +229,14 @@ class CallMachine:
             item=self.item,
         )
 
+    def _note_leaf(self, path: tuple[str | int, ...], *, more: bool) -> None:
+        """Say what the text does not: that more may come for what it has left."""
+        call = self.call
+        call.in_leaves = call.in_leaves or bool(path)
+        if self._open_leaf and path != self._open_leaf and not self.settled:
+            call.in_doubt = True  # a string was left open
+        self._open_leaf = path if more else ()
+
     def _tell(self, fragment: Fragment, events: list[Event]) -> None:
         call = self.call
         match fragment:
@@ -260,8 +272,20 @@ class CallMachine:
         second = SecondReading(_told(invalid), self._pieces, self.call.raw, end, self._limits)
         if second.possible:
             self._second = second
-        else:
-            self._invalid("malformed", second.error, events)
+            self.call.in_doubt = True
+            if end is None and self._pieces is not None:
+                self._rewind("".join(self._pieces[:-1]))  # the last one began anew
+            return
+        if invalid.reason == "number_too_large":
+            self._rewind(self.call.raw[: invalid.offset])
+        self._invalid("malformed", second.error, events)
+
+    def _rewind(self, text: str) -> None:
+        """Have the call show what this much of its text says: the rest was misread."""
+        call = self.call
+        parser = call.parser = Parser(self._limits, unique_keys=True)
+        parser.feed(text)
+        call.partial = parser.value if isinstance(parser.value, dict) else PENDING
 
     def _read_again(self, second: SecondReading, text: str, events: list[Event]) -> None:
         second.feed(text)
@@ -353,6 +377,7 @@ class CallMachine:
             self._invalid("malformed", error, events)
             return
         call.verdict = "complete"
+        call.in_doubt = False
         call.partial = arguments
         call.reinterpreted = reinterpreted or call.reinterpreted
         events.append(ToolArgsCompleted(call.id, call.name, arguments))
@@ -361,6 +386,8 @@ class CallMachine:
         call = self.call
         call.verdict = verdict
         call.error = error
+        if self._second is not None:
+            call.in_doubt = False  # there is no other way to read it
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 
 

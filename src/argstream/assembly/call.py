@@ -33,6 +33,8 @@ class Call:
     __slots__ = (
         "error",
         "id",
+        "in_doubt",
+        "in_leaves",
         "index",
         "kind",
         "name",
@@ -63,6 +65,16 @@ class Call:
         """All the text that came, exactly; also what came after an error."""
         self.parser: Parser | None = None
         """What reads the text; for assembly only."""
+        self.in_doubt = False
+        """Whether what was read may turn out to be meant in another way, or not to be all.
+
+        Then nothing is settled until the call is complete.
+        """
+        self.in_leaves = False
+        """Whether the provider names the place of each value that it sends.
+
+        Then more may come for any object and any array until the verdict.
+        """
         self.error: ArgumentsError | None = None
         """Why it is not valid, if it is not."""
 
@@ -70,9 +82,15 @@ class Call:
     def path(self) -> JsonPath:
         """Where the text stands: at the innermost value of ``partial`` that is not done.
 
-        What does not lie on the way to it is settled.
+        What does not lie on the way to it is settled, unless the call is ``in_doubt``, or
+        ``in_leaves`` and it is an object or an array.
         """
-        return () if self.parser is None else self.parser.path
+        parser = self.parser
+        if parser is None:
+            return ()
+        if parser.error is not None and parser.error.reason == "duplicate_key":
+            return parser.path[:-1]  # what had this key first is done
+        return parser.path
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:

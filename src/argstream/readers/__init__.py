@@ -8,8 +8,9 @@ r"""Readers, for those who want arguments and not events: ask a call, and wait f
                 path = await call.argument("path", type=str)   # settled, though the call goes on
                 async for piece in call.text("content"):       # grows on the screen
                     editor.append(path, piece)
-            async for edit in call.items("edits"):             # each when it is whole
-                preview(edit)
+            elif call.name == "edit":
+                async for edit in call.items("edits"):         # each when it is whole
+                    preview(edit)
             run(call.name, await call.arguments())             # complete, or an error
 
 With a sync source the same names are there without ``await``:
@@ -39,11 +40,17 @@ but for someone who waits.
 
 A path that cannot come any more is told as soon as that is certain, with what did come
 (``ArgumentUnavailable``); so is a call that turns out malformed, or is cut off, or closed by
-leaving ``with``. What was settled before can be had ever after. If the source itself fails, whoever
-misses something because of that is told by the source's exception, unchanged.
+leaving ``with``. What was settled before can be had ever after. Only a call that is
+``reinterpreted`` at its end may have something else than it had; as soon as a text shows that it
+may not be meant as it stands, nothing of it is settled any more.
+
+If the provider reports an error, or hangs up, ``live_calls()`` raises ``StreamFailure`` after the
+last call. If the source itself fails, whoever misses something because of that is told by the
+source's exception, unchanged.
 
 Whoever loops over the events gets all of them, readers or not: ``events.live_call(call_id)`` gives
-a reader there, and what is fetched for it is kept for the loop.
+a reader there, and what is fetched for it is kept for the loop. All of this in one thread, or in
+one event loop.
 """
 
 from argstream.readers.call_reader import AsyncCallReader, CallReader

@@ -6,11 +6,12 @@ costs nothing beyond the value, and no string that still grows is held.
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Literal, TypeAlias
+from types import TracebackType
+from typing import Any, Final, Literal, TypeAlias
 
 from argstream.assembly import Call
 from argstream.errors import UsageError
-from argstream.events import ArgumentsError
+from argstream.events import ArgumentsError, Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
 
 __all__ = ["CallProgress", "End", "Progress", "Stage", "value_at"]
@@ -26,24 +27,58 @@ Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
 """What is known of a value: it may come; it is there and grows; it is final; it cannot come."""
 
 
+_OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
+
+
 class Progress:
     """How far a stream has come."""
 
-    def __init__(self, calls_from: Callable[[int], list[Call]]) -> None:
+    def __init__(
+        self, calls_from: Callable[[int], list[Call]], abort: Callable[[], object]
+    ) -> None:
         self.calls_from = calls_from
         """Gives the calls so far, without the first ones."""
         self.ended = False
         """Whether nothing more comes."""
-        self.failure: Exception | None = None
-        """What the source raised, if it did."""
+        self.reported: StreamFailed | RunFailed | None = None
+        """The first failure that came as an event, unless the run was completed after it."""
+        self.notes_failures = False
+        """Whether there is somebody to tell."""
+        self._abort = abort
+        self._failure: BaseException | None = None
+        self._traceback: TracebackType | None = None
         self._victims: set[int] = set()
 
-    def fail(self, failure: Exception) -> None:
-        """Say that the source failed, before the calls that it cuts have their verdicts."""
-        self.failure = failure
-        self._victims = {call.index for call in self.calls_from(0) if call.verdict == "open"}
+    def note(self, events: list[Event]) -> None:
+        """Remember what failed, for those who see no events."""
+        for event in events:
+            if type(event) in _OUTCOMES:  # hardly ever
+                if isinstance(event, RunCompleted):
+                    self.reported = None
+                elif isinstance(event, StreamFailed | RunFailed):
+                    self.reported = self.reported or event
 
-    def failure_of(self, call: Call) -> Exception | None:
+    def fail(self, failure: BaseException) -> None:
+        """Say that the source failed, and that this is why calls have no proper end."""
+        if self.ended:
+            return  # it was closed, and this is what it says to that
+        self._failure = failure
+        self._traceback = failure.__traceback__
+        self._victims = {
+            call.index for call in self.calls_from(0) if call.verdict in ("open", "aborted")
+        }
+
+    def stop(self) -> None:
+        """Say that nothing more comes: every call that is open has its verdict now."""
+        self.ended = True
+        self._abort()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the source raised, if it did, with its own traceback."""
+        return None if self._failure is None else self._failure.with_traceback(self._traceback)
+
+    def failure_of(self, call: Call) -> BaseException | None:
         """Give what the source raised, if that is why the call is not complete."""
         return self.failure if call.index in self._victims else None
 
@@ -72,17 +107,24 @@ class CallProgress:
         return self.call.verdict != "open"
 
     @property
+    def is_doubtful(self) -> bool:
+        """Whether only the verdict can say what holds."""
+        return self.call.in_doubt and not self.is_over
+
+    @property
     def error(self) -> ArgumentsError | None:
         """Why the call is not valid, if it is not."""
         return self.call.error
 
     @property
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """What the source raised, if that is why the call is not complete."""
         return self._stream.failure_of(self.call)
 
     def stage(self, path: JsonPath) -> Stage:
         """Say what is to be said of the value at this path."""
+        if self.is_doubtful:
+            return "waiting"
         value = self.call.partial
         for depth, key in enumerate(path):
             if not _has(value, key):
@@ -99,18 +141,9 @@ class CallProgress:
         call = self.call
         if call.verdict == "complete":
             return True
-        depth = len(path)
-        if not path or call.path[:depth] == path:
+        if call.in_doubt or not path or call.path[: len(path)] == path:
             return False
-        return call.error is None or call.error.path[:depth] != path
-
-    def settled_items(self, path: JsonPath, items: list[Any]) -> int:
-        """Say how many items of the array at this path are final."""
-        if not self.is_settled(path) and len(place := self.call.path) > len(path):
-            index = place[len(path)]
-            assert isinstance(index, int)  # noqa: S101 - it lies in an array
-            return index
-        return len(items)
+        return not (call.in_leaves and isinstance(value_at(call.partial, path), dict | list))
 
 
 def value_at(root: Any, path: JsonPath) -> Any:

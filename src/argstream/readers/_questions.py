@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from argstream.assembly import Call
+from argstream.errors import StreamFailure
 from argstream.jsonstream import JsonPath
 from argstream.readers._progress import CallProgress, End, Progress, value_at
 from argstream.readers._wording import differs, incomplete, unavailable, wrong_kind
@@ -94,7 +95,7 @@ class Text:
 
     def ready(self) -> bool:
         """Say whether there is more of it, or no more to come."""
-        if self._container is None and not self._begin():
+        if self._progress.is_doubtful or (self._container is None and not self._begin()):
             return False
         return (
             self._container is None  # which is told
@@ -108,7 +109,7 @@ class Text:
         progress, path = self._progress, self._path
         if self._container is None:
             raise _not_there(progress, path, "a string")
-        if progress.call.verdict == "complete":
+        if progress.is_over:
             self._compare()
         piece: str = self._container[self._key][self._offset :]
         if piece:
@@ -190,31 +191,34 @@ class Items:
             if not isinstance(value, list):
                 return True  # which is told
             self._items = value
-        settled = progress.settled_items(path, self._items)
-        return settled > self._next or progress.is_over or progress.is_settled(path)
+        return progress.is_over or self._has_next(self._items) or progress.is_settled(path)
 
     def take(self) -> Any | End:
         """Give the next one."""
         progress, path = self._progress, self._path
         if self._items is None:
             raise _not_there(progress, path, "an array")
-        if progress.call.verdict == "complete":
-            self._compare(self._items)
-        if self._next < progress.settled_items(path, self._items):
+        if progress.is_over:
+            self._items = self._compare(self._items)
+        if self._has_next(self._items):
             self._next += 1
             return self._items[self._next - 1]
         if progress.is_settled(path):
             return End.END
         raise unavailable(progress, path)
 
-    def _compare(self, read: list[Any]) -> None:
-        """Go on in the array that holds, if the call was read anew and the old is a part of it."""
-        _, value = _found(self._progress.call, self._path)
+    def _has_next(self, items: list[Any]) -> bool:
+        place = self._next
+        return place < len(items) and self._progress.is_settled((*self._path, place))
+
+    def _compare(self, read: list[Any]) -> list[Any]:
+        """Give the array that holds, if the call was read anew and what was given is in it."""
+        value: object = _found(self._progress.call, self._path)[1]
         if value is read:
-            return
-        if not isinstance(value, list) or not _are_same(value[: self._next], read[: self._next]):
-            raise differs(self._progress, self._path)
-        self._items = value
+            return read
+        if isinstance(value, list) and _are_same(value[: self._next], read[: self._next]):
+            return value
+        raise differs(self._progress, self._path)
 
 
 class NextCall(Generic[Reader]):
@@ -227,6 +231,7 @@ class NextCall(Generic[Reader]):
         self._make_reader = make_reader
         self._found: deque[Call] = deque()
         self._seen = 0
+        progress.notes_failures = True
 
     def ready(self) -> bool:
         """Say whether there is one, or none to come."""
@@ -240,8 +245,10 @@ class NextCall(Generic[Reader]):
         progress = self._progress
         if self._found:
             return self._make_reader(CallProgress(self._found.popleft(), progress))
-        if progress.failure is not None:
-            raise progress.failure
+        if (failure := progress.failure) is not None:
+            raise failure
+        if (event := progress.reported) is not None:
+            raise StreamFailure(event.code, event.message, getattr(event, "retryable", False))
         return End.END
 
 
@@ -251,7 +258,7 @@ def _found(call: Call, path: JsonPath) -> tuple[Any, Any]:
     return container, value_at(container, path[-1:])
 
 
-def _not_there(progress: CallProgress, path: JsonPath, wanted: str) -> Exception:
+def _not_there(progress: CallProgress, path: JsonPath, wanted: str) -> BaseException:
     if progress.stage(path) == "never":
         return unavailable(progress, path)
     return wrong_kind(progress, path, value_at(progress.call.partial, path), wanted)

@@ -24,10 +24,10 @@ _short = Repr()
 _short.maxstring = 80
 
 
-def unavailable(progress: CallProgress, path: JsonPath) -> Exception:
+def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
     """Say that the value at this path will not come, or not to its end."""
-    if progress.failure is not None:
-        return progress.failure
+    if (failure := progress.failure) is not None:
+        return failure
     call = progress.call
     place, value, is_whole_path = _nearest(call.partial, path)
     asked = f"{_spelt(path)} of {_name(progress)}"
@@ -39,10 +39,10 @@ def unavailable(progress: CallProgress, path: JsonPath) -> Exception:
     return _error(progress, path, f"{asked} did not come: {came}")
 
 
-def incomplete(progress: CallProgress) -> Exception:
+def incomplete(progress: CallProgress) -> BaseException:
     """Say that the call as a whole is not complete."""
-    if progress.failure is not None:
-        return progress.failure
+    if (failure := progress.failure) is not None:
+        return failure
     came = _contents((), progress.call.partial)
     message = f"the arguments of {_name(progress)} are not complete: {_verdict(progress)}; {came}"
     return _error(progress, (), message)

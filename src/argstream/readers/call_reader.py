@@ -1,7 +1,7 @@
 """The two faces of a reader: ``CallReader``, and ``AsyncCallReader`` with ``await``."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from argstream.assembly import Call
 from argstream.assembly.call import CallVerdict
@@ -9,7 +9,7 @@ from argstream.deltas import FREE_TEXT_KINDS
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError, CallKind
 from argstream.readers._progress import CallProgress, End
-from argstream.readers._pumps import AsyncPump, Pump
+from argstream.readers._pump import Pump
 from argstream.readers._questions import (
     Argument,
     FreeText,
@@ -19,6 +19,9 @@ from argstream.readers._questions import (
     Text,
     Whole,
 )
+
+if TYPE_CHECKING:
+    from argstream.readers._async_pump import AsyncPump  # which loads asyncio
 
 __all__ = ["AsyncCallReader", "CallReader", "live_calls", "live_calls_async"]
 
@@ -162,7 +165,7 @@ class AsyncCallReader(_CallReader):
 
     __slots__ = ("_pump",)
 
-    def __init__(self, progress: CallProgress, pump: AsyncPump) -> None:
+    def __init__(self, progress: CallProgress, pump: "AsyncPump") -> None:
         super().__init__(progress)
         self._pump = pump
 
@@ -192,7 +195,7 @@ def live_calls(pump: Pump) -> Iterator[CallReader]:
     return _Iteration(NextCall(pump.progress, lambda call: CallReader(call, pump)), pump)
 
 
-def live_calls_async(pump: AsyncPump) -> AsyncIterator[AsyncCallReader]:
+def live_calls_async(pump: "AsyncPump") -> AsyncIterator[AsyncCallReader]:
     """Give a reader for each call, as it starts."""
     return _AsyncIteration(NextCall(pump.progress, lambda call: AsyncCallReader(call, pump)), pump)
 
@@ -218,7 +221,7 @@ class _AsyncIteration(AsyncIterator[Value]):
 
     __slots__ = ("_pump", "_question")
 
-    def __init__(self, question: Question[Value | End], pump: AsyncPump) -> None:
+    def __init__(self, question: Question[Value | End], pump: "AsyncPump") -> None:
         self._question = question
         self._pump = pump
 

@@ -15,7 +15,7 @@ from argstream.assembly import Assembler, Call, Quirk
 from argstream.events import Event
 from argstream.jsonstream import Limits
 from argstream.readers._progress import CallProgress, Progress
-from argstream.readers._pumps import AsyncPump, Pump
+from argstream.readers._pump import Pump
 from argstream.readers.call_reader import (
     AsyncCallReader,
     CallReader,
@@ -109,7 +109,7 @@ class EventStream(_Reading, Iterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        progress = Progress(intake.assembler.calls_from)
+        progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
         self._pump = Pump(_read(source, intake, progress), progress)
         self._events = self._pump.events()
 
@@ -124,13 +124,18 @@ class EventStream(_Reading, Iterator[Event]):
 
         Those that have started before are given, too. What the model says besides is passed over,
         unless a loop over the events has begun: then it is kept for that.
+
+        If the stream fails, by an error of the provider for instance, all calls that came are
+        given; then ``StreamFailure`` is raised, unless that was told to a loop before.
         """
         return live_calls(self._pump)
 
     def live_call(self, call_id: str) -> CallReader:
         """Give a reader for a call that has started: for use in a loop over the events.
 
-        What is fetched for it is kept for the loop, which gets every event once.
+        What is fetched for it is kept for the loop, which gets every event once. A loop that was
+        left by ``break`` may be taken up again, so for that one, too, everything is kept: if you
+        do not mean to, read long calls by ``live_calls()``, without a loop over the events.
         """
         progress = self._pump.progress
         return CallReader(CallProgress(progress.named(call_id), progress), self._pump)
@@ -158,12 +163,16 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
         with items(source) as found:
             for item in found:
                 if events := intake.take(item):
+                    if progress.notes_failures:
+                        progress.note(events)
                     try:
                         yield events
                     except GeneratorExit:
                         intake.assembler.abort()  # whatever the source says to being closed
                         raise
         if events := intake.close():
+            if progress.notes_failures:
+                progress.note(events)
             yield events
     except Exception as error:
         progress.fail(error)
@@ -185,8 +194,10 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
     def __init__(self, source: object, intake: Intake) -> None:
+        from argstream.readers._async_pump import AsyncPump  # noqa: PLC0415 - it loads asyncio
+
         super().__init__(source, intake)
-        progress = Progress(intake.assembler.calls_from)
+        progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
         self._pump = AsyncPump(_read_async(source, intake, progress), progress)
         events = self._pump.events()
         self._events = cast("AsyncGeneratorType[Event, None]", events)
@@ -202,19 +213,31 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
         Tasks may read several calls at once, and be cancelled. This needs asyncio: a task of its
         own fetches for all of them until the stream is over or closed, so use ``async with``.
+
+        A loop over the events that began before fetches itself until a reader waits; then this task
+        goes on. A source that must stay in one task, since it holds a cancel scope, a time limit or
+        a context variable while it gives items, does not bear that. So call this before such a
+        loop begins, also if only ``live_call`` is used.
         """
+        self._pump.expect_readers()
         return live_calls_async(self._pump)
 
     def live_call(self, call_id: str) -> AsyncCallReader:
-        """Give a reader for a call that has started: see ``EventStream.live_call``."""
+        """Give a reader for a call that has started: see ``EventStream.live_call``.
+
+        See ``live_calls`` for what it does to the source.
+        """
         progress = self._pump.progress
         return AsyncCallReader(CallProgress(progress.named(call_id), progress), self._pump)
 
     async def aclose(self) -> None:
-        """Stop reading, end every open call as aborted, and close the source."""
-        if not self._events.ag_running:  # a loop in another task that waits is told by the pump
-            await self._events.aclose()
+        """Stop reading, end every open call as aborted, and close the source.
+
+        A loop in another task ends, and so does all waiting.
+        """
         await self._pump.close()
+        if not self._events.ag_running:
+            await self._events.aclose()
         await _abandon_async(self._source, self._intake)
 
     async def __aenter__(self) -> Self:
@@ -236,12 +259,18 @@ async def _read_async(
         async with async_items(source) as found:
             async for item in found:
                 if events := intake.take(item):
+                    if progress.notes_failures:
+                        progress.note(events)
                     try:
                         yield events
                     except GeneratorExit:
                         intake.assembler.abort()  # whatever the source says to being closed
                         raise
+                elif intake.assembler.closed:
+                    return  # by somebody else, though the source goes on
         if events := intake.close():
+            if progress.notes_failures:
+                progress.note(events)
             yield events
     except Exception as error:
         progress.fail(error)

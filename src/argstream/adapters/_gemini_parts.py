@@ -35,6 +35,7 @@ from argstream.deltas import (
     ThinkingOpened,
     ThinkingPiece,
 )
+from argstream.jsonstream import JsonPath
 
 __all__ = ["PartsReader"]
 
@@ -54,7 +55,7 @@ class _OpenCall:
 
     def __init__(self, key: _Key) -> None:
         self.key = key
-        self.paths: dict[str, tuple[str | int, ...]] = {}  # by how they are written
+        self.paths: dict[str, JsonPath] = {}  # by how they are written
         self.open_strings: set[str] = set()
 
 
@@ -77,7 +78,7 @@ class PartsReader:
     def read(
         self,
         parts: Sequence[Part],
-        where: tuple[str | int, ...],
+        where: JsonPath,
         deltas: list[Delta],
         *,
         is_cut: bool = False,
@@ -150,7 +151,7 @@ class PartsReader:
     def read_call(
         self,
         call: FunctionCall,
-        where: tuple[str | int, ...],
+        where: JsonPath,
         deltas: list[Delta],
         *,
         item: _Item | None = None,
@@ -183,7 +184,7 @@ class PartsReader:
         self,
         opened: _OpenCall,
         call: FunctionCall,
-        where: tuple[str | int, ...],
+        where: JsonPath,
         deltas: list[Delta],
     ) -> None:
         if call.args:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from argstream.adapters._payloads import UnreadableError
+from argstream.jsonstream import JsonPath
 
 __all__ = ["parse_path"]
 
@@ -20,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES: Final = dict(zip("bfnrt/\\'\"", "\b\f\n\r\t/\\'\"", strict=True))
 
 
-def parse_path(path: str) -> tuple[str | int, ...]:
+def parse_path(path: str) -> JsonPath:
     r"""Read the JSON path of a leaf: names and indexes of RFC 9535.
 
     >>> parse_path("$.a[0]['x y']")

@@ -34,6 +34,7 @@ from argstream.jsonstream import (
     Done,
     Fragment,
     Invalid,
+    JsonPath,
     Limits,
     Parser,
     Start,
@@ -136,9 +137,7 @@ class CallMachine:
                 if self.settled:
                     return
 
-    def put(
-        self, path: tuple[str | int, ...], value: object, events: list[Event], *, more: bool
-    ) -> None:
+    def put(self, path: JsonPath, value: object, events: list[Event], *, more: bool) -> None:
         """Take arguments that come as a value."""
         if self.call.verdict == "complete":
             self._tell_late(dumps(value), events)

@@ -13,11 +13,9 @@ import json
 from typing import Any, Literal
 
 from argstream.assembly._surrogates import mended
-from argstream.jsonstream import PENDING, Limits
+from argstream.jsonstream import PENDING, JsonPath, Limits
 
-__all__ = ["JsonWriter", "Path", "UnwritableError", "dumps"]
-
-Path = tuple[str | int, ...]
+__all__ = ["JsonWriter", "UnwritableError", "dumps"]
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Write a value as text."""
@@ -26,9 +24,9 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class UnwritableError(ValueError):
     """A value that has no place beside those that came before it."""
 
-    def __init__(self, message: str, path: Path = (), reason: str = "contradicted") -> None:
+    def __init__(self, message: str, path: JsonPath = (), reason: str = "contradicted") -> None:
         super().__init__(message)
-        self.path: Path = tuple(mended(key) if isinstance(key, str) else key for key in path)
+        self.path: JsonPath = tuple(mended(key) if isinstance(key, str) else key for key in path)
         self.reason = reason
 
 
@@ -83,9 +81,9 @@ class JsonWriter:
         self._root: _Container | None = None
         self._open: list[_Container] = []  # from the root to where the text stands
         self._string: _Leaf | None = None  # that the text is in
-        self._string_path: Path = ()
+        self._string_path: JsonPath = ()
 
-    def put(self, path: Path, value: Any, *, more: bool = False) -> str:
+    def put(self, path: JsonPath, value: Any, *, more: bool = False) -> str:
         """Give the text to add for a value at a path, or for a piece of a string there."""
         if (string := self._string) is not None and path == self._string_path:
             if not isinstance(value, str):
@@ -119,7 +117,7 @@ class JsonWriter:
         """Give the whole text anew, with what came too late; ``written`` is the value so far."""
         return "{}" if self._root is None else dumps(_merged(self._root, written, ()))
 
-    def _put_leaf(self, path: Path, value: Any, *, more: bool) -> str:
+    def _put_leaf(self, path: JsonPath, value: Any, *, more: bool) -> str:
         text = self._begin_root(path[0])
         containers = self._reach(path)
         home, key = containers[-1], path[-1]
@@ -154,7 +152,7 @@ class JsonWriter:
         self._open.append(self._root)
         return self._root.begin()
 
-    def _reach(self, path: Path) -> list[_Container]:
+    def _reach(self, path: JsonPath) -> list[_Container]:
         """Give the containers on the way to a leaf; those that nobody spoke of are made."""
         container: _Container | _Leaf | None = self._root
         way: list[_Container] = []
@@ -172,7 +170,7 @@ class JsonWriter:
                     container = children[key] = _Container(path[depth + 1])
         return way
 
-    def _enter(self, containers: list[_Container], path: Path) -> str:
+    def _enter(self, containers: list[_Container], path: JsonPath) -> str:
         """Go down from where the text stands to a leaf."""
         depth = len(self._open)
         pieces = []
@@ -194,7 +192,7 @@ class JsonWriter:
         return text
 
 
-def _is_next(containers: list[_Container], path: Path, opened: int) -> bool:
+def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
     """Say whether a leaf can be written after what is there."""
     if opened == 0 or any(container.state == "left" for container in containers[opened:]):
         return False
@@ -205,7 +203,7 @@ def _is_next(containers: list[_Container], path: Path, opened: int) -> bool:
     )
 
 
-def _merged(node: _Container | _Leaf, written: Any, path: Path) -> Any:
+def _merged(node: _Container | _Leaf, written: Any, path: JsonPath) -> Any:
     """Give the value of all that came; what is written of it is PENDING if nothing is."""
     if isinstance(node, _Leaf):
         return _value(node, written, path)
@@ -227,7 +225,7 @@ def _merged(node: _Container | _Leaf, written: Any, path: Path) -> Any:
     }
 
 
-def _value(leaf: _Leaf, written: Any, path: Path) -> Any:
+def _value(leaf: _Leaf, written: Any, path: JsonPath) -> Any:
     if not leaf.is_written:
         return leaf.late[0] if len(leaf.late) == 1 else "".join(leaf.late)
     if written is PENDING:

@@ -8,6 +8,7 @@ from argstream.assembly.call import CallVerdict
 from argstream.deltas import FREE_TEXT_KINDS
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError, CallKind
+from argstream.jsonstream import JsonPath
 from argstream.readers._progress import CallProgress, End
 from argstream.readers._pump import Pump
 from argstream.readers._questions import (
@@ -71,24 +72,24 @@ class _CallReader:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self.id} {self.verdict}>"
 
-    def _argument(self, path: tuple[str | int, ...], type_: type | None) -> Argument:
+    def _argument(self, path: JsonPath, type_: type | None) -> Argument:
         if type_ is not None and type_ not in _TYPES:
             known = ", ".join(known.__name__ for known in _TYPES)
             raise UsageError(f"type must be one of {known}, not {type_!r}: JSON has no other")
         return Argument(self._progress, self._checked(path, "argument"), type_)
 
-    def _text(self, path: tuple[str | int, ...]) -> Text | FreeText:
+    def _text(self, path: JsonPath) -> Text | FreeText:
         if not path and self.kind in FREE_TEXT_KINDS:
             return FreeText(self._progress)
         return Text(self._progress, self._checked(path, "text"))
 
-    def _items(self, path: tuple[str | int, ...]) -> Items:
+    def _items(self, path: JsonPath) -> Items:
         return Items(self._progress, self._checked(path, "items"))
 
     def _whole(self) -> Whole:
         return Whole(self._progress)
 
-    def _checked(self, path: tuple[str | int, ...], method: str) -> tuple[str | int, ...]:
+    def _checked(self, path: JsonPath, method: str) -> JsonPath:
         """Refuse at once what could never work, whatever the model writes."""
         if self.kind in FREE_TEXT_KINDS:
             raise UsageError(

@@ -173,12 +173,13 @@ class CallMachine:
 
     def end(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
         """Take the reason why the turn ended."""
+        told = reason or "no reason was told"
         if not self.closed:
             # A turn that was cut closes nothing. Free text cannot say itself that it is whole, nor
             # can leaves: it is we who would close their containers.
             has_leaves = self._writer is not None and self._writer.is_open
             if ending == "cut" or (ending == "unknown" and (has_leaves or not self._is_json)):
-                self.cut(f"the turn was cut off ({reason})", events)
+                self.cut(f"the turn was cut off ({told})", events)
             else:
                 self.close(None, events)
         if self.settled:
@@ -189,7 +190,7 @@ class CallMachine:
         elif ending == "finished":
             self._complete({} if self._is_json else "", events)
         else:
-            self.cut(f"no arguments had come when the turn ended ({reason})", events)
+            self.cut(f"no arguments had come when the turn ended ({told})", events)
 
     def cut(self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated") -> None:
         """End the call because nothing more will come of it."""

@@ -1,6 +1,7 @@
 """xAI's own API: the rules and details of wire.md, where no recording shows them alone."""
 
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -370,8 +371,8 @@ def test_a_whole_response_is_read_like_a_stream() -> None:
 
 def messages(payloads: list[Payload]) -> list[Any]:
     """The chunks as the client receives them."""
-    chat = pytest.importorskip("xai_sdk.proto").chat_pb2
-    json_format = pytest.importorskip("google.protobuf.json_format")
+    chat = import_module("xai_sdk.proto").chat_pb2
+    json_format = import_module("google.protobuf.json_format")
     return [json_format.ParseDict(payload, chat.GetChatCompletionChunk()) for payload in payloads]
 
 
@@ -392,8 +393,8 @@ def test_an_enumeration_that_the_sdk_does_not_know_is_its_number() -> None:
 def test_what_the_sdk_wraps_messages_in_is_unwrapped() -> None:
     """It gives the response so far and the latest chunk, or only somebody took the chunk."""
     found = messages(searched())
-    chat = pytest.importorskip("xai_sdk.chat")
-    proto = pytest.importorskip("xai_sdk.proto").chat_pb2
+    chat = import_module("xai_sdk.chat")
+    proto = import_module("xai_sdk.proto").chat_pb2
     so_far = chat.Response(proto.GetChatCompletionResponse(), None)
     chunks, pairs = [], []
     for message in found:

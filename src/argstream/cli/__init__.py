@@ -23,7 +23,7 @@ def _run() -> None:
     except ModuleNotFoundError:
         sys.exit(str(MissingExtra("cli", "the argstream command")))
     from argstream.cli._input import complain  # noqa: PLC0415 - only now is it sure that it is used
-    from argstream.cli._output import silence  # noqa: PLC0415
+    from argstream.cli._output import silence  # noqa: PLC0415 - the same
 
     if sys.stdout is None:
         complain("there is no standard output to write to")

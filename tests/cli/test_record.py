@@ -6,6 +6,8 @@ import pty
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -272,9 +274,6 @@ class TestRecordingProxy:
 
     def test_a_key_in_a_url_is_seen_nowhere(self, tmp_path: Path) -> None:
         with self.proxy("http://127.0.0.1:1", "-o", str(tmp_path)) as (url, process):
-            import urllib.error  # noqa: PLC0415 - only here
-            import urllib.request  # noqa: PLC0415 - of the process that is started
-
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(f"{url}/v1/x?key={KEY}", timeout=20)
             caught.value.close()

@@ -52,3 +52,18 @@ def test_a_complaint_that_nobody_hears_is_no_failure(monkeypatch: pytest.MonkeyP
     with open(os.devnull, "rb") as unwritable:  # noqa: PTH123 - it is no path
         monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(unwritable))
         complain("nobody")
+
+
+@pytest.mark.timeout(10)
+def test_ctrl_c_just_before_a_sleep_is_not_missed() -> None:
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with Interruptions() as interruptions:
+            interruptions.sleep(0)
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                interruptions.sleep(60)
+            with pytest.raises(KeyboardInterrupt):
+                interruptions.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)

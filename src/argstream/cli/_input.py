@@ -1,13 +1,11 @@
 """What the commands read: a file or standard input, as it arrives; and where they complain."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from io import FileIO
-from select import select
 
+from argstream.cli._interruptions import Interruptions
 from argstream.cli._output import silence
 from argstream.errors import UsageError
 from argstream.recording import Recording, parse_recording, without_times
@@ -37,12 +35,10 @@ def chunks(file: str, hint: str) -> Iterator[bytes]:
     try:
         with (
             FileIO(_STANDARD_INPUT, closefd=False) if file == "-" else FileIO(file) as source,
-            _interruptions() as interruptions,
+            Interruptions() as interruptions,
         ):
             while True:
-                ready, _, _ = select([source.fileno(), interruptions], [], [])
-                if interruptions in ready:
-                    raise KeyboardInterrupt
+                interruptions.wait_for(source.fileno())
                 chunk = source.read(_CHUNK)
                 if chunk == b"":
                     return
@@ -61,24 +57,6 @@ def recording_in(file: str, pace: float) -> Recording:
         return parse_recording(data)
     except UsageError as error:
         raise UnreadableFile(file, str(error)) from error
-
-
-@contextmanager
-def _interruptions() -> Iterator[int]:
-    """Give a file that can be read after Ctrl-C.
-
-    Whoever only reads may miss it: if it comes just before the read begins, nothing ends that
-    before the next byte does.
-    """
-    arrived, told = os.pipe()
-    os.set_blocking(told, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    try:
-        yield arrived
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(arrived)
-        os.close(told)
 
 
 def complain(message: str) -> None:

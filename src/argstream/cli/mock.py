@@ -2,11 +2,11 @@
 
 import contextlib
 import json
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from argstream.cli._input import complain
+from argstream.cli._interruptions import Interruptions
 from argstream.errors import UsageError
 from argstream.sanitise import visible_line
 from argstream.testing import Fault, MockProvider, ReceivedRequest, Reply, Slow
@@ -25,10 +25,9 @@ def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str], is_t
     try:
         made: list[Fault] = [Slow(between=pace), *map(parse_fault, faults)]
         provider = _timed_provider(file, port) if is_timed else _provider(file, port, made)
-        with provider:
+        with Interruptions() as interruptions, provider:
             _say(_greeting(provider))
-            while True:
-                time.sleep(3600)  # the server has threads of its own
+            interruptions.wait()  # the server has threads of its own
     except UsageError as error:
         complain(visible_line(str(error)))
         return 2

@@ -3,11 +3,11 @@
 import errno
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from argstream.cli._input import UnreadableFile, chunks, complain, say_aside
+from argstream.cli._interruptions import Interruptions
 from argstream.cli._output import bytes_output, silence, size
 from argstream.errors import UsageError
 from argstream.recording import Recorder
@@ -130,10 +130,9 @@ def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> 
             secrets=secrets_of_environment(os.environ),
             on_exchange=_tell,
         )
-        with proxy:
+        with Interruptions() as interruptions, proxy:
             print(_greeting(proxy), flush=True)  # noqa: T201 - this is what it is for
-            while True:
-                time.sleep(3600)  # the proxy has threads of its own
+            interruptions.wait()  # the proxy has threads of its own
     except UsageError as error:
         complain(visible_line(str(error)))
         return 2

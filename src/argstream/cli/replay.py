@@ -1,13 +1,14 @@
 """``argstream replay``: a recording, played again at the times at which it came."""
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, complain, recording_in
+from argstream.cli._interruptions import Interruptions
 from argstream.cli._output import bytes_output
 from argstream.cli.watch import show_stream
-from argstream.recording import Recording
 from argstream.recording.reader import waiting
 from argstream.sanitise import visible_line
 
@@ -38,10 +39,11 @@ def replay_file(
             f"{visible_line(file)} is no recording, so it has no times: "
             f"each event takes {_PACE / factor:.3g} s"
         )
-    if is_raw:
-        return _play_bytes(recording, factor)
-    lines = (line for _, line in waiting(recording.lines(), factor))
-    return show_stream(lines, protocol, as_json=as_json)
+    with Interruptions() as interruptions:
+        if is_raw:
+            return _write(recording.play(factor, sleep=interruptions.sleep))
+        timed = waiting(recording.lines(), factor, interruptions.sleep)
+        return show_stream((line for _, line in timed), protocol, as_json=as_json)
 
 
 def _factor(speed: str) -> float | None:
@@ -52,10 +54,10 @@ def _factor(speed: str) -> float | None:
     return factor if factor > 0 else None
 
 
-def _play_bytes(recording: Recording, speed: float) -> int:
+def _write(played: Iterable[bytes]) -> int:
     write = bytes_output()
     try:
-        for data in recording.play(speed):
+        for data in played:
             write(data)
     except ConnectionError as error:
         if error.errno is not None:  # not of the recording: the output is closed

@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,12 +70,15 @@ class Recording:
             yield chunk.at, chunk_line(chunk)
         yield self.end.at, end_line(self.end)
 
-    def play(self, speed: float = 1.0) -> Iterator[bytes]:
+    def play(
+        self, speed: float = 1.0, *, sleep: Callable[[float], object] = time.sleep
+    ) -> Iterator[bytes]:
         """Give the bytes again at the times at which they came; ``math.inf`` is without waiting.
 
         Where the connection broke off, ``ConnectionError`` is raised, as it was then.
         """
-        for _, data in waiting(((chunk.at, chunk.data) for chunk in self._timed()), speed):
+        timed = ((chunk.at, chunk.data) for chunk in self._timed())
+        for _, data in waiting(timed, speed, sleep):
             yield data
         self._break_off()
 
@@ -101,13 +104,15 @@ class Recording:
             raise ConnectionError(f"the recording ends here: {reason}")
 
 
-def waiting(timed: Iterable[tuple[float, bytes]], speed: float) -> Iterator[tuple[float, bytes]]:
+def waiting(
+    timed: Iterable[tuple[float, bytes]], speed: float, sleep: Callable[[float], object]
+) -> Iterator[tuple[float, bytes]]:
     """Give things when it is time for them; what is empty is only waited for."""
     start = time.monotonic()
     for at, data in timed:
         pause = _due(at, speed) - (time.monotonic() - start)
         if pause > 0:
-            time.sleep(pause)
+            sleep(pause)
         if data:
             yield at, data
 

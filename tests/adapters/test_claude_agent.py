@@ -1204,3 +1204,14 @@ def test_a_sub_agent_in_the_background_outlives_the_run(form: str) -> None:
         ("toolu_1", {"a": 1}),
     ]
     assert [turn.parent_id for turn in of_type(events, TurnCompleted)] == [None, TASK]
+
+
+def test_what_only_closes_a_call_is_not_believed_if_the_turn_was_cut(form: str) -> None:
+    """Somebody may have made a value of a text that was cut."""
+    begun = streamed(message_start(), tool_use(0), input_json(0, '{"path": "/tmp/ab'))
+    guess = use({"path": "/tmp/ab"})
+    for message in (assistant(guess), assistant(guess, stop_reason="max_tokens")):
+        lines = [*begun, message, *streamed(block_stop(0), *message_end("max_tokens"))]
+        assert call_of(form, run(*lines)).verdict == "truncated"
+    lines = [*begun, assistant(guess), *streamed(block_stop(0), *message_end())]
+    assert call_of(form, run(*lines)).arguments == {"path": "/tmp/ab"}

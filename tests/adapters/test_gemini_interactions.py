@@ -416,3 +416,10 @@ def test_the_stream_of_googles_async_client_is_read(client: genai.Client) -> Non
 
     expected = providers.assemble(TURN, protocol="gemini-interactions")[1]
     assert asyncio.run(read()) == expected
+
+
+@pytest.mark.parametrize("status", ["in_progress", "queued"])
+def test_an_interaction_that_is_not_over_closes_nothing(status: str) -> None:
+    steps = [{"type": "function_call", "id": "a", "name": "rm", "arguments": {"path": "/"}}]
+    whole = {"object": "interaction", "id": "i", "status": status, "steps": steps}
+    assert only_call(whole).verdict == "truncated"

@@ -914,3 +914,29 @@ def test_arguments_are_live_before_the_end() -> None:
     events = assembler.feed(WRITTEN[0])
     assert types(events)[-1] == "argument_delta"
     assert assembler.calls[0].verdict == "open"
+
+
+def test_a_message_that_somebody_made_of_what_was_streamed_is_no_other() -> None:
+    streamed = [chunk(piece('{"a": 1}', "f", "c1"), id="lc_run--1"), end(id="lc_run--1")]
+    again = AIMessage("", id="other", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "c1"}])
+    calls, events = assemble([*streamed, again])
+    assert [call.id for call in calls] == ["c1"]
+    assert len(of_type(events, TurnCompleted)) == 1
+    calls, _ = assemble([*streamed, ToolMessage("ok", tool_call_id="c1"), again])
+    assert [call.id for call in calls] == ["c1", "c1"]  # ids may repeat across turns
+
+
+def test_a_run_is_not_put_into_a_message_that_speaks_under_its_own_id() -> None:
+    payloads = [
+        chunk(piece('{"path":', "rm", "c1"), id="own"),
+        chunk(piece('{"path":', "ls", "c2"), id="lc_run--2"),
+        chunk(piece('"/a"}'), id="own"),
+        end(id="own"),
+        chunk(piece('"/b"}'), id="lc_run--2"),
+        end(id="lc_run--2"),
+    ]
+    calls, _ = assemble(payloads)
+    assert {call.name: call.arguments for call in calls} == {
+        "rm": {"path": "/a"},
+        "ls": {"path": "/b"},
+    }

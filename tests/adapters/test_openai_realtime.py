@@ -666,3 +666,10 @@ def test_arguments_of_nothing_are_told_as_a_call_without_a_name() -> None:
     said = {name: value for name, value in arguments_done("{}").items() if name != "name"}
     for payloads in ([delta("{}"), said], [said], [delta("{}")]):
         assert verdicts([created(), *payloads, done()]) == ["malformed"]
+
+
+def test_a_call_that_is_answered_before_its_arguments_came_was_not_run() -> None:
+    """A client may answer anything, for instance that it was interrupted."""
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "cancelled"}
+    answer = {"type": "conversation.item.added", "event_id": "e", "item": output}
+    assert verdicts([created(), added(), answer, delta('{"a":1}'), done()]) == ["truncated"]

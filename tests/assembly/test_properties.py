@@ -89,3 +89,24 @@ def test_a_cut_never_makes_arguments_that_were_not_meant(
                 assert call.arguments == meant
         assert len(of_type(found, ToolArgsCompleted)) <= 1
         assert joined(stream([body[:end]])) == joined(found)
+
+
+def test_what_is_said_twice_at_the_beginning_or_at_the_end_is_one() -> None:
+    for turn in STREAMED:
+        payloads = turn.payloads('{"a"', ": 1}")
+        meant = joined(stream([turn.wire(payloads)]))
+        doubled = [payload for payload in payloads for _ in range(1 + (payload is payloads[-1]))]
+        if turn.protocol != "claude-agent":  # where it would be another run
+            assert joined(stream([turn.wire(doubled)])) == meant, turn.protocol
+        started = [*payloads[:2], *payloads[1:]]
+        if turn.protocol not in ("openai-chat", "langchain", "openai-realtime"):
+            assert joined(stream([turn.wire(started)])) == meant, turn.protocol
+
+
+def test_an_array_of_payloads_is_read_whatever_the_protocol() -> None:
+    for turn in STREAMED:
+        payloads = turn.payloads('{"a"', ": 1}")
+        if turn.protocol not in ("bedrock-invoke", "langchain"):  # a list means another thing there
+            events = stream([json.dumps(payloads)])
+            assert joined(events) == joined(stream(payloads)), turn.protocol
+            assert events.protocol == turn.protocol

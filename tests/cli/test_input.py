@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from argstream.cli._input import chunks, complain
+from argstream.cli._interruptions import Interruptions
 
 
 @pytest.mark.timeout(10)

@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from argstream.adapters._detection import detect
-from argstream.adapters._payloads import UnreadableError
+from argstream.adapters._payloads import UnreadableError, payloads_in
 from argstream.deltas import Delta
 from argstream.errors import UsageError
 
-__all__ = ["Adapter", "ProtocolName", "UnreadableError", "detect", "make_adapter"]
+__all__ = ["Adapter", "ProtocolName", "UnreadableError", "detect", "make_adapter", "payloads_in"]
 
 ProtocolName: TypeAlias = Literal[
     "auto",

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from argstream.adapters._aws import is_failure
-from argstream.adapters._payloads import UnreadableError, fields_of, is_done
+from argstream.adapters._payloads import UnreadableError, fields_of, is_done, payloads_in
 
 __all__ = ["detect"]
 
@@ -68,23 +66,12 @@ def detect(payload: object, event: str = "") -> str | None:
     if _is_protobuf(payload):
         return "xai-grpc"
     try:
-        fields = fields_of(_first(payload))
+        several = payloads_in(payload)
+        fields = fields_of(several[0] if several else payload)
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
     return by_field or _by_type(fields) or _by_several(fields)
-
-
-def _first(payload: object) -> object:
-    """Give the first of several payloads that came as one array."""
-    if isinstance(payload, bytes | bytearray | str):
-        try:
-            payload = msgspec.json.decode(payload, type=list[msgspec.Raw])
-        except (msgspec.DecodeError, UnicodeError):
-            return payload
-    if not isinstance(payload, list) or not payload:
-        return payload
-    return bytes(payload[0]) if isinstance(payload[0], msgspec.Raw) else payload[0]
 
 
 def _is_protobuf(payload: object) -> bool:

@@ -114,7 +114,7 @@ class PartsReader:
         deltas.append(piece((self._scope, self._count), text))
 
     def end(self, deltas: list[Delta]) -> None:
-        """Say that no parts follow. Whether the open call is closed is not ours to say."""
+        """Say that no parts follow."""
         self._pause(deltas)
         self._leave_call(deltas)
 
@@ -213,8 +213,8 @@ class PartsReader:
                 deltas.append(ArgumentValue(opened.key, path, value))
 
     def _leave_call(self, deltas: list[Delta]) -> None:
-        """Leave the open call, which was not closed. With half a string it cannot be whole."""
-        if self._call is not None and self._call.open_strings:
+        """Leave the open call, which was not closed: its last word was that more comes."""
+        if self._call is not None:
             deltas.append(CallClosed(self._call.key, cut=True))
         self._call = None
 

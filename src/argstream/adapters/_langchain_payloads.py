@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from argstream.adapters._endings import KNOWN_REASONS
 from argstream.adapters._payloads import PayloadReader, UnreadableError, text_of
-from argstream.deltas import Ending
 
 __all__ = [
     "CHUNK",
@@ -22,7 +22,6 @@ __all__ = [
     "Unwrapped",
     "WholeCall",
     "WholeMessage",
-    "ending_of",
     "read_chunk",
     "read_line",
     "read_whole",
@@ -202,68 +201,10 @@ def type_of(payload: object) -> str:
 
 
 # In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
-_ENDINGS: Final[dict[str, Ending]] = {
-    **dict.fromkeys(
-        (
-            "stop",
-            "tool_calls",
-            "tool_call",
-            "function_call",
-            "tool_use",
-            "end_turn",
-            "stop_sequence",
-            "pause_turn",
-            "completed",
-            "complete",
-            "eos",
-            "eos_token",
-        ),
-        "finished",
-    ),
-    **dict.fromkeys(
-        (
-            "length",
-            "max_tokens",
-            "max_output_tokens",
-            "max_length",
-            "model_length",
-            "model_context_window_exceeded",
-            "context_length_exceeded",
-            "content_filter",
-            "content_filtered",
-            "guardrail_intervened",
-            "refusal",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "language",
-            "malformed_function_call",
-            "malformed_tool_use",
-            "malformed_model_output",
-            "unexpected_tool_call",
-            "insufficient_system_resource",
-            "incomplete",
-            "failed",
-            "cancelled",
-            "abort",
-            "timeout",
-            "network_error",
-            "error",
-        ),
-        "cut",
-    ),
-}
 _REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 _TELLING: Final = {*_REASONS, "status"}
 _NO_REASON: Final = {"", "null", "none", "finish_reason_unspecified"}
 _STATUSES: Final = {"completed", "incomplete", "failed", "cancelled"}  # of OpenAI Responses
-
-
-def ending_of(reason: str | None) -> Ending:
-    """Say what a reason means for the calls before it."""
-    return _ENDINGS.get((reason or "").lower(), "unknown")
 
 
 def reason_of(metadata: dict[str, Any] | None) -> str | None:
@@ -286,4 +227,4 @@ def _once(word: object) -> str:
     if not isinstance(word, str):
         return ""
     first = word[: (word + word).find(word, 1)]
-    return first if first.lower() in _ENDINGS or first.lower() in _NO_REASON else word
+    return first if first.lower() in KNOWN_REASONS | _NO_REASON else word

@@ -22,6 +22,7 @@ __all__ = [
     "count",
     "fields_of",
     "is_done",
+    "payloads_in",
     "plain",
     "refuse_duplicate_keys",
     "text_of",
@@ -113,6 +114,19 @@ def count(usage: object, *path: str) -> int:
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
     return usage if type(usage) is int else 0
+
+
+def payloads_in(payload: object) -> list[Any] | None:
+    """Give the payloads of an array, as which a whole stream, or an error, can come."""
+    if isinstance(payload, list):
+        return payload
+    if not isinstance(payload, _TEXT):
+        return None
+    try:
+        found = msgspec.json.decode(payload, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return [bytes(one) for one in found]
 
 
 def is_done(payload: object) -> bool:

@@ -97,12 +97,12 @@ class RealtimeItem:
         self._is_done = True
         return deltas + item_done(self.key, self.type, item)
 
-    def close(self) -> list[Delta]:
+    def close(self, *, is_cut: bool = False) -> list[Delta]:
         """Say that a call is over, once."""
         if self._is_closed or self.type not in CALLS:
             return []
         self._is_closed = True
-        return [CallClosed(self.key, self.text)]
+        return [CallClosed(self.key, self.text, is_cut)]
 
     def was_run(self, *, failed: bool) -> list[Delta]:
         """Take note that the provider has run a call: so it was whole."""
@@ -123,7 +123,6 @@ class RealtimeItem:
         status = text_of(item.get("status"))
         if status == "completed" or results:
             return [*deltas, *self.close(), *results]
-        if status in _CUT and not self._is_closed:
-            self._is_closed = True
-            deltas.append(CallClosed(self.key, self.text, cut=True))
+        if status in _CUT:
+            deltas += self.close(is_cut=True)
         return deltas  # else the end of the response decides

@@ -7,7 +7,7 @@ the end of the block that streamed, if one did, with whatever that lacked; and e
 
 import json
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from argstream.adapters._continuation import parsed, rest_of, same
 from argstream.adapters._payloads import UnreadableError, text_of
@@ -18,10 +18,13 @@ from argstream.deltas import (
     BlockSaid,
     CallClosed,
     Delta,
+    Ending,
     TurnEnded,
 )
 
 __all__ = ["Speaker"]
+
+_CLOSING: Final = '"]} \n'
 
 
 class Speaker(AnthropicAdapter):
@@ -36,6 +39,8 @@ class Speaker(AnthropicAdapter):
         self._texts: dict[int, str] = {}  # of calls that are open
         self._unsaid: dict[tuple[object, str], deque[int]] = {}  # that streamed, and not yet whole
         self._calls: set[str] = set()  # ids
+        # Of calls that may be whole, by their ids: where they are, and what would close them.
+        self._unproved: dict[str, tuple[int, str]] = {}
         self._is_said = False  # whether any of this message came as a whole
         self._stop_reason = ""  # if it came with that
         self._count = 0  # of blocks that did not stream
@@ -49,6 +54,7 @@ class Speaker(AnthropicAdapter):
         self._texts.clear()
         self._unsaid.clear()
         self._calls.clear()
+        self._unproved.clear()
         return ended + super()._message_started(message)
 
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
@@ -70,6 +76,7 @@ class Speaker(AnthropicAdapter):
 
     def _message_stopped(self) -> list[Delta]:
         self.is_open = False
+        self._unproved.clear()
         return super()._message_stopped()
 
     # What comes as a whole
@@ -108,7 +115,27 @@ class Speaker(AnthropicAdapter):
             ended = turn_ended(self._stop_reason)
         else:
             ended = TurnEnded(None, "finished" if self._is_whole else "cut")
-        return [*self._rest_of_blocks(), ended, *self._message_stopped()]
+        proved = self._proved(ended.ending)
+        return [*proved, *self._rest_of_blocks(), ended, *self._message_stopped()]
+
+    def _message_changed(self, happening: Any) -> list[Delta]:
+        reason = happening.delta.stop_reason if happening.delta is not None else None
+        proved = self._proved(turn_ended(reason).ending) if reason else []
+        return proved + super()._message_changed(happening)
+
+    def _proved(self, ending: Ending) -> list[Delta]:
+        """Close the calls of which only what closes was missing, if the turn was not cut."""
+        ids = list(self._unproved) if ending == "finished" else []
+        deltas = [delta for id_ in ids for delta in self.was_run(id_)]
+        self._unproved.clear()
+        return deltas
+
+    def was_run(self, call_id: str) -> list[Delta]:
+        """Say that a call was run, so that it was whole."""
+        if call_id not in self._unproved:
+            return []
+        index, rest = self._unproved.pop(call_id)
+        return [ArgumentText(index, rest), CallClosed(index)]
 
     def leave(self, *, is_over: bool) -> list[Delta]:
         """Say that nothing more comes, and whether that is as it should be."""
@@ -135,7 +162,7 @@ class Speaker(AnthropicAdapter):
             index = streamed.popleft()
             if not streamed:
                 del self._unsaid[identity]
-            return self._end_of_block(index, block) if self.is_open else []
+            return self._end_of_block(index, block, is_over=is_over) if self.is_open else []
         is_call = block.get("type") in CALLS
         if is_call and text_of(block.get("id")) in self._calls:
             return []
@@ -153,7 +180,7 @@ class Speaker(AnthropicAdapter):
         self._blocks.pop(index, None)  # all is said of it, also if it was cut
         return again + deltas
 
-    def _end_of_block(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def _end_of_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
         """Give what is missing of a block that streamed, and its end."""
         type_ = block.get("type")
         is_open, known = index in self._blocks, self._blocks.get(index, {})
@@ -161,7 +188,7 @@ class Speaker(AnthropicAdapter):
         if type_ in CALLS:
             if not is_open and index in self._texts:
                 return []  # it has its verdict
-            if (missing := self._end_of_call(index, block.get("input"))) is None:
+            if not is_over or (missing := self._end_of_call(index, block)) is None:
                 return []
             deltas = missing
         elif type_ == "text" and isinstance(text := block.get("text"), str):
@@ -169,10 +196,15 @@ class Speaker(AnthropicAdapter):
         elif is_open and isinstance(text := block.get("thinking"), str):
             deltas.append(BlockSaid(index, text, is_thinking=True))
         known.update((name, part) for name, part in block.items() if part and name != "input")
+        if text_of(block.get("id")) in self._unproved:
+            kept = self._rest_of_block(index)
+            self._blocks.pop(index, None)
+            return kept  # whether it is closed, the turn's end tells
         return deltas + self._block_stopped(index)
 
-    def _end_of_call(self, index: int, value: object) -> list[Delta] | None:
+    def _end_of_call(self, index: int, block: dict[str, Any]) -> list[Delta] | None:
         """Give what is missing of a call; None if only its own end can tell whether it was cut."""
+        value = block.get("input")
         if not isinstance(value, dict) or self._has_stop_reason:
             return None
         if not value and index not in self._texts:
@@ -186,6 +218,10 @@ class Speaker(AnthropicAdapter):
             return [] if is_same else [CallClosed(index, json.dumps(value, ensure_ascii=False))]
         # An agent that cannot read what was streamed says {} instead.
         rest = rest_of(text, value) if value else None
+        if rest is not None and not rest.strip(_CLOSING):
+            # What only closes may be what somebody made of a text that was cut.
+            self._unproved[text_of(block.get("id"))] = index, rest
+            return []
         return None if rest is None else [ArgumentText(index, rest)]
 
 

@@ -261,6 +261,9 @@ class BedrockAdapter:
             self._blocks.pop(index, None)
             return []  # its first delta tells what it is
         head = start[form]
+        known = self._blocks.get(index)
+        if known is not None and head.get("toolUseId") and known.head == head:
+            return []  # said twice
         self._blocks[index] = Block(form, dict(head))
         if form != "toolUse":
             return []

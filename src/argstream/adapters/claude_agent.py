@@ -167,7 +167,11 @@ class ClaudeAgentAdapter:
                 self._background.add(call_id)
             else:
                 deltas += self._sub_agent_ended(call_id)
-            deltas.append(CallResult(call_id, content, bool(block.get("is_error"))))
+            failed = bool(block.get("is_error"))
+            if not failed:
+                run = self._speaker(parent_id).was_run(call_id)
+                deltas += self._said_by(parent_id, run)
+            deltas.append(CallResult(call_id, content, failed))
         return deltas
 
     def _sub_agent_ended(self, call_id: str) -> list[Delta]:

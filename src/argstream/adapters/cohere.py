@@ -137,6 +137,7 @@ class CohereAdapter:
     def __init__(self) -> None:
         self._thoughts: dict[Hashable, list[str]] = {}  # that are open, in pieces
         self._citations: list[Any] = []
+        self._open: dict[Hashable, str] = {}  # ids of calls
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload: bytes, a dict, or an event of the SDK."""
@@ -159,9 +160,13 @@ class CohereAdapter:
             case "tool-call-start":
                 call = _one(message.tool_calls) or _ToolCall()
                 key = _index(happening)
+                if call.id and self._open.get(key) == call.id:
+                    return []  # said twice
+                self._open[key] = call.id or ""
                 given = arguments(key, _given(call), payload)
                 return [*self._plan_made(), _opened(key, call), *given]
             case "tool-call-end":
+                self._open.pop(_index(happening), None)
                 return [CallClosed(_index(happening))]
             case "content-start":
                 return self._plan_made() + self._content(happening.index or 0, message.content)
@@ -172,6 +177,7 @@ class CohereAdapter:
             case "message-start":
                 self._thoughts.clear()
                 self._citations.clear()
+                self._open.clear()
                 return [TurnOpened(happening.id or "")]
             case "message-end":
                 return self._ended(change)

@@ -5,9 +5,8 @@ their arguments; ``_gemini_parts`` reads both. Most have no id. An answer that i
 the same form; a stream that is not sent as server-sent events is an array of payloads.
 """
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from argstream.adapters._gemini_parts import PartsReader
@@ -102,12 +101,7 @@ class GeminiAdapter:
         """Take one payload: bytes, a dict, or a response of the SDK."""
         if is_done(payload):  # of a gateway that speaks to all in the manner of OpenAI
             return []
-        try:
-            response = _read(payload)
-        except UnreadableError:
-            if (several := _several(payload)) is None:
-                raise
-            return self._read_several(several)
+        response = _read(payload)
         deltas: list[Delta] = []
         if response.candidates and (
             not self._in_turn or (self._finished and self._is_next_turn(response))
@@ -156,16 +150,6 @@ class GeminiAdapter:
         is_over = len(self._finished) == len(self._answers)
         return is_over and (response.response_id or "") != self._turn_id
 
-    def _read_several(self, payloads: list[Any]) -> list[Delta]:
-        deltas: list[Delta] = []
-        for payload in payloads:
-            try:
-                deltas += self.feed(payload)
-            except UnreadableError:
-                self._unsaid = deltas + self._unsaid
-                raise
-        return deltas
-
     def _read_candidates(
         self, candidates: list[_Candidate], payload: object, deltas: list[Delta]
     ) -> None:
@@ -199,16 +183,3 @@ def _have_arguments(parts: list[Part]) -> bool:
         if part.function_call is not None and part.function_call.args:
             return True
     return False
-
-
-def _several(payload: object) -> list[Any] | None:
-    """Give the payloads of an array, as which a whole stream, or an error, can come."""
-    if isinstance(payload, list):
-        return payload
-    if not isinstance(payload, bytes | bytearray | str):
-        return None
-    try:
-        found = msgspec.json.decode(payload, type=list[msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return [bytes(one) for one in found]

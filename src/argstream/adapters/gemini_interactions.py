@@ -48,6 +48,8 @@ __all__ = ["GeminiInteractionsAdapter"]
 _ENDINGS: Final[dict[str, Ending]] = {
     "completed": "finished",
     "requires_action": "finished",
+    "in_progress": "cut",
+    "queued": "cut",
     "incomplete": "cut",
     "requires_continuation": "cut",
     "cancelled": "cut",
@@ -196,6 +198,8 @@ class GeminiInteractionsAdapter:
 
     def _step_started(self, index: int, step: dict[str, Any]) -> list[Delta]:
         self._has_steps = True
+        if step.get("id") and step.get("id") == self._steps.get(index, {}).get("id"):
+            return []  # said twice
         self._changed.discard(index)
         self._steps[index] = step = dict(step)
         type_ = text_of(step.get("type"))

@@ -20,6 +20,7 @@ content, in the form of the provider: neither is read.
 from collections.abc import Callable
 from typing import Any, Final
 
+from argstream.adapters._endings import ending_of
 from argstream.adapters._langchain_content import ContentReader
 from argstream.adapters._langchain_payloads import (
     CHUNK,
@@ -27,7 +28,6 @@ from argstream.adapters._langchain_payloads import (
     Message,
     WholeCall,
     WholeMessage,
-    ending_of,
     read_chunk,
     read_line,
     read_whole,
@@ -138,14 +138,16 @@ class LangChainAdapter:
             return self._result(message)
         if message.type != "ai" or text_of(message.id) in self._messages:
             return []  # a prompt; or what has been streamed, once more
-        state, before = self._new(message, writer)
-        state.over = True
-        deltas: list[Delta] = []
-        state.read(message, deltas)
         calls: list[WholeCall] = []
         if not message.tool_call_chunks:
             # The last one may be a guess, and of those that are invalid none is.
             calls = [*(message.invalid_tool_calls or ()), *(message.tool_calls or ())]
+        if calls and all(call.id in self._owners for call in calls):
+            return []  # the same, in a message that somebody made of it
+        state, before = self._new(message, writer)
+        state.over = True
+        deltas: list[Delta] = []
+        state.read(message, deltas)
         for call in calls:
             state.call(None, call, deltas)
         state.flush(deltas)
@@ -257,7 +259,7 @@ class LangChainAdapter:
         failed = message.status == "error"
         ending: Ending = "cut" if failed else "finished"
         deltas: list[Delta] = []
-        owner = self._owners.get(call_id)
+        owner = self._owners.pop(call_id, None)  # its id may be that of another call from now on
         if owner is not None and self._unproved.get(owner.writer) is owner:
             if call_id == owner.last_call:
                 del self._unproved[owner.writer]
@@ -302,6 +304,8 @@ class _MessageState:
         """Say whether a chunk with an id of this kind that is not known can belong to this."""
         if self.over or (self.ended and says):
             return False
+        if kind == "run" and says and self.calls.count:
+            return False  # it speaks under its own id
         # A message that goes by its run may have parts with ids, which say nothing under these.
         is_part = kind == "own" and not says and self.kinds[:1] == ["run"]
         return kind not in self.kinds or is_part

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from argstream.adapters._endings import ending_of
 from argstream.adapters._payloads import (
     PayloadReader,
     UnreadableError,
@@ -20,7 +21,6 @@ from argstream.adapters._payloads import (
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -34,32 +34,6 @@ from argstream.deltas import (
 
 __all__ = ["OpenAIChatAdapter"]
 
-_ENDINGS: Final[dict[str, Ending]] = {
-    "stop": "finished",
-    "tool_calls": "finished",
-    "function_call": "finished",
-    "end_turn": "finished",
-    "eos": "finished",
-    "complete": "finished",
-    "length": "cut",
-    "model_length": "cut",
-    "max_length": "cut",
-    "max_tokens": "cut",
-    "max_output_tokens": "cut",
-    "content_filter": "cut",
-    "incomplete": "cut",
-    "insufficient_system_resource": "cut",
-    "context_length_exceeded": "cut",
-    "model_context_window_exceeded": "cut",
-    "max_new_tokens": "cut",
-    "refusal": "cut",
-    "safety": "cut",
-    "timeout": "cut",
-    "cancelled": "cut",
-    "network_error": "cut",
-    "abort": "cut",
-    "error": "cut",
-}
 _NO_REASON: Final = {"null", "none"}
 _GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
@@ -293,8 +267,8 @@ class _ChoiceState:
         if self.finished:
             return  # a gateway said so twice
         self.finished = True
-        ending = _ENDINGS.get((reason or "").lower(), "unknown")
-        if native is not None and _ENDINGS.get(native.lower()) == "cut":
+        ending = ending_of(reason)
+        if ending_of(native) == "cut":
             # What a gateway's provider said itself; the gateway may call it something else.
             ending = "cut"
         if ending == "cut":

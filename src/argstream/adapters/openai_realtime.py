@@ -302,12 +302,16 @@ class OpenAIRealtimeAdapter:
     # Results
 
     def _answered(self, results: list[Delta]) -> list[Delta]:
-        """Close the calls that were answered before their items were done: nobody has to wait."""
+        """Close the calls that were answered before their items were done: nobody has to wait.
+
+        One whose arguments were not there could not be run: whatever was answered, it was cut.
+        """
         ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
         deltas: list[Delta] = []
         for item in self._items.values():
-            if item.call_id in ids and item.text is not None:
-                deltas += self._turns.say(item.response_id, item.close())
+            if item.call_id in ids:
+                closed = item.close(is_cut=item.text is None)
+                deltas += self._turns.say(item.response_id, closed)
         return deltas
 
     def _result(self, item: dict[str, Any]) -> list[Delta]:

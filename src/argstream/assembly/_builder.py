@@ -159,7 +159,8 @@ class EventBuilder:
         return Turn(self._turn_number - 1, id_, model, parent_id)
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
-        turn = self._open_turn()
+        if (turn := self._turn) is None:
+            return  # said twice
         turn.ended = True
         self._close_thoughts(turn, events)
         reason = None if delta.stop_reason is None else mended(delta.stop_reason)
@@ -168,7 +169,8 @@ class EventBuilder:
             machine.end(delta.ending, reason, events)
 
     def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
-        turn = self._open_turn()
+        if (turn := self._turn) is None:
+            return
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
         self._cut(turn, "the turn was over before the provider closed the call", events)

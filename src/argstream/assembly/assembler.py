@@ -7,7 +7,14 @@ whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
 from collections.abc import Collection
 from reprlib import Repr
 
-from argstream.adapters import Adapter, ProtocolName, UnreadableError, detect, make_adapter
+from argstream.adapters import (
+    Adapter,
+    ProtocolName,
+    UnreadableError,
+    detect,
+    make_adapter,
+    payloads_in,
+)
 from argstream.assembly._builder import EventBuilder
 from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
@@ -90,7 +97,10 @@ class Assembler:
             except RecursionError:
                 self._lost(adapter, "a payload is nested too deeply to be read", events)
             except UnreadableError as error:
-                if event.lower() not in _HEARTBEATS:
+                if several := payloads_in(payload):
+                    for one in several:
+                        events += self.feed(one, event)
+                elif event.lower() not in _HEARTBEATS:
                     self._lost(adapter, str(error), events)
             except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"

@@ -18,6 +18,8 @@ ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
     if name not in ("PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
+    # Ctrl-C inside of coverage leaves its lock locked, and the process hangs for ever.
+    and not name.startswith("COVERAGE_")
 }
 
 

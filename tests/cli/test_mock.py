@@ -1,10 +1,8 @@
 """``argstream mock``, run as a user runs it: a real process, a real port, real clients."""
 
-import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +12,9 @@ import anthropic
 import openai
 import pytest
 
-COMMAND = Path(sys.executable).parent / "argstream"
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
+
 MESSAGES: Any = [{"role": "user", "content": "Write a program."}]
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
 class Running:

@@ -148,3 +148,10 @@ class TestEndings:
         events = list(stream([cut + recorded([TURNS["anthropic"]])]))
         assert len(of_type(events, StreamFailed)) == 1
         assert events == list(stream([cut]))
+
+
+def test_a_recording_can_be_asked_for_by_its_name() -> None:
+    for protocol, body in TURNS.items():
+        events = stream([recorded([body])], "argstream")
+        assert joined(events) == joined(stream([body]))
+        assert events.protocol == protocol

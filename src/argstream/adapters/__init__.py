@@ -12,6 +12,7 @@ __all__ = ["Adapter", "ProtocolName", "UnreadableError", "detect", "make_adapter
 
 ProtocolName: TypeAlias = Literal[
     "auto",
+    "argstream",
     "anthropic",
     "bedrock",
     "bedrock-invoke",
@@ -27,6 +28,7 @@ ProtocolName: TypeAlias = Literal[
     "openai-responses",
     "xai-grpc",
 ]
+"""What can be read. ``argstream`` is a recording of ours: it tells itself what is in it."""
 
 
 class Adapter(Protocol):

@@ -61,7 +61,8 @@ class Assembler:
         that they are right while they come, not only at the end. ``turn`` goes into the ids that
         are made for calls to which the provider gave none, so that those of a later turn differ.
         """
-        self._adapter: Adapter | None = None if protocol == "auto" else make_adapter(protocol)
+        is_told = protocol not in ("auto", "argstream")
+        self._adapter: Adapter | None = make_adapter(protocol) if is_told else None
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
         self._builder = EventBuilder(turn, limits, checked(quirks))
         self.closed = False

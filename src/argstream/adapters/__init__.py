@@ -12,8 +12,8 @@ __all__ = ["Adapter", "ProtocolName", "UnreadableError", "detect", "make_adapter
 
 ProtocolName: TypeAlias = Literal[
     "auto",
-    "argstream",
     "anthropic",
+    "argstream",
     "bedrock",
     "bedrock-invoke",
     "claude-agent",

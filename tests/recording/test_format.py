@@ -246,7 +246,7 @@ class TestTee:
         file = tmp_path / "a.rec"
         passing = record(iter([b"a", b"b"]), file)
         assert next(passing) == b"a"
-        passing.close()  # type: ignore[attr-defined]
+        passing.close()
         assert read_recording(file).end[1:3] == ("aborted", "reading was stopped")
         assert read_recording(file).data == b"a"
 
@@ -294,13 +294,13 @@ class TestTee:
         async def main() -> None:
             passing = record_async(inner, tmp_path / "b.rec")
             assert await anext(passing) == b"a"
-            await passing.aclose()  # type: ignore[attr-defined]
+            await passing.aclose()
             assert closed == ["source", "async source"]
 
         outer = source()  # somebody else has it as well, so it is not closed by chance
         passing = record(outer, tmp_path / "a.rec")
         assert next(passing) == b"a"
-        passing.close()  # type: ignore[attr-defined]
+        passing.close()
         assert closed == ["source"]
         inner = async_source()
         asyncio.run(main())

@@ -85,8 +85,6 @@ class _Change(Struct, gc=False):
     annotations: list[Any] | None = None
     result: Any = None
     is_error: bool | None = None
-    name: str | None = None
-    server_name: str | None = None
 
 
 class _Interaction(Struct, gc=False):

@@ -15,10 +15,11 @@ from asyncio import (
     Task,
     current_task,
     get_running_loop,
+    sleep,
     wait,
 )
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, cast
@@ -227,7 +228,7 @@ class _Work:
                 if self.held is not None:
                     self.held.append(batch)
                 if self.wake():
-                    await _others()
+                    await sleep(0)  # so that what settled early is seen early
         except CancelledError as error:
             if (task := current_task()) is None or task.cancelling():
                 raise
@@ -270,10 +271,3 @@ def _loop_of(task: Task[Any]) -> AbstractEventLoop:
     if loop is not get_running_loop():
         raise UsageError("another event loop fetches: read a stream in one event loop")
     return loop
-
-
-class _others:  # noqa: N801 - reads like a function
-    """Lets the others run before going on, so that what settled early is seen early."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield

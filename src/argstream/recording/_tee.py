@@ -5,7 +5,7 @@ so they are refused as soon as they can be told.
 """
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ def record(
     *,
     overwrite: bool = False,
     secrets: Iterable[str] = (),
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """Pass on what comes, and write it down: ``stream(record(response.iter_bytes(), "a.rec"))``.
 
     ``secrets`` are looked for in what is written, and taken out. Who stops reading closes the
@@ -39,12 +39,12 @@ def record_async(
     *,
     overwrite: bool = False,
     secrets: Iterable[str] = (),
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Do the same for an async source."""
     return _recorded_async(source, Recorder(file, overwrite=overwrite, secrets=secrets))
 
 
-def _recorded(source: Iterable[bytes], recorder: Recorder) -> Iterator[bytes]:
+def _recorded(source: Iterable[bytes], recorder: Recorder) -> Generator[bytes, None, None]:
     writer = _Writer(recorder)
     try:
         with recorder:
@@ -56,7 +56,9 @@ def _recorded(source: Iterable[bytes], recorder: Recorder) -> Iterator[bytes]:
             close()
 
 
-async def _recorded_async(source: AsyncIterable[bytes], recorder: Recorder) -> AsyncIterator[bytes]:
+async def _recorded_async(
+    source: AsyncIterable[bytes], recorder: Recorder
+) -> AsyncGenerator[bytes, None]:
     writer = _Writer(recorder)
     try:
         with recorder:

@@ -4,6 +4,7 @@
 
     ArgstreamError
     ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
+    │   └── SchemaError      a JSON Schema that cannot be used; says where it is wrong
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
     ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
     └── StreamFailure        the stream failed; for those who read calls and see no events
@@ -15,7 +16,14 @@ raise: they promised a value and have none to give, or have no other way to tell
 
 from typing import Any
 
-__all__ = ["ArgstreamError", "ArgumentUnavailable", "MissingExtra", "StreamFailure", "UsageError"]
+__all__ = [
+    "ArgstreamError",
+    "ArgumentUnavailable",
+    "MissingExtra",
+    "SchemaError",
+    "StreamFailure",
+    "UsageError",
+]
 
 
 class ArgstreamError(Exception):
@@ -24,6 +32,17 @@ class ArgstreamError(Exception):
 
 class UsageError(ArgstreamError, ValueError):
     """The caller asked for something that cannot work; the message says what to do instead."""
+
+
+class SchemaError(UsageError):
+    """A JSON Schema that cannot be used: it is wrong, or it is more than its limits allow."""
+
+    def __init__(self, message: str, *, pointer: str = "#", reason: str = "invalid") -> None:
+        super().__init__(f"{message} (at {pointer})")
+        self.pointer = pointer
+        """Where in the schema: a JSON pointer, ``#`` for the whole."""
+        self.reason = reason
+        """In one word: ``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
 
 
 class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what is missing

@@ -1,0 +1,68 @@
+"""What assembly and its judges say to each other.
+
+A judge looks at a call while it is written. ``validation`` judges by a schema, ``policy`` by rules;
+``assembly`` is handed one and knows neither. All of it is pure: fragments in, a refusal out.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from argstream.deltas import CallKind
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Fragment, JsonPath
+
+__all__ = ["Action", "CallJudge", "Decision", "Judge", "Refusal"]
+
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class Decision(Struct, frozen=True):
+    """What a policy says of a call."""
+
+    action: Action
+    reason: str = ""
+    """Why, in words for a person or a model."""
+    rule: str | None = None
+    """The name of the rule that decided; None if no rule did, and the default holds."""
+    path: JsonPath = ()
+    """The argument that decided; empty if none did."""
+
+
+class Refusal(NamedTuple):
+    """A judge's word that the call cannot become right, whatever follows."""
+
+    error: ArgumentsError
+    seen: int
+    """How many of the fragments it had to see, the one that decided included."""
+    text: str | None = None
+    """If that one is a ``Text``: of its text, what ends with the character that decided."""
+
+
+class CallJudge(Protocol):
+    """Judges one call."""
+
+    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+        """Take the next fragments of its text; say if they decide against it.
+
+        After a refusal, further fragments change nothing.
+        """
+
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+        """Give the final word on whole arguments.
+
+        ``as_read`` says that they are what the fragments said; otherwise the text was meant in
+        another way, and only these count.
+        """
+
+    @property
+    def decision(self) -> Decision | None:
+        """What a policy has decided so far, if there is one and it has."""
+
+
+class Judge(Protocol):
+    """Judges the calls of a stream."""
+
+    def open(self, name: str, kind: CallKind) -> CallJudge | ArgumentsError | None:
+        """Give the judge of a call to this tool, why there can be none, or None: it is let be."""

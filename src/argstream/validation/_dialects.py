@@ -1,0 +1,87 @@
+"""Which JSON Schema a schema is written in: draft 2020-12 unless it says or shows another.
+
+Drafts differ for us in three ways only: whether what stands beside ``$ref`` counts, whether
+``items`` may be a list, and whether there is ``prefixItems``. All else is the library's business.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import jsonschema_rs
+
+__all__ = ["Dialect", "JsonSchema", "dialect_of"]
+
+JsonSchema: TypeAlias = dict[str, Any] | bool
+
+
+class Dialect(NamedTuple):
+    """A draft of JSON Schema."""
+
+    name: str
+    """As jsonschema-rs calls it; empty for one that it must find out about itself."""
+    ref_stands_alone: bool = False
+    """Whether what stands beside ``$ref`` is ignored."""
+    items_may_be_list: bool = False
+    """Whether ``items`` may be a list, with ``additionalItems``; it has no ``prefixItems``."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether we can read it ourselves."""
+        return bool(self.name)
+
+    def draft(self, library: "ModuleType") -> int:
+        """Give the library's number for it."""
+        number: int = getattr(library, self.name or "Draft202012")
+        return number
+
+    def validator(self, library: "ModuleType") -> "type[jsonschema_rs.Validator]":
+        """Give the library's class for it."""
+        made: type[jsonschema_rs.Validator] = getattr(library, f"{self.name}Validator")
+        return made
+
+
+_NO_SCHEMAS: Final = ("default", "examples", "example", "enum", "const")
+_NEWEST: Final = Dialect("Draft202012")
+_LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
+_UNKNOWN: Final = Dialect("")
+_BY_URI: Final = {
+    "http://json-schema.org/draft-06/schema": Dialect(
+        "Draft6", ref_stands_alone=True, items_may_be_list=True
+    ),
+    "http://json-schema.org/draft-07/schema": Dialect(
+        "Draft7", ref_stands_alone=True, items_may_be_list=True
+    ),
+    "https://json-schema.org/draft/2019-09/schema": _LISTS,
+    "https://json-schema.org/draft/2020-12/schema": _NEWEST,
+}
+
+
+def dialect_of(schema: JsonSchema) -> Dialect:
+    """Say in which dialect a schema is written.
+
+    One that does not say may use the spellings of draft 7. Draft 2019-09 understands these too, and
+    still lets other keywords stand beside ``$ref``.
+    """
+    if isinstance(schema, bool):
+        return _NEWEST
+    declared = schema.get("$schema")
+    if declared is None:
+        return _LISTS if _has_lists(schema) else _NEWEST
+    uri = (
+        str(declared)
+        .removesuffix("#")
+        .replace("https://json-schema.org/draft-", "http://json-schema.org/draft-")
+    )
+    return _BY_URI.get(uri, _UNKNOWN)
+
+
+def _has_lists(schema: object) -> bool:
+    """Say whether any ``items`` is a list. Nesting is limited by now."""
+    if isinstance(schema, list):
+        return any(map(_has_lists, schema))
+    if not isinstance(schema, dict):
+        return False
+    parts = (part for keyword, part in schema.items() if keyword not in _NO_SCHEMAS)
+    return isinstance(schema.get("items"), list) or any(map(_has_lists, parts))

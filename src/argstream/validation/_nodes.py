@@ -1,0 +1,325 @@
+"""What a value must be: several subschemas at once, as tables that can be looked up.
+
+``$ref`` and ``allOf`` say that a value must fit several subschemas. A ``Node`` is such a set, read
+once: which kinds of value may begin, which strings it may become, what its children must be. So one
+value is one node, however its schema is written, and only ``anyOf`` and ``oneOf`` make branches.
+Nodes are made when they are first needed and kept: there are at most as many as a call has values.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from math import floor
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from argstream.jsonstream import Kind
+from argstream.validation._library import Library, is_valid
+from argstream.validation._subschemas import ALONE, WAITING, Subschema
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+__all__ = ["Candidates", "Choice", "Late", "Node", "Nodes", "Start"]
+
+Start: TypeAlias = Literal["dead", "sure", "open"]
+"""What the first character of a value tells: it is wrong, it is right, or that is still open."""
+
+_KINDS: Final[tuple[Kind, ...]] = ("object", "array", "string", "number", "boolean", "null")
+_KEPT: Final = 1024  # children by key: more keys than this are not names but data
+_MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are judged at the close
+
+
+class Late:
+    """What is asked of the library when a value is done."""
+
+    __slots__ = ("_library", "_validator", "keywords", "subschema")
+
+    def __init__(self, library: Library, subschema: Subschema, keywords: tuple[str, ...]) -> None:
+        """Ask about these keywords, which stand alone; if there are none, about the whole."""
+        self._library = library
+        self._validator: jsonschema_rs.Validator | None = None
+        self.subschema = subschema
+        self.keywords = keywords
+
+    def refuses(self, value: object) -> bool:
+        """Say whether a whole value is not valid."""
+        if self._validator is None:
+            self._validator = self._library.of(self._alone()) if self.keywords else self._whole()
+        return not is_valid(self._validator, value)
+
+    def _alone(self) -> dict[str, Any]:
+        return {keyword: self.subschema.keywords[keyword] for keyword in self.keywords}
+
+    def _whole(self) -> "jsonschema_rs.Validator":
+        return self._library.at(self.subschema.pointer)
+
+    def blamed(self, value: object) -> str:
+        """Name the keyword that a value, which was refused, does not fit."""
+        for keyword in self.keywords:
+            if not is_valid(self._library.of({keyword: self.subschema.keywords[keyword]}), value):
+                return keyword
+        names = [name for name in WAITING if name in self.subschema.keywords]
+        return names[0] if names else "$ref"
+
+
+class Candidates:
+    """The strings that a value may be, in order, so that a prefix is a range of them."""
+
+    __slots__ = ("strings",)
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        self.strings = sorted(set(strings))
+
+    def narrow(self, low: int, high: int, length: int, piece: str) -> tuple[int, int]:
+        """Give the range of those that go on with a piece after this many characters."""
+        strings = self.strings
+        if high - low == 1:
+            return (low, high) if strings[low].startswith(piece, length) else (low, low)
+        end = length + len(piece)
+        return (
+            bisect_left(strings, piece, low, high, key=lambda string: string[length:end]),
+            bisect_right(strings, piece, low, high, key=lambda string: string[length:end]),
+        )
+
+
+class Choice(NamedTuple):
+    """The branches of an ``anyOf`` or ``oneOf``. None is a branch that anything fits."""
+
+    keyword: Literal["anyOf", "oneOf"]
+    branches: "tuple[Node | None, ...]"
+    subschema: Subschema
+
+
+class Node:
+    """A set of subschemas that one value must fit, all of them."""
+
+    __slots__ = (
+        "_by_index", "_by_key", "_nodes", "_objects", "_prefixes", "_tuple_length", "candidates",
+        "choices", "height", "is_impossible", "is_integer", "late", "max_items", "max_length",
+        "max_properties", "name_rules", "reads_text", "required", "starts", "subschemas",
+        "takes_keys",
+    )  # fmt: skip
+
+    def __init__(self, nodes: "Nodes", subschemas: tuple[Subschema, ...]) -> None:
+        self._nodes = nodes
+        self.subschemas = subschemas
+        self.max_length = _least(subschemas, "maxLength")
+        self.max_items = _least(subschemas, "maxItems")
+        self.max_properties = _least(subschemas, "maxProperties")
+        self.required = tuple(
+            dict.fromkeys(name for subschema in subschemas for name in _required(subschema))
+        )
+        self.name_rules = [
+            Late(nodes.library, names, ())
+            for subschema in subschemas
+            if (names := subschema.one("propertyNames")) is not None
+        ]
+        self._objects = [
+            _Object(nodes.library, one) for one in subschemas if _Object.is_needed(one)
+        ]
+        prefixes = map(_prefix, subschemas)
+        self._prefixes = [(first, rest) for first, rest in prefixes if first or rest is not None]
+        self._tuple_length = max((len(first) for first, _ in self._prefixes), default=0)
+        self._by_key: dict[str, Node | None] = {}
+        self._by_index: dict[int, Node | None] = {}
+        limits_keys = self.max_properties is not None
+        self.takes_keys = limits_keys or bool(self._objects or self.name_rules)
+        """Whether keys must be looked at at all."""
+        self.late: dict[Kind, list[Late]] = {kind: [] for kind in _KINDS}
+        self.choices: list[Choice] = []
+        for subschema in subschemas:
+            self._read_choices(subschema)
+            self._read_late(subschema)
+        self.height = max((one.height for one in subschemas), default=0)
+        kinds, self.is_integer = _kinds(subschemas)
+        self.candidates = self._read_candidates(kinds)
+        self.reads_text = self.candidates is not None or self.max_length is not None
+        """Whether a string must be looked at while it grows."""
+        self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in _KINDS}
+        """What a value's first character tells."""
+        self.is_impossible = all(start == "dead" for start in self.starts.values())
+        """Whether no value fits at all."""
+
+    def child(self, key: str) -> "Node | None":
+        """Say what the value of a key must be; None if it may be anything."""
+        try:
+            return self._by_key[key]
+        except KeyError:
+            child = self._nodes.node(part for one in self._objects for part in one.parts(key))
+            if len(self._by_key) < _KEPT:
+                self._by_key[key] = child
+            return child
+
+    def item(self, index: int) -> "Node | None":
+        """Say what an item must be; None if it may be anything."""
+        index = min(index, self._tuple_length)
+        if index not in self._by_index:
+            parts = [first[index] if index < len(first) else rest for first, rest in self._prefixes]
+            self._by_index[index] = self._nodes.node(part for part in parts if part is not None)
+        return self._by_index[index]
+
+    def _start(self, kind: Kind, kinds: set[Kind]) -> Start:
+        if kind not in kinds:
+            return "dead"
+        is_open = {
+            "object": bool(self.takes_keys or self.required),
+            "array": bool(self._prefixes or self.max_items is not None),
+            "string": self.reads_text,
+            "number": self.is_integer,
+        }
+        return "open" if self.choices or self.late[kind] or is_open.get(kind) else "sure"
+
+    def _read_choices(self, subschema: Subschema) -> None:
+        limit = self._nodes.max_branches
+        keywords: tuple[Literal["anyOf", "oneOf"], ...] = ("anyOf", "oneOf")
+        for keyword in keywords:
+            branches = subschema.several(keyword)
+            if not branches:
+                continue
+            if subschema.weight > limit or subschema.height > _MAX_HEIGHT:
+                self._wait(subschema)
+                return
+            nodes = tuple(self._nodes.node([branch]) for branch in branches)
+            if keyword == "oneOf" or None not in nodes:
+                self.choices.append(Choice(keyword, nodes, subschema))
+
+    def _read_late(self, subschema: Subschema) -> None:
+        for kind in _KINDS:
+            if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
+                self.late[kind].append(Late(self._nodes.library, subschema, ()))
+            elif alone := tuple(
+                name
+                for name, kinds in ALONE.items()
+                if kind in kinds and name in subschema.keywords
+            ):
+                self.late[kind].append(Late(self._nodes.library, subschema, alone))
+
+    def _wait(self, subschema: Subschema) -> None:
+        for kind in _KINDS:
+            self.late[kind].append(Late(self._nodes.library, subschema, ()))
+
+    def _read_candidates(self, kinds: set[Kind]) -> Candidates | None:
+        """Keep of ``enum`` and ``const`` what all the other keywords allow as well."""
+        lists = [found for one in self.subschemas if (found := _candidates(one)) is not None]
+        if not lists:
+            return None
+        values = min(lists, key=len)
+        for subschema in self.subschemas:
+            late = Late(self._nodes.library, subschema, ())
+            values = [value for value in values if not late.refuses(value)]
+        kinds &= {_kind(value) for value in values}
+        self.late["string"] = []  # all that they forbid is not among the candidates
+        for kind in kinds - {"string", "null"}:
+            self.late[kind] = [Late(self._nodes.library, one, ()) for one in self.subschemas]
+        return Candidates(value for value in values if isinstance(value, str))
+
+
+class _Object:
+    """What one subschema says of the children of an object."""
+
+    __slots__ = ("additional", "patterns", "properties")
+
+    def __init__(self, library: Library, subschema: Subschema) -> None:
+        self.properties = subschema.by_name("properties")
+        self.patterns = [
+            (library.of({"pattern": pattern}), part)
+            for pattern, part in subschema.by_name("patternProperties").items()
+        ]
+        self.additional = subschema.one("additionalProperties")
+
+    @staticmethod
+    def is_needed(subschema: Subschema) -> bool:
+        """Say whether a subschema says anything of them."""
+        keywords = ("properties", "patternProperties", "additionalProperties")
+        return any(keyword in subschema.names for keyword in keywords)
+
+    def parts(self, key: str) -> list[Subschema]:
+        """Give the subschemas for the value of a key."""
+        parts = [self.properties[key]] if key in self.properties else []
+        parts += [part for pattern, part in self.patterns if is_valid(pattern, key)]
+        return parts or ([] if self.additional is None else [self.additional])
+
+
+class Nodes:
+    """All nodes of a schema, by the subschemas that they are made of."""
+
+    def __init__(self, library: Library, max_branches: int) -> None:
+        self.library = library
+        self.max_branches = max_branches
+        self._nodes: dict[frozenset[Subschema], Node | None] = {}
+
+    def node(self, parts: Iterable[Subschema]) -> Node | None:
+        """Give the node for values that must fit all of these; None if any value does."""
+        found = dict.fromkeys(parts)
+        unseen = list(found)
+        while unseen:  # what they refer to, and allOf, is asked of the same value
+            subschema = unseen.pop(0)
+            further = subschema.several("allOf")
+            if subschema.target is not None:
+                further.append(subschema.target)
+            for one in further:
+                if one not in found:
+                    found[one] = None
+                    unseen.append(one)
+        key = frozenset(found)
+        if key not in self._nodes:
+            node = Node(self, tuple(found))
+            is_free = all(start == "sure" for start in node.starts.values())
+            self._nodes[key] = None if is_free else node
+        return self._nodes[key]
+
+
+def _least(subschemas: Iterable[Subschema], keyword: str) -> int | None:
+    limits = [one.keywords[keyword] for one in subschemas if keyword in one.keywords]
+    return floor(min(limits)) if limits else None
+
+
+def _required(subschema: Subschema) -> list[str]:
+    names: list[str] = subschema.keywords.get("required", [])
+    return names
+
+
+def _prefix(subschema: Subschema) -> tuple[list[Subschema], Subschema | None]:
+    """Say what the first items must be, and all others."""
+    listed = subschema.several("items")
+    if listed:
+        return listed, subschema.one("additionalItems")
+    return subschema.several("prefixItems"), subschema.one("items")
+
+
+def _kinds(subschemas: Iterable[Subschema]) -> tuple[set[Kind], bool]:
+    """Say which kinds of value may come, and whether a number must be whole."""
+    kinds, is_integer = set(_KINDS), False
+    for subschema in subschemas:
+        if subschema.value is False:
+            kinds.clear()
+        types = subschema.keywords.get("type")
+        if types is None:
+            continue
+        named = [types] if isinstance(types, str) else types
+        if "integer" in named and "number" not in named:
+            is_integer = True
+        kinds &= {"number" if name == "integer" else name for name in named}
+    return kinds, is_integer
+
+
+def _candidates(subschema: Subschema) -> list[Any] | None:
+    if "const" in subschema.keywords:
+        return [subschema.keywords["const"]]
+    found: list[Any] | None = subschema.keywords.get("enum")
+    return found
+
+
+def _kind(value: object) -> Kind:
+    match value:
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"

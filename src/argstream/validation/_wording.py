@@ -1,0 +1,242 @@
+"""What is said of a value that does not fit, in words that a model can act on."""
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from argstream.events import ArgumentsError
+from argstream.jsonstream import JsonPath
+
+if TYPE_CHECKING:
+    from argstream.validation._nodes import Choice, Node
+
+__all__ = ["Failure", "told"]
+
+_SHOWN: Final = 60  # characters of a value
+_LISTED: Final = 12  # names or values
+_CAUSES: Final = 4  # branches of a union
+_KINDS: Final[dict[str, str]] = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "null",
+}
+_LIMITS: Final[dict[str, str]] = {
+    "minimum": "must be at least {limit}",
+    "maximum": "must be at most {limit}",
+    "exclusiveMinimum": "must be above {limit}",
+    "exclusiveMaximum": "must be below {limit}",
+    "multipleOf": "must be a multiple of {limit}",
+    "minLength": "must have at least {limit} characters",
+    "maxLength": "must have at most {limit} characters",
+    "pattern": "must match the pattern {limit}",
+    "format": "must have the format {limit}",
+    "contentEncoding": "must be encoded as {limit}",
+    "contentMediaType": "must be of the media type {limit}",
+    "minItems": "must have at least {limit} items",
+    "maxItems": "must have at most {limit} items",
+    "uniqueItems": "must not have the same item twice",
+    "minProperties": "must have at least {limit} properties",
+    "maxProperties": "must have at most {limit} properties",
+    "dependentRequired": "must have the properties that go together: {limit}",
+    "contains": "must contain an item that fits {limit}",
+    "not": "must not fit {limit}",
+    "if": "must fit what follows from its own values (if, then, else)",
+    "unevaluatedItems": "has an item that no part of the schema allows",
+    "unevaluatedProperties": "has a property that no part of the schema allows",
+    "dependentSchemas": "must fit what follows from the properties that it has: {limit}",
+    "dependencies": "must fit what follows from the properties that it has: {limit}",
+}
+
+
+class Failure(NamedTuple):
+    """Why a value does not fit. It is put into words only if the whole call is refused for it."""
+
+    keyword: str
+    path: JsonPath
+    offset: int | None
+    node: "Node | None" = None
+    found: Any = None
+    """What was found instead: a kind, a value, the start of a string, the names that lack."""
+    limit: Any = None
+    choice: "Choice | None" = None
+    causes: "tuple[Failure, ...]" = ()
+    """Why the branches of the choice do not fit."""
+
+
+def told(failure: Failure) -> ArgumentsError:
+    """Put a failure into words."""
+    keyword, words = _words(failure)
+    return ArgumentsError("schema", words, failure.offset, failure.path, keyword)
+
+
+def _words(failure: Failure) -> tuple[str | None, str]:
+    where = _where(failure.path)
+    match failure.keyword:
+        case "start":
+            return _start(failure, where)
+        case "key":
+            return _key(failure)
+        case "candidates":
+            return _candidate(failure, where)
+        case "integer":
+            return "type", f"{where} must be a whole number, not {_json(failure.found)}"
+        case "required":
+            return "required", _required(failure)
+        case "propertyNames":
+            return "propertyNames", _name(failure)
+        case "anyOf" | "oneOf":
+            return failure.keyword, _choice(failure, where)
+        case "":
+            return None, f"{where} does not fit the schema"
+        case keyword:
+            phrase = _LIMITS.get(keyword, f"does not fit {keyword}: {{limit}}")
+            words = f"{where} {phrase.format(limit=_json(failure.limit))}"
+            if isinstance(failure.found, int | float):
+                words = f"{words}, not {_json(failure.found)}"
+            return keyword, words
+
+
+def _where(path: JsonPath) -> str:
+    """Name a place as code would: ``edits[0].old``."""
+    if not path:
+        return "the arguments"
+    name = ""
+    for step in path:
+        if isinstance(step, int):
+            name += f"[{step}]"
+        elif step.isidentifier():
+            name += f".{step}" if name else step
+        else:
+            name += f"[{_json(step)}]"
+    return f"'{name}'"
+
+
+def _json(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except ValueError:  # an integer with more digits than Python likes to print
+        text = "so large a number"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _list(values: list[str], word: str = "or") -> str:
+    shown = values[:_LISTED]
+    if len(values) > _LISTED:
+        return f"{', '.join(shown)} and {len(values) - _LISTED} more"
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} {word} {shown[-1]}"
+
+
+def _start(failure: Failure, where: str) -> tuple[str | None, str]:
+    """Say why a value of this kind cannot begin here."""
+    node, kind = failure.node, failure.found
+    assert node is not None  # noqa: S101 - for the type checker: it is always given
+    for subschema in node.subschemas:
+        if subschema.value is False:
+            keyword = _keyword_of(subschema.pointer)
+            if keyword in ("items", "prefixItems", "additionalItems"):
+                index = failure.path[-1]
+                return keyword, f"{_where(failure.path[:-1])} must have at most {index} items"
+            return keyword, f"{where} is not allowed"
+    expected = _expected(node)
+    if kind not in expected:
+        kinds = _list([_KINDS[name] for name in expected]) if expected else "absent"
+        return "type", f"{where} must be {kinds}, not {_KINDS[kind]}"
+    return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {_KINDS[kind]}"
+
+
+def _expected(node: "Node") -> list[str]:
+    """Give the types that all subschemas allow."""
+    expected: list[str] = [*_KINDS]
+    for subschema in node.subschemas:
+        types = subschema.keywords.get("type")
+        if types is not None:
+            named = [types] if isinstance(types, str) else types
+            also = ["integer"] if "number" in named else []
+            expected = [name for name in expected if name in [*named, *also]]
+    if "number" in expected:
+        expected.remove("integer")
+    return expected
+
+
+def _key(failure: Failure) -> tuple[str | None, str]:
+    """Say why there can be no value for this key."""
+    *parent, key = failure.path
+    node = failure.node
+    assert node is not None  # noqa: S101 - as above
+    known = list(
+        dict.fromkeys(name for one in node.subschemas for name in one.by_name("properties"))
+    )
+    owner = f" of {_where(tuple(parent))}" if parent else ""
+    noun = "property" if parent else "argument"
+    if key in known:
+        return "properties", f"the {noun} {_json(key)}{owner} is not allowed"
+    words = f"there is no {noun} {_json(key)}{owner}"
+    if close := get_close_matches(str(key)[:_SHOWN], known[:1000], n=1):
+        words += f": did you mean {_json(close[0])}?"
+    if known:
+        words += (
+            f"{';' if not close else ''} known are {_list([_json(name) for name in known], 'and')}"
+        )
+    return "additionalProperties", words
+
+
+def _name(failure: Failure) -> str:
+    *parent, key = failure.path
+    rule = failure.limit
+    hint = f": names must fit {_json(rule)}" if isinstance(rule, Mapping) else ""
+    owner = f" of {_where(tuple(parent))}" if parent else ""
+    return f"{_json(key)} is not allowed as a name{owner}{hint}"
+
+
+def _required(failure: Failure) -> str:
+    names = _list([_json(name) for name in failure.found], "and")
+    if not failure.path:
+        is_one = len(failure.found) == 1
+        return f"the argument{'' if is_one else 's'} {names} {'is' if is_one else 'are'} missing"
+    return f"{_where(failure.path)} lacks {names}"
+
+
+def _candidate(failure: Failure, where: str) -> tuple[str | None, str]:
+    """Say which strings there may be: those that are still possible first."""
+    node = failure.node
+    assert node is not None  # noqa: S101 - as above
+    found = f"{_json(failure.found)[:-1]}…" if failure.limit else f"{_json(failure.found)}"
+    return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {found}"
+
+
+def _candidate_keyword(node: "Node") -> str:
+    is_const = any("const" in one.keywords for one in node.subschemas)
+    return "const" if is_const else "enum"
+
+
+def _allowed(node: "Node") -> str:
+    for subschema in node.subschemas:
+        if "const" in subschema.keywords:
+            return _json(subschema.keywords["const"])
+    for subschema in node.subschemas:
+        if "enum" in subschema.keywords:
+            values = [_json(value) for value in subschema.keywords["enum"]]
+            return values[0] if len(values) == 1 else f"one of {_list(values)}"
+    return "absent"
+
+
+def _choice(failure: Failure, where: str) -> str:
+    if not failure.causes:
+        return f"{where} fits more than one of the alternatives that exclude each other (oneOf)"
+    causes = list(dict.fromkeys(_words(cause)[1] for cause in failure.causes))
+    if len(causes) == 1:
+        return causes[0]
+    more = f"; and {len(causes) - _CAUSES} more" if len(causes) > _CAUSES else ""
+    return f"{where} fits none of the alternatives: {'; '.join(causes[:_CAUSES])}{more}"
+
+
+def _keyword_of(pointer: str) -> str | None:
+    steps = [step for step in pointer.split("/") if not step.isdigit()]
+    return steps[-1] or None

@@ -39,6 +39,7 @@ class SchemaError(UsageError):
 
     def __init__(self, message: str, *, pointer: str = "#", reason: str = "invalid") -> None:
         super().__init__(f"{message} (at {pointer})")
+        self.message = message
         self.pointer = pointer
         """Where in the schema: a JSON pointer, ``#`` for the whole."""
         self.reason = reason

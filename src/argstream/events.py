@@ -209,6 +209,8 @@ class TurnCompleted(_Event, frozen=True, tag="turn_completed"):
     usage: Usage = Usage()
     parent_id: str | None = None
     """The call whose sub-agent took the turn."""
+    characters_read: int | None = None
+    """How much of it was read, if reading was stopped (``rejected``): then no usage is known."""
 
 
 class RunCompleted(_Event, frozen=True, tag="run_completed"):

@@ -38,6 +38,8 @@ class Refusal(NamedTuple):
     """How many of the fragments it had to see, the one that decided included."""
     text: str | None = None
     """If that one is a ``Text``: of its text, what ends with the character that decided."""
+    string_start: int | None = None
+    """The offset of that string. With it, assembly finds the character if there are escapes."""
 
 
 class CallJudge(Protocol):
@@ -64,5 +66,10 @@ class CallJudge(Protocol):
 class Judge(Protocol):
     """Judges the calls of a stream."""
 
-    def open(self, name: str, kind: CallKind) -> CallJudge | ArgumentsError | None:
-        """Give the judge of a call to this tool, why there can be none, or None: it is let be."""
+    def open(
+        self, name: str, kind: CallKind, *, may_grow: bool = False
+    ) -> CallJudge | ArgumentsError | None:
+        """Give the judge of a call to this tool, why it must not be, or None: it is let be.
+
+        ``may_grow`` says that more of the name may come: then it is asked again.
+        """

@@ -1,14 +1,22 @@
 """A provider's payloads → deltas. One file for each protocol; none imports an SDK."""
 
 from importlib import import_module
-from typing import Final, Literal, Protocol, TypeAlias, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from argstream.adapters._detection import detect
 from argstream.adapters._payloads import UnreadableError, payloads_in
-from argstream.deltas import Delta
+from argstream.deltas import CallClosed, Delta
 from argstream.errors import UsageError
 
-__all__ = ["Adapter", "ProtocolName", "UnreadableError", "detect", "make_adapter", "payloads_in"]
+__all__ = [
+    "Adapter",
+    "ClosesNothing",
+    "ProtocolName",
+    "UnreadableError",
+    "detect",
+    "make_adapter",
+    "payloads_in",
+]
 
 ProtocolName: TypeAlias = Literal[
     "auto",
@@ -44,6 +52,14 @@ class Adapter(Protocol):
 
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
+
+
+@runtime_checkable
+class ClosesNothing(Protocol):
+    """An adapter of a protocol in which the end of a call is seen only by what follows it."""
+
+    def over(self) -> list[CallClosed]:
+        """Give the close of those calls that are over: another was written after them."""
 
 
 # The class in the module that is named like the protocol. It is loaded when it is wanted: nobody

@@ -133,15 +133,16 @@ class CallFinder:
                 deltas.append(Opaque(call.key, call.extra))
                 call.extra = None
 
-    def close_all_but_the_last(self, deltas: list[Delta]) -> None:
-        """Say of a turn that was cut which of its calls were over: those before the last.
+    def over(self) -> list[CallClosed]:
+        """Give the close of the calls that are over, if the turn ends here: those before the last.
 
         JSON says itself whether it is whole. Free text does not, so it must not have been open.
         """
-        for call in self._calls:
-            is_sure = call.kind == "function" or not self._interleaves
-            if call is not self._last and is_sure:
-                deltas.append(CallClosed(call.key))
+        return [
+            CallClosed(call.key)
+            for call in self._calls
+            if call is not self._last and (call.kind == "function" or not self._interleaves)
+        ]
 
     def _find(
         self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind

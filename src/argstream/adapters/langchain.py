@@ -39,6 +39,7 @@ from argstream.adapters._payloads import count, refuse_duplicate_keys, text_of
 from argstream.adapters._strands import Strands
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
+    CallClosed,
     CallOpened,
     CallResult,
     Delta,
@@ -99,6 +100,10 @@ class LangChainAdapter:
         """Say that a payload was lost."""
         return [delta for state in self._open for delta in self._flush(state)]
 
+    def over(self) -> list[CallClosed]:
+        """Give the close of those calls that are over."""
+        return [closed for state in self._open for closed in state.calls.over()]
+
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
         deltas: list[Delta] = []
@@ -156,7 +161,7 @@ class LangChainAdapter:
             self._check_values(payload)
         reason = reason_of(message.response_metadata)
         if calls and ending_of(reason) == "unknown":
-            state.calls.close_all_but_the_last(deltas)
+            deltas += state.calls.over()
             state.reason = reason
             self._unproved[writer] = state
             return before + self._say(state, deltas)
@@ -359,7 +364,7 @@ class _MessageState:
         self.ended = True
         ending = ending or ending_of(reason)
         if ending == "cut":
-            self.calls.close_all_but_the_last(deltas)
+            deltas += self.calls.over()
         deltas.append(TurnEnded(reason, ending))
 
     def _add(self, usage: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from argstream.adapters._payloads import (
 )
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
+    CallClosed,
     Delta,
     Opaque,
     ProviderFailed,
@@ -183,6 +184,10 @@ class OpenAIChatAdapter:
             state.flush(deltas)
         return deltas
 
+    def over(self) -> list[CallClosed]:
+        """Give the close of those calls that are over."""
+        return [closed for state in self._choices.values() for closed in state.over()]
+
     def close(self) -> list[Delta]:
         """Say that nothing more comes."""
         deltas: list[Delta] = []
@@ -272,8 +277,12 @@ class _ChoiceState:
             # What a gateway's provider said itself; the gateway may call it something else.
             ending = "cut"
         if ending == "cut":
-            self._calls.close_all_but_the_last(deltas)
+            deltas += self.over()
         deltas.append(TurnEnded(reason, ending, self._index))
+
+    def over(self) -> list[CallClosed]:
+        """Give the close of all calls but the last."""
+        return self._calls.over()
 
     def flush(self, deltas: list[Delta]) -> None:
         """Give what was held back, and end what goes on."""

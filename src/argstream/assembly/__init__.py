@@ -1,7 +1,7 @@
 """Deltas → events, and verdicts: one parser for each call that is open."""
 
 from argstream.assembly._quirks import Quirk
-from argstream.assembly.assembler import Assembler
+from argstream.assembly.assembler import Assembler, StopOn
 from argstream.assembly.call import Call, CallVerdict, Reinterpretation
 
-__all__ = ["Assembler", "Call", "CallVerdict", "Quirk", "Reinterpretation"]
+__all__ = ["Assembler", "Call", "CallVerdict", "Quirk", "Reinterpretation", "StopOn"]

@@ -1,9 +1,10 @@
 """Deltas → events. Each speaker has one open turn at a time; each call has a machine of its own."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from argstream.assembly._call_machine import CallMachine
+from argstream.assembly._court import Court
 from argstream.assembly._quirks import Quirk, make_quirks
 from argstream.assembly._surrogates import mended, mended_json
 from argstream.assembly._turn import Thought, Turn, Words
@@ -52,12 +53,19 @@ _RUN_BY_PROVIDER = ("server", "mcp", "code")
 class EventBuilder:
     """What has been said so far, and the events that follow from what is said next."""
 
-    def __init__(self, turn_number: int, limits: Limits | None, quirks: tuple[Quirk, ...]) -> None:
+    def __init__(
+        self,
+        turn_number: int,
+        limits: Limits | None,
+        quirks: tuple[Quirk, ...],
+        court: Court | None = None,
+    ) -> None:
         self.calls: list[Call] = []
         self.is_empty = True
         """Whether nothing has been said at all."""
         self._turn_number = turn_number
         self._limits = limits
+        self._court = court or Court(None)
         self._quirks = quirks
         self._turn: Turn | None = None  # of whoever speaks now
         self._speaker = SpeakerChanged()
@@ -85,7 +93,7 @@ class EventBuilder:
             ProviderFailed: self._provider_failed,
         }
 
-    def take(self, deltas: list[Delta], events: list[Event]) -> None:
+    def take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Add the events that these deltas mean."""
         for delta in deltas:
             if type(delta) is ArgumentText and self._turn is not None:  # nearly always
@@ -116,6 +124,28 @@ class EventBuilder:
     def abort(self, verdict: InvalidVerdict, message: str, events: list[Event]) -> None:
         """End every open call with this verdict."""
         self._cut_all(message, events, verdict)
+        self._forget_turns()
+
+    def is_worth_stopping(self, is_final: Callable[[Call], bool]) -> bool:
+        """Say whether a call was refused in a turn of which more may come."""
+        turns = [turn for turn in self._open_turns() if not turn.ended]
+        return any(is_final(one.call) for turn in turns for one in turn.machines.values())
+
+    def is_busy(self, over: Collection[Hashable]) -> bool:
+        """Say whether a call goes on, other than those that are over, by their keys."""
+        return any(
+            not machine.settled and not (key in over and machine.is_whole)
+            for turn in self._open_turns()
+            for key, machine in turn.machines.items()
+        )
+
+    def stop(self, events: list[Event]) -> None:
+        """End all turns here: a call was refused, and nobody wants the rest."""
+        for turn in self._open_turns():
+            self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
+            message, read = turn.message(), turn.characters
+            completed = TurnCompleted("rejected", message, Usage(), turn.parent_id, read)
+            events.append(completed)
         self._forget_turns()
 
     # Turns
@@ -266,7 +296,7 @@ class EventBuilder:
         id_ = given if given and not turn.has_id(given) else turn.make_id(given)
         call = Call(id_, len(self.calls), mended(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
-        machine = CallMachine(call, self._limits, make_quirks(quirks))
+        machine = CallMachine(call, self._limits, make_quirks(quirks), self._court)
         if given != id_ and given:
             machine.item = {"id": given}  # results must go back under it
         if (before := turn.machines.get(delta.key)) is not None:
@@ -274,7 +304,7 @@ class EventBuilder:
         turn.open_call(delta.key, machine)
         self.calls.append(call)
         self._machines_by_id[id_] = machine
-        events.append(machine.start())
+        machine.start(events)
 
     def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
         """Give the call with this key; one that was never opened has no name."""
@@ -284,9 +314,7 @@ class EventBuilder:
         return machines[key]
 
     def _call_renamed(self, delta: CallRenamed, events: list[Event]) -> None:
-        call = self._machine(delta.key, events).call
-        call.name = mended(delta.name)
-        call.reinterpreted = "split_name"
+        self._machine(delta.key, events).rename(mended(delta.name), events)
 
     def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
         self._machine(delta.key, events).grow(delta.text, events)

@@ -5,13 +5,21 @@ only when the provider has closed it and its JSON is whole. A call without any t
 itself whether it was cut, so its verdict waits until the stop reason is known.
 """
 
-import json
 from math import isinf
 from typing import Any
 
+from argstream.assembly._conclusion import (
+    Conclusion,
+    Fault,
+    conclude,
+    conclude_restated,
+    contradiction,
+    told,
+)
+from argstream.assembly._court import Court, Hearing, located
 from argstream.assembly._json_writer import JsonWriter, UnwritableError, dumps
 from argstream.assembly._quirks import TextQuirk, make_quirks
-from argstream.assembly._second_reading import EARLY_PIECES, SecondReading, parse_object
+from argstream.assembly._second_reading import EARLY_PIECES, SecondReading
 from argstream.assembly._surrogates import SurrogateMender, mended
 from argstream.assembly.call import Call, Reinterpretation
 from argstream.deltas import FREE_TEXT_KINDS, Ending
@@ -41,6 +49,7 @@ from argstream.jsonstream import (
     Text,
 )
 from argstream.jsonstream.limits import DEFAULT_LIMITS
+from argstream.judging import Refusal
 
 __all__ = ["CallMachine"]
 
@@ -49,7 +58,9 @@ class CallMachine:
     """The machine that writes to one ``Call``."""
 
     __slots__ = (
+        "_court",
         "_has_told_late",
+        "_hearing",
         "_is_json",
         "_limits",
         "_mender",
@@ -67,8 +78,12 @@ class CallMachine:
         "item",
     )
 
-    def __init__(self, call: Call, limits: Limits | None, quirks: list[TextQuirk]) -> None:
+    def __init__(
+        self, call: Call, limits: Limits | None, quirks: list[TextQuirk], court: Court
+    ) -> None:
         self.call = call
+        self._court = court
+        self._hearing = Hearing(call, court)
         self.closed = False
         """Whether the provider has said that nothing more comes."""
         self.has_result = False
@@ -92,10 +107,30 @@ class CallMachine:
         """Whether the verdict is final, and told."""
         return self.call.verdict != "open"
 
-    def start(self) -> ToolCallStarted:
-        """Give the event that announces the call."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether its JSON is whole, though the provider may not have closed it."""
+        return self._root_end is not None and self._second is None
+
+    def start(self, events: list[Event]) -> None:
+        """Announce the call; if its name alone is enough, refuse it."""
         call = self.call
-        return ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id)
+        events.append(ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id))
+        self._reject(self._hearing.open(may_grow=True), events)
+
+    def rename(self, name: str, events: list[Event]) -> None:
+        """Take the name with another piece, and judge what has come under it."""
+        self.call.name = name
+        self.call.reinterpreted = "split_name"
+        if self.settled:
+            return
+        self._hearing = Hearing(self.call, self._court)
+        self._reject(self._hearing.open(may_grow=True), events)
+        if self.call.raw and self._is_json and not self.settled:
+            self._reject(self._hearing.open(may_grow=False), events)
+            refusal = self._hearing.hear(Parser(self._limits).feed(self.call.raw))
+            if refusal is not None:
+                self._reject(located(refusal, self.call.raw), events)
 
     def grow(self, text: str, events: list[Event]) -> None:
         """Take the next piece of the text."""
@@ -122,12 +157,18 @@ class CallMachine:
             if len(raw) > self._limits.max_chars:
                 self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
             return
+        if len(raw) == len(text) and self._reject(self._hearing.name_is_whole(), events):
+            return
         if self._pieces is not None:
             self._pieces = [*self._pieces, text] if len(self._pieces) < EARLY_PIECES else None
         if self._second is not None:
             self._read_again(self._second, text, events)
             return
-        for fragment in self._parser.feed(text):
+        fragments = self._parser.feed(text)
+        refusal = None if call.judge is None else self._hearing.hear(fragments)
+        if refusal is not None:
+            fragments = _seen(fragments, refusal)
+        for fragment in fragments:
             if type(fragment) is Text:
                 path, piece = fragment
                 if path:
@@ -136,6 +177,8 @@ class CallMachine:
                 self._tell(fragment, events)
                 if self.settled:
                     return
+        if refusal is not None:
+            self._refuse_early(refusal, fragments[-1], events)
 
     def put(self, path: JsonPath, value: object, events: list[Event], *, more: bool) -> None:
         """Take arguments that come as a value."""
@@ -269,16 +312,40 @@ class CallMachine:
     def _fail(self, invalid: Invalid, events: list[Event]) -> None:
         """Report the first error, unless the text may be meant in another way."""
         end = self._root_end if invalid.reason == "extra_text" else None
-        second = SecondReading(_told(invalid), self._pieces, self.call.raw, end, self._limits)
+        second = SecondReading(told(invalid), self._pieces, self.call.raw, end, self._limits)
         if second.possible:
-            self._second = second
-            self.call.in_doubt = True
-            if end is None and self._pieces is not None:
-                self._rewind("".join(self._pieces[:-1]))  # the last one began anew
+            self._doubt(second)
             return
         if invalid.reason == "number_too_large":
             self._rewind(self.call.raw[: invalid.offset])
         self._invalid("malformed", second.error, events)
+
+    def _reject(self, error: ArgumentsError | None, events: list[Event]) -> bool:
+        """Refuse the call if the judge says why; say whether that was so."""
+        if error is not None:
+            self._invalid("rejected", error, events)
+        return error is not None
+
+    def _refuse_early(self, refusal: Refusal, last: Fragment, events: list[Event]) -> None:
+        """Refuse a text that goes on, unless its pieces may repeat each other."""
+        raw = self.call.raw
+        error = located(refusal, raw)
+        second = SecondReading(error, self._pieces, raw, None, self._limits)
+        second.verdict = "rejected"
+        if second.possible:
+            self._doubt(second)
+            return
+        end = (error.offset or 0) + (not isinstance(last, Done))
+        if end < len(raw):
+            self._rewind(raw[:end])
+        self._reject(error, events)
+
+    def _doubt(self, second: SecondReading) -> None:
+        """Wait for another reading, of which the last piece may have been the start."""
+        self._second = second
+        self.call.in_doubt = True
+        if self._pieces is not None:
+            self._rewind("".join(self._pieces[:-1]))
 
     def _rewind(self, text: str) -> None:
         """Have the call show what this much of its text says: the rest was misread."""
@@ -290,7 +357,7 @@ class CallMachine:
     def _read_again(self, second: SecondReading, text: str, events: list[Event]) -> None:
         second.feed(text)
         if not second.possible:
-            self._invalid("malformed", second.error, events)
+            self._invalid(second.verdict, second.error, events)
 
     def _compare(self, text: str, events: list[Event]) -> None:
         """Use the whole text that came at the end: for the rest, or against what had come."""
@@ -323,47 +390,24 @@ class CallMachine:
             self._invalid("malformed", told, events)
 
     def _contradict(self, message: str, events: list[Event]) -> None:
-        self._invalid("malformed", ArgumentsError("contradicted", message), events)
+        self._invalid(*contradiction(message), events)
 
     def _conclude(self, events: list[Event]) -> None:
         """Give the verdict on a text that is over."""
-        parser = self._parser
+        parser, restated = self._parser, self._restated
         parser.close()
-        if self._restated is not None:
-            self._conclude_restated(self._restated, events)
-        elif not self._is_json:
-            self._complete(self.call.raw, events)
-        elif self._second is not None:
-            if reading := self._second.close():
-                self._complete(reading[1], events, reading[0])
-            else:
-                self._invalid("malformed", self._second.error, events)
-        elif parser.error is not None:
-            self._invalid("truncated", _told(parser.error), events)
-        else:
-            self._conclude_whole(parser.value, events)
-
-    def _conclude_restated(self, text: str, events: list[Event]) -> None:
-        """Take the provider's last word for the text, and tell; it must be whole by itself."""
-        parser = self._parser
+        found: Conclusion | Fault
         if not self._is_json:
-            self._complete(text, events, "restated")
-        elif (found := parse_object(text, self._limits)) is None:
-            message = "the provider closed the call with another text, which is not valid"
-            self._contradict(message, events)
+            text = self.call.raw if restated is None else restated
+            found = Conclusion(text, None if restated is None else "restated")
+        elif restated is not None:
+            found = conclude_restated(restated, parser, self._limits)
         else:
-            same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
-            self._complete(found, events, None if same else "restated")
-
-    def _conclude_whole(self, value: Any, events: list[Event]) -> None:
-        if isinstance(value, dict):
-            self._complete(value, events)
-        elif value is None:
-            self._complete({}, events, "null")
-        elif isinstance(value, str) and (found := parse_object(value, self._limits)) is not None:
-            self._complete(found, events, "double_encoded")
+            found = conclude(parser, self._second, self._limits)
+        if isinstance(found, Conclusion):
+            self._complete(found.arguments, events, found.reinterpreted)
         else:
-            self._invalid("malformed", _told(Invalid((), 0, "not_an_object")), events)
+            self._invalid(found.verdict, found.error, events)
 
     def _complete(
         self,
@@ -376,6 +420,11 @@ class CallMachine:
             error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
             self._invalid("malformed", error, events)
             return
+        as_read = arguments is self._parser.value
+        if self._reject(self._hearing.name_is_whole(), events) or self._reject(
+            self._hearing.conclude(arguments, as_read=as_read), events
+        ):
+            return
         call.verdict = "complete"
         call.in_doubt = False
         call.partial = arguments
@@ -386,15 +435,16 @@ class CallMachine:
         call = self.call
         call.verdict = verdict
         call.error = error
+        if verdict == "rejected":
+            self._court.refused.append(call)
         if self._second is not None:
             call.in_doubt = False  # there is no other way to read it
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 
 
-def _dumps(value: Any) -> str:
-    """Write a value so that what differs looks different: in Python, 1 equals True."""
-    return json.dumps(value, sort_keys=True)
-
-
-def _told(invalid: Invalid) -> ArgumentsError:
-    return ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
+def _seen(fragments: list[Fragment], refusal: Refusal) -> list[Fragment]:
+    """Give the fragments up to the character that the judge refused."""
+    seen = fragments[: refusal.seen]
+    if refusal.text is not None:
+        seen[-1] = Text(seen[-1].path, refusal.text)
+    return seen

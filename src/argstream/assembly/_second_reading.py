@@ -10,7 +10,7 @@ from math import isinf
 from typing import Any
 
 from argstream.assembly.call import Reinterpretation
-from argstream.events import ArgumentsError
+from argstream.events import ArgumentsError, InvalidVerdict
 from argstream.jsonstream import Limits, Parser
 
 __all__ = ["EARLY_PIECES", "SecondReading", "parse_object"]
@@ -34,6 +34,8 @@ class SecondReading:
         self._limits = limits
         self.error = error
         """What is wrong with the literal reading."""
+        self.verdict: InvalidVerdict = "malformed"
+        """What that makes of the call if there is no other reading."""
         self._latest: str | None = None
         self._whole = ""
         self._repeated: int | None = None  # how much of the whole has come again

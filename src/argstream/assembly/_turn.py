@@ -171,6 +171,15 @@ class Turn:
         """Give an id to a call that came without its own: the same for the same stream."""
         return f"call_{given or self.id or 'turn'}_{self._number}_{len(self._ids)}"
 
+    @property
+    def characters(self) -> int:
+        """How much the model has written: text, thinking and arguments."""
+        return sum(
+            len(block.call.raw if isinstance(block, CallMachine) else block.text)
+            for block in self._blocks
+            if not isinstance(block, _Kept)
+        )
+
     def message(self) -> Message:
         """Give the message as history keeps it."""
         parts = (block.part() for block in self._blocks)

@@ -6,9 +6,11 @@ whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
 
 from collections.abc import Collection
 from reprlib import Repr
+from typing import Literal, TypeAlias, get_args
 
 from argstream.adapters import (
     Adapter,
+    ClosesNothing,
     ProtocolName,
     UnreadableError,
     detect,
@@ -16,13 +18,19 @@ from argstream.adapters import (
     payloads_in,
 )
 from argstream.assembly._builder import EventBuilder
+from argstream.assembly._court import Court
 from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
+from argstream.errors import UsageError
 from argstream.events import Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
+from argstream.judging import Judge
 
-__all__ = ["Assembler"]
+__all__ = ["Assembler", "StopOn"]
+
+StopOn: TypeAlias = Literal["denied", "rejected", "never"]
+"""After what to stop reading: a call that a policy denies, any that is rejected, or nothing."""
 
 _MAX_UNREAD = 100  # who knows none of so many knows none of the rest, which may be endless
 _short = Repr()
@@ -47,26 +55,37 @@ class Assembler:
     ['open']
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by name, and rarely
         self,
         protocol: ProtocolName = "auto",
         *,
         quirks: Collection[Quirk] = (),
         turn: int = 0,
         limits: Limits | None = None,
+        judge: Judge | None = None,
+        stop_on: StopOn = "denied",
     ) -> None:
         """Read this protocol, or find out which one it is from the first payloads.
 
         ``quirks`` names what is known of a server that writes arguments in a way of its own, so
         that they are right while they come, not only at the end. ``turn`` goes into the ids that
         are made for calls to which the provider gave none, so that those of a later turn differ.
+
+        ``judge`` looks at the calls while they are written: see ``argstream.judge``. ``stop_on``
+        says after which refusals nothing more is read, once no other call is being written.
         """
         is_told = protocol not in ("auto", "argstream")
         self._adapter: Adapter | None = make_adapter(protocol) if is_told else None
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(turn, limits, checked(quirks))
+        self._court = Court(judge)
+        self._builder = EventBuilder(turn, limits, checked(quirks), self._court)
+        if stop_on not in get_args(StopOn):
+            raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
+        self._stop_on: StopOn = stop_on
         self.closed = False
         """Whether it has been closed or aborted."""
+        self.stopped = False
+        """Whether a call was refused and nothing more is to be read: close the source."""
 
     @property
     def protocol(self) -> str:
@@ -106,6 +125,8 @@ class Assembler:
             except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
                 self._lost(adapter, message, events)
+            if self._court.refused and not self.closed:
+                self._stop_if_idle(adapter, events)
         return events
 
     def break_off(self, code: str, message: str) -> list[Event]:
@@ -137,6 +158,21 @@ class Assembler:
             self.closed = True
             self._builder.abort(verdict, message, events)
         return events
+
+    def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
+        """Stop after a refusal that asks for it, as soon as no other call is being written."""
+        if not self._builder.is_worth_stopping(self._is_final):
+            return
+        over = adapter.over() if isinstance(adapter, ClosesNothing) else []
+        if not self._builder.is_busy({delta.key for delta in over}):
+            self._builder.take(over, events)
+            self._builder.stop(events)
+            self.closed = self.stopped = True
+
+    def _is_final(self, call: Call) -> bool:
+        if call.verdict != "rejected" or call.error is None or self._stop_on == "never":
+            return False
+        return self._stop_on == "rejected" or call.error.reason == "denied"
 
     def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
         self._builder.take(adapter.interrupt(), events)

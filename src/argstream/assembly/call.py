@@ -6,6 +6,7 @@ from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.events import ArgumentsError
 from argstream.history import Verdict
 from argstream.jsonstream import PENDING, JsonPath, Parser
+from argstream.judging import CallJudge, Decision
 
 __all__ = ["Call", "CallVerdict", "Reinterpretation"]
 
@@ -36,6 +37,7 @@ class Call:
         "in_doubt",
         "in_leaves",
         "index",
+        "judge",
         "kind",
         "name",
         "parent_id",
@@ -77,6 +79,8 @@ class Call:
         """
         self.error: ArgumentsError | None = None
         """Why it is not valid, if it is not."""
+        self.judge: CallJudge | None = None
+        """Who judges it; for assembly only."""
 
     @property
     def path(self) -> JsonPath:
@@ -91,6 +95,14 @@ class Call:
         if parser.error is not None and parser.error.reason == "duplicate_key":
             return parser.path[:-1]  # what had this key first is done
         return parser.path
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the policy says of it: None without a policy, and until it can be told.
+
+        Before the call is complete, only a ``deny`` is acted on: it is ``rejected`` then.
+        """
+        return None if self.judge is None else self.judge.decision
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:

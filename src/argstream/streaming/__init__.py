@@ -5,15 +5,23 @@ drivers of it, which fetch the items from what ``_sources`` opens, for a loop ov
 ``readers``.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from contextlib import suppress
 from types import AsyncGeneratorType, TracebackType
-from typing import Self, cast, overload
+from typing import TYPE_CHECKING, Self, cast, overload
 
 from argstream.adapters import ProtocolName
-from argstream.assembly import Assembler, Call, Quirk
+from argstream.assembly import Assembler, Call, Quirk, StopOn
 from argstream.events import Event
 from argstream.jsonstream import Limits
+from argstream.judging import Judge
 from argstream.readers._progress import CallProgress, Progress
 from argstream.readers._pump import Pump
 from argstream.readers.call_reader import (
@@ -33,6 +41,9 @@ from argstream.streaming._sources import (
     items,
 )
 
+if TYPE_CHECKING:
+    from argstream.policy import Policy
+
 __all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "stream"]
 
 
@@ -40,8 +51,11 @@ __all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "stream"]
 def stream(
     source: AsyncSource,
     protocol: ProtocolName = "auto",
+    tools: Iterable[object] | None = None,
+    policy: "Policy | None" = None,
     *,
     quirks: Collection[Quirk] = (),
+    stop_on: StopOn = "denied",
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "AsyncEventStream": ...
@@ -49,16 +63,22 @@ def stream(
 def stream(
     source: Source,
     protocol: ProtocolName = "auto",
+    tools: Iterable[object] | None = None,
+    policy: "Policy | None" = None,
     *,
     quirks: Collection[Quirk] = (),
+    stop_on: StopOn = "denied",
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "EventStream": ...
-def stream(
+def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     source: Source | AsyncSource,
     protocol: ProtocolName = "auto",
+    tools: Iterable[object] | None = None,
+    policy: "Policy | None" = None,
     *,
     quirks: Collection[Quirk] = (),
+    stop_on: StopOn = "denied",
     turn: int = 0,
     limits: Limits | None = None,
 ) -> "EventStream | AsyncEventStream":
@@ -73,6 +93,13 @@ def stream(
     The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
     ``turn`` are those of ``Assembler``.
 
+    With ``tools`` a call is judged by its tool's schema while it is written, and ``rejected`` at
+    the first character after which it cannot be right; so is a call to a tool that is not among
+    them. They may be as you give them to a provider, ``ToolSpec``, pydantic models or functions.
+    With a ``policy`` its rules decide on each argument as it settles. When it denies a call and
+    no other call is being written, the source is closed, and the turn ends as ``rejected``.
+    ``stop_on`` changes that: ``rejected`` stops also for a schema's sake, ``never`` reads on.
+
     Bad input never raises: it becomes an event. An exception of the source is raised unchanged
     after every open call has its verdict. To end early, use ``with`` or close the stream: that
     closes the source.
@@ -80,7 +107,15 @@ def stream(
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
     """
-    intake = Intake(Assembler(protocol, quirks=quirks, turn=turn, limits=limits))
+    judge: Judge | None = None
+    if tools is not None or policy is not None:
+        from argstream.streaming._judge import make_judge  # noqa: PLC0415 - nobody else needs it
+
+        judge = make_judge(tools, policy)
+    assembler = Assembler(
+        protocol, quirks=quirks, turn=turn, limits=limits, judge=judge, stop_on=stop_on
+    )
+    intake = Intake(assembler)
     if is_async(source):
         return AsyncEventStream(source, intake)
     return EventStream(source, intake)
@@ -165,6 +200,10 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
                 if events := intake.take(item):
                     if progress.notes_failures:
                         progress.note(events)
+                    if intake.assembler.stopped:
+                        _abandon(source, intake)  # before anybody is told: each moment costs
+                        yield events
+                        return
                     try:
                         yield events
                     except GeneratorExit:
@@ -261,6 +300,10 @@ async def _read_async(
                 if events := intake.take(item):
                     if progress.notes_failures:
                         progress.note(events)
+                    if intake.assembler.stopped:
+                        await _abandon_async(source, intake)
+                        yield events
+                        return
                     try:
                         yield events
                     except GeneratorExit:

@@ -3,6 +3,22 @@
 from argstream.errors import SchemaError
 from argstream.validation.check import SchemaCheck, SchemaVerdict
 from argstream.validation.limits import SchemaLimits
+from argstream.validation.order import Finding, lint
 from argstream.validation.schema import Schema
+from argstream.validation.tools import ToolSpec, load_tools, tool_specs
+from argstream.validation.typed import TypedArguments, typed
 
-__all__ = ["Schema", "SchemaCheck", "SchemaError", "SchemaLimits", "SchemaVerdict"]
+__all__ = [
+    "Finding",
+    "Schema",
+    "SchemaCheck",
+    "SchemaError",
+    "SchemaLimits",
+    "SchemaVerdict",
+    "ToolSpec",
+    "TypedArguments",
+    "lint",
+    "load_tools",
+    "tool_specs",
+    "typed",
+]

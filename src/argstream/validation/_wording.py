@@ -46,8 +46,8 @@ _LIMITS: Final[dict[str, str]] = {
     "contains": "must contain an item that fits {limit}",
     "not": "must not fit {limit}",
     "if": "must fit what follows from its own values (if, then, else)",
-    "unevaluatedItems": "has an item that no part of the schema allows",
-    "unevaluatedProperties": "has a property that no part of the schema allows",
+    "unevaluatedItems": "must have no item that no part of the schema allows",
+    "unevaluatedProperties": "must have no property that no part of the schema allows",
     "dependentSchemas": "must fit what follows from the properties that it has: {limit}",
     "dependencies": "must fit what follows from the properties that it has: {limit}",
 }
@@ -92,9 +92,9 @@ def _words(failure: Failure) -> tuple[str | None, str]:
         case "anyOf" | "oneOf":
             return failure.keyword, _choice(failure, where)
         case "":
-            return None, f"{where} does not fit the schema"
+            return None, f"{where} must fit the schema of the tool, as a whole"
         case keyword:
-            phrase = _LIMITS.get(keyword, f"does not fit {keyword}: {{limit}}")
+            phrase = _LIMITS.get(keyword, f"must fit {keyword}: {{limit}}")
             words = f"{where} {phrase.format(limit=_json(failure.limit))}"
             if isinstance(failure.found, int | float):
                 words = f"{words}, not {_json(failure.found)}"

@@ -12,12 +12,15 @@ value than the schema has subschemas.
 A character costs a constant amount of work, and inside a string that may be anything, none.
 """
 
+import json
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from argstream.events import ArgumentsError
-from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text
+from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
 from argstream.judging import Refusal
 from argstream.validation._library import Library
 from argstream.validation._nodes import Choice, Node
@@ -106,14 +109,23 @@ class SchemaCheck:
             if root is not None and root.failure is not None:
                 self._refuse(told(root.failure))
             if self.error is not None:
-                return Refusal(self.error, index + 1, cut)
+                return Refusal(self.error, index + 1, cut, None if cut is None else self._start)
         return None
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Give the final word on a whole value."""
         if not (as_read and self.verdict == "valid"):
             self._conclude((), arguments, None)
+            if self.verdict == "rejected":
+                self._explain(arguments)
         return self.error
+
+    def _explain(self, value: object) -> None:
+        """Say better why a value was refused, by reading it as if it were written just now."""
+        again = SchemaCheck(self._node, self._library)
+        again.feed(list(parse(json.dumps(value))))
+        if again.error is not None:
+            self.error = replace(again.error, offset=None)  # that text was ours
 
     def _refuse(self, error: ArgumentsError) -> None:
         self.verdict, self.error = "rejected", error

@@ -1,0 +1,117 @@
+"""Tools and a policy, as the one judge that assembly is handed."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from argstream.deltas import CallKind
+from argstream.errors import SchemaError
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Fragment
+from argstream.judging import CallJudge, Decision, Judge, Refusal
+from argstream.policy import Policy
+from argstream.validation import Schema, ToolSpec, tool_specs
+
+__all__ = ["make_judge"]
+
+_OURS: Final = ("function", "custom")  # all others are run by the provider
+_LISTED: Final = 20
+
+
+def make_judge(tools: Iterable[object] | None = None, policy: Policy | None = None) -> Judge | None:
+    """Make the judge of calls to these tools under this policy; None if there is neither.
+
+    ``stream()`` does it itself; this is for ``Assembler(judge=…)``. Schemas are compiled here, so
+    make it once if there are many streams.
+    """
+    judges: list[Judge] = []
+    if tools is not None:
+        judges.append(_ToolJudge(tool_specs(tools)))
+    if policy is not None:
+        judges.append(policy)
+    return judges[0] if len(judges) == 1 else _Bench(judges) if judges else None
+
+
+class _ToolJudge:
+    """Knows the tools that there are, and judges by their schemas."""
+
+    def __init__(self, tools: Iterable[ToolSpec]) -> None:
+        self._schemas: dict[str, Schema | None] = {}
+        for tool in tools:
+            self._schemas[tool.name] = _schema(tool)
+
+    def open(
+        self, name: str, kind: CallKind, *, may_grow: bool = False
+    ) -> CallJudge | ArgumentsError | None:
+        """Give the judge of a call to this tool."""
+        if kind not in _OURS or not name:
+            return None
+        if name in self._schemas:
+            schema = self._schemas[name]
+            return None if schema is None or kind != "function" else schema.check()
+        if may_grow and any(known.startswith(name) for known in self._schemas):
+            return None
+        return ArgumentsError("unknown_tool", self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        known = list(self._schemas)
+        close = get_close_matches(name[:100], known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(known[:_LISTED]) + (" …" if len(known) > _LISTED else "")
+        return f"there is no tool {name[:100]!r}{hint} Known are: {listed or 'none'}"
+
+
+class _Bench:
+    """Several judges: the first refusal counts."""
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self._judges = judges
+
+    def open(
+        self, name: str, kind: CallKind, *, may_grow: bool = False
+    ) -> CallJudge | ArgumentsError | None:
+        """Give the judges of a call to this tool."""
+        found: list[CallJudge] = []
+        for one in self._judges:
+            opened = one.open(name, kind, may_grow=may_grow)
+            if isinstance(opened, ArgumentsError):
+                return opened
+            if opened is not None:
+                found.append(opened)
+        return found[0] if len(found) == 1 else _CallBench(found) if found else None
+
+
+class _CallBench:
+    """Several judges of one call."""
+
+    def __init__(self, judges: Sequence[CallJudge]) -> None:
+        self._judges = judges
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the policy among them has decided."""
+        return next((one.decision for one in self._judges if one.decision is not None), None)
+
+    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+        """Give the refusal that needs the fewest fragments, and of a text the fewest characters."""
+        refusals = [found for one in self._judges if (found := one.feed(fragments)) is not None]
+        return min(refusals, key=_place, default=None)
+
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+        """Give the first of the final words that is against it."""
+        words = [one.finish(arguments, as_read=as_read) for one in self._judges]
+        return next((error for error in words if error is not None), None)
+
+
+def _place(refusal: Refusal) -> tuple[int, int]:
+    return refusal.seen, len(refusal.text or "")
+
+
+def _schema(tool: ToolSpec) -> Schema | None:
+    if tool.schema is None:
+        return None
+    try:
+        return Schema(tool.schema)
+    except SchemaError as error:
+        message = f"the schema of the tool {tool.name!r}: {error.message}"
+        raise SchemaError(message, pointer=error.pointer, reason=error.reason) from None

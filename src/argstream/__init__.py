@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ArgstreamError,
         ArgumentUnavailable,
         MissingExtra,
+        SchemaError,
         StreamFailure,
         UsageError,
     )
@@ -71,6 +72,7 @@ __all__ = [
     "Recording",
     "RunCompleted",
     "RunFailed",
+    "SchemaError",
     "StreamFailed",
     "StreamFailure",
     "TextDelta",
@@ -103,6 +105,7 @@ _HOMES = {
         "ArgstreamError",
         "ArgumentUnavailable",
         "MissingExtra",
+        "SchemaError",
         "StreamFailure",
         "UsageError",
     ),

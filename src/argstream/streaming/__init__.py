@@ -44,7 +44,7 @@ from argstream.streaming._sources import (
 if TYPE_CHECKING:
     from argstream.policy import Policy
 
-__all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "stream"]
+__all__ = ["AsyncEventStream", "AsyncSource", "EventStream", "Source", "make_judge", "stream"]
 
 
 @overload
@@ -107,11 +107,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
     """
-    judge: Judge | None = None
-    if tools is not None or policy is not None:
-        from argstream.streaming._judge import make_judge  # noqa: PLC0415 - nobody else needs it
-
-        judge = make_judge(tools, policy)
+    judge = None if tools is None and policy is None else make_judge(tools, policy)
     assembler = Assembler(
         protocol, quirks=quirks, turn=turn, limits=limits, judge=judge, stop_on=stop_on
     )
@@ -119,6 +115,19 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     if is_async(source):
         return AsyncEventStream(source, intake)
     return EventStream(source, intake)
+
+
+def make_judge(
+    tools: Iterable[object] | None = None, policy: "Policy | None" = None
+) -> Judge | None:
+    """Make the judge of calls to these tools under this policy, for ``Assembler(judge=…)``.
+
+    ``stream()`` does so itself. Schemas are compiled here, so make it once if there are many
+    streams. Without either there is nothing to judge by: None.
+    """
+    from argstream.streaming._judge import judge_by  # noqa: PLC0415 - few need what it loads
+
+    return judge_by(tools, policy)
 
 
 class _Reading:

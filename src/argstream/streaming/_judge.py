@@ -12,18 +12,14 @@ from argstream.judging import CallJudge, Decision, Judge, Refusal
 from argstream.policy import Policy
 from argstream.validation import Schema, ToolSpec, tool_specs
 
-__all__ = ["make_judge"]
+__all__ = ["judge_by"]
 
 _OURS: Final = ("function", "custom")  # all others are run by the provider
 _LISTED: Final = 20
 
 
-def make_judge(tools: Iterable[object] | None = None, policy: Policy | None = None) -> Judge | None:
-    """Make the judge of calls to these tools under this policy; None if there is neither.
-
-    ``stream()`` does it itself; this is for ``Assembler(judge=…)``. Schemas are compiled here, so
-    make it once if there are many streams.
-    """
+def judge_by(tools: Iterable[object] | None = None, policy: Policy | None = None) -> Judge | None:
+    """Make the judge of calls to these tools under this policy; None if there is neither."""
     judges: list[Judge] = []
     if tools is not None:
         judges.append(_ToolJudge(tool_specs(tools)))

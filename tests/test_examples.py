@@ -53,3 +53,18 @@ def test_live_reader() -> None:
         "9: greet('you')",
         "[complete: 2 arguments]",
     ]
+
+
+def test_forbidden_write() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "forbidden_write.py"], capture_output=True, text=True, check=True
+    )
+    *lines, last = done.stdout.splitlines()
+    assert lines == [
+        "write_file …",
+        "  path = ../../etc/passwd",
+        "  rejected: a call of write_file is denied by the policy (nowhere else): "
+        "only files of the project may be written",
+        "  stopped after 28 characters; 5800 were to follow",
+    ]
+    assert last.startswith("the provider saw the connection closed after")

@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -759,3 +760,29 @@ class TestRecordings:
 def test_wrong_use_is_refused_with_what_would_be_right(wrong: Callable[[], object]) -> None:
     with pytest.raises(UsageError, match=r"give|is a list|are a mapping|say where"):
         wrong()
+
+
+# Clients that go away
+
+
+def test_a_client_that_hangs_up_is_noticed_with_how_much_was_sent() -> None:
+    long = Reply(Say("word " * 2000), faults=[Slow(between=0.001)])
+    with MockProvider(long) as provider:
+        connection = http.client.HTTPConnection("127.0.0.1", int(provider.url.rpartition(":")[2]))
+        body = json.dumps({**BODIES["/v1/messages"], "stream": True})
+        connection.request("POST", "/v1/messages", body, HEADERS)
+        response = connection.getresponse()
+        response.read(10)
+        response.close()
+        connection.close()
+        deadline = time.monotonic() + 10
+        while not provider.hang_ups and time.monotonic() < deadline:
+            time.sleep(0.005)
+        ((sent, whole),) = provider.hang_ups
+        assert 0 < sent < whole
+
+
+def test_a_client_that_reads_to_the_end_has_not_hung_up() -> None:
+    with MockProvider(SCRIPT) as provider:
+        post(provider, "/v1/messages", {**BODIES["/v1/messages"], "stream": True})
+        assert provider.hang_ups == []

@@ -9,6 +9,7 @@ from argstream.adapters import ProtocolName
 from argstream.cli.calls import list_calls
 from argstream.cli.demo import show_demo
 from argstream.cli.inspect import inspect_file
+from argstream.cli.lint import LintScope, lint_files
 from argstream.cli.mock import serve_mock
 from argstream.cli.parse import parse_to_ndjson
 from argstream.cli.record import record_pipe, record_proxy
@@ -103,6 +104,30 @@ def calls(
     provider, with 2 if one cannot be read.
     """
     raise typer.Exit(list_calls(files, protocol))
+
+
+@app.command()
+def lint(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Tools as JSON, in any provider's format, or - for standard input."),
+    ],
+    only: Annotated[
+        LintScope, typer.Option(help="What to look for; a schema that is unusable is told anyway.")
+    ] = "all",
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the findings as JSON, one a line.")
+    ] = False,
+) -> None:
+    """Find what in the schemas of tools keeps a person or a rule waiting, and say how to mend it.
+
+    A long text that stands before the short properties that one decides by (order), what can be
+    judged only when it is too late (late), and schemas that do not work at all (unusable).
+
+    Exits with 0 if there is nothing to say, with 1 if there is, with 2 if a file cannot be read.
+    """
+    raise typer.Exit(lint_files(files, only, as_json=as_json))
 
 
 @app.command()

@@ -52,9 +52,9 @@ class _ToolJudge:
     def _unknown(self, name: str) -> str:
         known = list(self._schemas)
         close = get_close_matches(name[:100], known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f": did you mean {close[0]!r}?" if close else ";"
         listed = ", ".join(known[:_LISTED]) + (" …" if len(known) > _LISTED else "")
-        return f"there is no tool {name[:100]!r}{hint} Known are: {listed or 'none'}"
+        return f"there is no tool {name[:100]!r}{hint} known are {listed or 'none'}"
 
 
 class _Bench:

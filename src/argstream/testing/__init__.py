@@ -2,7 +2,7 @@
 
 from argstream.testing.chunking import at_every_place, chunkings, cut
 from argstream.testing.faults import Cut, ErrorEvent, Fault, Malformed, Slow, Split, Status
-from argstream.testing.mock_provider import MockProvider, ReceivedRequest
+from argstream.testing.mock_provider import HangUp, MockProvider, ReceivedRequest
 from argstream.testing.script import CallTool, Reply, Say, Think
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Cut",
     "ErrorEvent",
     "Fault",
+    "HangUp",
     "Malformed",
     "MockProvider",
     "ReceivedRequest",

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from argstream.recording._loopback import LoopbackServer
 from argstream.testing._mock_answers import Answer
 
-__all__ = ["MockServer", "RawRequest"]
+__all__ = ["HangUp", "MockServer", "RawRequest"]
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 
@@ -22,6 +22,15 @@ class RawRequest:
         self.path = path
         self.headers = headers
         self.body = body
+
+
+class HangUp(NamedTuple):
+    """A client went away before its answer was over."""
+
+    sent: int
+    """How many bytes of the answer had left; a few of them nobody has read."""
+    of: int
+    """How many it has."""
 
 
 _Respond: TypeAlias = Callable[[RawRequest], Answer]
@@ -71,9 +80,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("content-length", str(answer.length))
         self.end_headers()
+        sent = 0
         for data, seconds_before in answer.writes:
-            self._pause(seconds_before)
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if in_chunks else data)
+            try:
+                self._pause(seconds_before)
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if in_chunks else data)
+            except ConnectionError:
+                if not self.server.stopping.is_set():
+                    whole = sum(len(write.data) for write in answer.writes)
+                    self.server.hang_ups.append(HangUp(sent, whole))
+                raise
+            sent += len(data)
         if answer.is_cut:
             self.close_connection = True
         elif in_chunks:
@@ -90,6 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
 class MockServer(LoopbackServer):
     """Serves what a function answers, until it is stopped."""
 
-    def __init__(self, port: int, respond: _Respond) -> None:
+    def __init__(self, port: int, respond: _Respond, hang_ups: list[HangUp]) -> None:
         self.respond = respond
+        self.hang_ups = hang_ups
         super().__init__(port, _Handler)

@@ -19,11 +19,11 @@ from typing import Self
 from argstream.errors import UsageError
 from argstream.testing._mock_recording import RecordedAnswer, read_answer
 from argstream.testing._mock_responder import ReceivedRequest, Responder
-from argstream.testing._mock_server import MockServer
+from argstream.testing._mock_server import HangUp, MockServer
 from argstream.testing.faults import Fault, checked_faults
 from argstream.testing.script import Reply
 
-__all__ = ["MockProvider", "ReceivedRequest"]
+__all__ = ["HangUp", "MockProvider", "ReceivedRequest"]
 
 
 class MockProvider:
@@ -55,6 +55,7 @@ class MockProvider:
         )
         self._port = port
         self._server: MockServer | None = None
+        self._hang_ups: list[HangUp] = []
 
     @classmethod
     def replaying(
@@ -87,7 +88,7 @@ class MockProvider:
         """Begin to listen; ``with`` does it."""
         if self._server is not None:
             raise UsageError("MockProvider: it is running already; stop it first")
-        self._server = MockServer(self._port, self._responder.respond)
+        self._server = MockServer(self._port, self._responder.respond, self._hang_ups)
         return self
 
     def stop(self) -> None:
@@ -128,6 +129,11 @@ class MockProvider:
     def requests(self) -> list[ReceivedRequest]:
         """Every request so far, also those that were refused."""
         return self._responder.requests
+
+    @property
+    def hang_ups(self) -> list[HangUp]:
+        """The answers during which the client went away. That shows when more is sent."""
+        return list(self._hang_ups)
 
     def check(self) -> None:
         """Raise an error that lists what was wrong with the requests, if anything was."""

@@ -1,0 +1,132 @@
+"""``Policy``: the rules of all tools, in order, and what holds where none matches."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from argstream.deltas import CallKind
+from argstream.errors import UsageError
+from argstream.events import ArgumentsError
+from argstream.judging import Action, Decision
+from argstream.policy._toml import read_policy
+from argstream.policy._wording import name_words, shown
+from argstream.policy.check import PolicyCheck
+from argstream.policy.rules import Rule, ToolNames, action_of
+
+__all__ = ["Policy"]
+
+_RUN_BY_THE_PROVIDER: Final[frozenset[CallKind]] = frozenset({"server", "mcp", "code"})
+
+
+class Policy:
+    """Rules for the calls of a model: the first that matches decides.
+
+    Where none does, the tool's entry in ``defaults`` holds (an exact name before a glob, globs in
+    order), and where there is none, ``default``. ``root`` is where relative paths begin that are
+    compared with a directory.
+
+    >>> from argstream.policy import Glob
+    >>> policy = Policy([Rule("deny", argument="path", when=Glob("**/.env"))], default="allow")
+    >>> policy.decide("read", {"path": "src/.env"}).action
+    'deny'
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        default: Action = "ask",
+        defaults: Mapping[str, Action] | None = None,
+        root: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.default = action_of(default)
+        self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
+        self.root = None if root is None else _absolute(root)
+        self._named_defaults = [(ToolNames(name), name) for name in self.defaults]
+        named = []
+        for number, rule in enumerate(rules, 1):
+            if not isinstance(rule, Rule):
+                raise UsageError(f"rule {number}: {shown(rule)} is no Rule")
+            name = rule.name or f"rule {number}"
+            try:
+                named.append((name, rule.bound(self.root)))
+            except UsageError as error:
+                raise UsageError(f"{name_words(name)}: {error}") from None
+        self._rules = tuple(named)
+        self._tools = [rule.tools for rule in self.rules if rule.tools is not None]
+        self._tools += [tools for tools, _ in self._named_defaults]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Policy":
+        """Read a policy from a TOML file; a relative ``root`` in it begins at the file."""
+        file = Path(path)
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: the policy cannot be read: {error}") from None
+        return cls._read(text, str(file), file.absolute().parent)
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Policy":
+        """Read a policy from the text of a TOML file."""
+        return cls._read(text, "policy", None)
+
+    @classmethod
+    def _read(cls, text: str, source: str, directory: Path | None) -> "Policy":
+        try:
+            parts = read_policy(text)
+            root = parts.root
+            if root is not None and directory is not None:
+                root = str(directory / Path(root).expanduser())
+            return cls(parts.rules, default=parts.default, defaults=parts.defaults, root=root)
+        except UsageError as error:
+            raise UsageError(f"{source}: {error}") from None
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, in order."""
+        return tuple(rule for _, rule in self._rules)
+
+    def open(
+        self, name: str, kind: CallKind = "function", *, may_grow: bool = False
+    ) -> PolicyCheck | ArgumentsError | None:
+        """Begin to judge a call; give the error at once if the tool alone is denied.
+
+        A call that the provider runs itself cannot be held back by rules: None. With ``may_grow``,
+        more of the name may come. If that could make it one that the policy knows, the judge waits
+        for the first fragment before it refuses.
+        """
+        if kind in _RUN_BY_THE_PROVIDER:
+            return None
+        check = self._check(name, kind)
+        if may_grow and any(tools.may_come_to_contain(name) for tools in self._tools):
+            return check
+        return check.error or check
+
+    def decide(self, name: str, arguments: dict[str, Any] | str) -> Decision:
+        """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
+        check = self._check(name, "custom" if isinstance(arguments, str) else "function")
+        check.finish(arguments, as_read=False)
+        decision = check.decision
+        assert decision is not None, "whole arguments leave nothing open"  # noqa: S101
+        return decision
+
+    def _check(self, name: str, kind: CallKind) -> PolicyCheck:
+        rules = [(label, rule) for label, rule in self._rules if rule.concerns(name)]
+        return PolicyCheck(name, kind, rules, self._default_of(name))
+
+    def _default_of(self, name: str) -> Action:
+        if name in self.defaults:
+            return self.defaults[name]
+        for tools, key in self._named_defaults:
+            if name in tools:
+                return self.defaults[key]
+        return self.default
+
+
+def _absolute(root: str | os.PathLike[str]) -> str:
+    path = Path(root).expanduser()
+    if not path.is_absolute():
+        raise UsageError(f"the root {shown(str(root))} must be an absolute directory")
+    return str(path)

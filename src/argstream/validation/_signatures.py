@@ -1,0 +1,160 @@
+"""Tools that are defined in Python: what a class or a function says of its arguments.
+
+pydantic reads both. A function becomes a model with a field for each parameter; the fields have
+names of their own and the parameters' names as aliases, since a parameter may be called ``schema``
+or ``_x``, and a field of a model may not.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from argstream.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["Definition", "describe", "is_definition", "json_schema", "read_definition"]
+
+_KNOWN = "a pydantic model, a dataclass, a TypedDict or a function"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Definition:
+    """What pydantic made of a class or a function. There is one for each, as long as it lasts."""
+
+    name: str
+    description: str
+    adapter: "TypeAdapter[Any]"
+    parameters: Mapping[str, str] | None
+    """For a function, its parameters by the names of their fields; for a class, None."""
+
+
+def is_definition(tool: object) -> bool:
+    """Say whether a tool is defined in Python: whether it is a class or a function."""
+    return isinstance(tool, type | FunctionType | MethodType)
+
+
+def read_definition(tool: object) -> Definition:
+    """Have pydantic read a class or a function; a second time it is remembered."""
+    if isinstance(tool, MethodType):
+        return _of_function(tool.__func__, is_bound=True)
+    if isinstance(tool, FunctionType):
+        return _of_function(tool, is_bound=False)
+    if isinstance(tool, type):
+        return _of_class(tool)
+    raise UsageError(f"{describe(tool)} defines no tool; what does is {_KNOWN}")
+
+
+def json_schema(definition: Definition) -> dict[str, Any]:
+    """Give the JSON Schema of its arguments."""
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - an extra
+
+    try:
+        return definition.adapter.json_schema()
+    except PydanticUserError as error:
+        raise UsageError(f"{definition.name} has no JSON Schema: {error}") from error
+
+
+def describe(found: object) -> str:
+    """Name what was found, for a message."""
+    if isinstance(found, type):
+        return f"the class {found.__name__}"
+    return f"something of the type {type(found).__name__}"
+
+
+@lru_cache(maxsize=256)
+def _of_class(tool: type) -> Definition:
+    is_model = hasattr(tool, "__pydantic_core_schema__")
+    if not (is_model or dataclasses.is_dataclass(tool) or _is_typed_dict(tool)):
+        raise UsageError(f"{describe(tool)} defines no tool; what does is {_KNOWN}")
+    told = tool.__doc__ or ""
+    if dataclasses.is_dataclass(tool) and told.startswith(f"{tool.__name__}("):
+        told = ""  # the signature, which dataclass puts there
+    return Definition(tool.__name__, inspect.cleandoc(told), _adapter(tool, tool.__name__), None)
+
+
+@lru_cache(maxsize=256)
+def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
+    name = function.__name__
+    if name == "<lambda>":
+        raise UsageError("a lambda has no name for a tool; define a function")
+    _require()
+    parameters = list(inspect.signature(function).parameters.values())[is_bound:]
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    takes_more = False
+    for number, parameter in enumerate(parameters):
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_more = True
+            continue
+        _check(parameter, name, is_first=number == 0)
+        field = f"argument_{number}"
+        names[field] = parameter.name
+        fields[field] = _field(parameter, hints.get(parameter.name, Any))
+    model = _model(name, fields, takes_more=takes_more)
+    told = inspect.getdoc(function) or ""
+    return Definition(name, told, _adapter(model, f"{name}()"), names)
+
+
+def _is_typed_dict(tool: type) -> bool:
+    """Say whether it is a TypedDict, be it of typing or of typing_extensions."""
+    return issubclass(tool, dict) and hasattr(tool, "__required_keys__")
+
+
+def _check(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
+    if is_first and parameter.name in ("self", "cls"):
+        raise UsageError(
+            f"{name}() takes {parameter.name!r}: give the method of an object (an_object.{name})"
+        )
+    if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+        raise UsageError(
+            f"{name}() takes {str(parameter).partition(':')[0]!r} by its position, but arguments of"
+            " a tool have names: let it be given by name"
+        )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise UsageError(f"the types of {function.__name__}() cannot be read: {error}") from error
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    from pydantic import Field  # noqa: PLC0415 - an extra
+
+    default = ... if parameter.default is parameter.empty else parameter.default
+    return Annotated[hint, Field(alias=parameter.name)], default
+
+
+def _model(name: str, fields: dict[str, Any], *, takes_more: bool) -> type:
+    from pydantic import ConfigDict, create_model  # noqa: PLC0415 - an extra
+
+    config = ConfigDict(extra="allow" if takes_more else "ignore", arbitrary_types_allowed=True)
+    model: type = create_model(name, __config__=config, **fields)
+    return model
+
+
+def _adapter(definition: Any, told: str) -> "TypeAdapter[Any]":
+    _require()
+    from pydantic import TypeAdapter  # noqa: PLC0415 - an extra
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - an extra
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(definition)
+        adapter.core_schema["type"]  # what refers to a class that is not there yet fails only here
+    except (PydanticUserError, NameError) as error:
+        raise UsageError(f"pydantic cannot use {told}: {error}") from error
+    return adapter
+
+
+def _require() -> None:
+    try:
+        import pydantic  # noqa: F401, PLC0415 - to find out whether the extra is there
+    except ModuleNotFoundError:
+        raise MissingExtra("validation", "a tool that is defined in Python") from None

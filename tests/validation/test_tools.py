@@ -1,0 +1,382 @@
+"""Tools are read in whatever form people hold them, and never made stricter than they are."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typing_extensions
+from pydantic import BaseModel, Field
+
+from argstream.errors import UsageError
+from argstream.validation.tools import ToolSpec, load_tools, tool_specs
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+ANY_OBJECT = {"type": "object"}
+
+
+class WriteFile(BaseModel):
+    """Write a file."""
+
+    path: str
+    content: str = ""
+
+
+def write_file(path: str, content: str = "") -> None:
+    """Write a file."""
+
+
+def names(*tools: object) -> list[str]:
+    return [spec.name for spec in tool_specs(tools)]
+
+
+# One tool in each format
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param({"input_schema": SCHEMA}, id="anthropic"),
+        pytest.param({"type": "custom", "input_schema": SCHEMA}, id="anthropic, with its type"),
+        pytest.param({"type": None, "input_schema": SCHEMA}, id="anthropic, with a type of null"),
+        pytest.param({"type": "function", "parameters": SCHEMA, "strict": True}, id="responses"),
+        pytest.param({"parameters": SCHEMA}, id="gemini, one declaration"),
+        pytest.param({"parametersJsonSchema": SCHEMA}, id="gemini, in JSON Schema"),
+        pytest.param({"inputSchema": SCHEMA}, id="mcp"),
+    ],
+)
+def test_a_flat_tool(tool: dict[str, Any]) -> None:
+    spec = ToolSpec.of({"name": "write", "description": "Write a file.", **tool})
+    assert spec == ToolSpec("write", "Write a file.", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        pytest.param(lambda tool: {"type": "function", "function": tool}, id="openai-chat"),
+        pytest.param(lambda tool: {"functionDeclarations": [tool]}, id="gemini"),
+        pytest.param(lambda tool: {"function_declarations": [tool]}, id="gemini, snake_case"),
+    ],
+)
+def test_a_tool_inside_another_object(wrapped: Callable[[Any], Any]) -> None:
+    tool = {"name": "write", "description": "Write a file.", "parameters": SCHEMA}
+    assert ToolSpec.of(wrapped(tool)) == ToolSpec("write", "Write a file.", SCHEMA)
+
+
+def test_a_tool_of_bedrock_and_its_whole_configuration() -> None:
+    tool = {"toolSpec": {"name": "write", "inputSchema": {"json": SCHEMA}}}
+    expected = [ToolSpec("write", "", SCHEMA)]
+    assert tool_specs([tool, {"cachePoint": {"type": "default"}}]) == expected
+    assert tool_specs({"tools": [tool], "toolChoice": {"auto": {}}}) == expected
+    assert tool_specs([{"toolConfig": {"tools": [tool]}}]) == expected
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "custom", "name": "run", "format": {"type": "text"}},
+        {"type": "custom", "custom": {"name": "run"}},
+    ],
+)
+def test_free_text_has_no_schema(tool: dict[str, Any]) -> None:
+    assert ToolSpec.of(tool) == ToolSpec("run", kind="custom")
+
+
+def test_a_tool_without_parameters_takes_any_object() -> None:
+    """A schema that forbids what nobody had forbidden would refuse what the provider allows."""
+    tools = [
+        {"type": "function", "function": {"name": "chat"}},
+        {"type": "function", "name": "responses", "parameters": None},
+        {"functionDeclarations": [{"name": "gemini"}]},
+        {"name": "anthropic", "input_schema": {"type": "object", "properties": None}},
+    ]
+    assert [spec.schema for spec in tool_specs(tools)] == [ANY_OBJECT] * 4
+
+
+def test_one_tool_of_gemini_holds_several() -> None:
+    assert names({"functionDeclarations": [{"name": "a"}, {"name": "b"}]}, {"name": "c"}) == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+def test_a_schema_may_be_a_boolean_or_a_model() -> None:
+    assert ToolSpec.of({"name": "any", "inputSchema": True}).schema is True
+    assert ToolSpec.of({"name": "w", "input_schema": WriteFile}).schema == (
+        WriteFile.model_json_schema()
+    )
+
+
+# Tools that providers define
+
+
+def test_tools_that_anthropic_defines_are_known_by_name() -> None:
+    tools = [
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "web_search_20260318", "name": "web_search", "max_uses": 3},
+    ]
+    assert tool_specs(tools) == [
+        ToolSpec("bash"),
+        ToolSpec("str_replace_based_edit_tool"),
+        ToolSpec("web_search"),
+    ]
+
+
+def test_a_toolset_stands_for_its_members() -> None:
+    """Their calls have the members' names, and two families share some."""
+    found = names(
+        {"type": "computer_toolset_20260801", "configs": {"zoom": {"enabled": False}}},
+        {"type": "browser_toolset_20260801"},
+    )
+    assert {"left_click", "cursor_position", "navigate", "zoom"} <= set(found)
+    assert len(found) == len(set(found))
+    alone = names({"type": "computer_toolset_20260801", "configs": {"zoom": {"enabled": False}}})
+    assert "zoom" not in alone
+
+
+def test_the_members_of_a_namespace_are_called_by_their_own_names() -> None:
+    def namespace(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        tool = {"type": "function", "name": "find", "parameters": schema}
+        return {"type": "namespace", "name": name, "description": "", "tools": [tool]}
+
+    (spec,) = tool_specs([namespace("crm", SCHEMA)])
+    assert (spec.name, spec.schema) == ("find", SCHEMA)
+    # A name alone does not tell which of two is meant, so nothing is known of the arguments.
+    (spec,) = tool_specs([namespace("crm", SCHEMA), namespace("shop", ANY_OBJECT)])
+    assert (spec.name, spec.schema) == ("find", None)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "web_search"},
+        {"type": "mcp", "server_label": "x", "server_url": "https://example.com"},
+        {"type": "code_interpreter", "container": {"type": "auto"}},
+        {"type": "local_shell"},
+        {"type": "mcp_toolset", "mcp_server_name": "x", "tools": [{"name": "y"}]},
+        {"googleSearch": {}},
+        {"url_context": {}, "code_execution": {}},
+        {"systemTool": {"name": "nova_grounding"}},
+    ],
+)
+def test_what_the_provider_runs_is_left_out(tool: dict[str, Any]) -> None:
+    assert names(tool, {"name": "mine"}) == ["mine"]
+    with pytest.raises(UsageError, match="run by the provider"):
+        ToolSpec.of(tool)
+
+
+def test_a_patch_has_the_name_of_its_calls() -> None:
+    assert tool_specs([{"type": "apply_patch"}]) == [ToolSpec("apply_patch")]
+
+
+# Tools defined in Python
+
+
+def test_a_model_class() -> None:
+    spec = ToolSpec.of(WriteFile)
+    assert (spec.name, spec.description, spec.source) == ("WriteFile", "Write a file.", WriteFile)
+    assert spec.schema == WriteFile.model_json_schema()
+    assert ToolSpec.of(WriteFile, name="write", description="W.").name == "write"
+
+
+def test_a_function() -> None:
+    spec = ToolSpec.of(write_file)
+    assert (spec.name, spec.description, spec.source) == ("write_file", "Write a file.", write_file)
+    assert isinstance(spec.schema, dict)
+    assert spec.schema["required"] == ["path"]
+    assert spec.schema["properties"]["content"] == {
+        "default": "",
+        "title": "Content",
+        "type": "string",
+    }
+    assert "additionalProperties" not in spec.schema
+
+
+def test_a_parameter_may_have_any_name() -> None:
+    def tool(schema: int, _hidden: str, model_config: bool = True, **more: Any) -> None: ...
+
+    spec = ToolSpec.of(tool)
+    assert isinstance(spec.schema, dict)
+    assert list(spec.schema["properties"]) == ["schema", "_hidden", "model_config"]
+    assert spec.schema["additionalProperties"] is True
+
+
+def test_what_annotations_say_of_a_parameter_counts() -> None:
+    def tool(count: Annotated[int, Field(gt=0, description="How many.")], name=None) -> None:  # type: ignore[no-untyped-def]
+        ...
+
+    spec = ToolSpec.of(tool)
+    assert isinstance(spec.schema, dict)
+    assert spec.schema["properties"]["count"]["exclusiveMinimum"] == 0
+    assert spec.schema["properties"]["count"]["description"] == "How many."
+    assert spec.schema["required"] == ["count"]
+
+
+def test_a_bound_method_has_no_self() -> None:
+    class Files:
+        def write(self, path: str) -> None: ...
+
+    spec = ToolSpec.of(Files().write)
+    assert isinstance(spec.schema, dict)
+    assert list(spec.schema["properties"]) == ["path"]
+    with pytest.raises(UsageError, match="give the method of an object"):
+        ToolSpec.of(Files.write)
+
+
+def test_a_dataclass_and_a_typed_dict() -> None:
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    class Line(typing_extensions.TypedDict):
+        """A line."""
+
+        length: float
+
+    point, line = tool_specs([Point, Line])
+    assert (point.name, point.description) == ("Point", "")
+    assert (line.name, line.description) == ("Line", "A line.")
+    assert isinstance(point.schema, dict)
+    assert point.schema["required"] == ["x"]
+
+
+def by_position(path: str, /) -> None: ...
+def any_number(*paths: str) -> None: ...
+def unknown_type(path: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def no_json(callback: Callable[[], int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        (by_position, "'path' by its position"),
+        (any_number, r"'\*paths' by its position"),
+        (unknown_type, "'Nowhere' is not defined"),
+        (no_json, "has no JSON Schema"),
+        (lambda path: path, "define a function"),
+        (int, "class int defines no tool"),
+    ],
+)
+def test_a_definition_that_cannot_be_a_tool(tool: object, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        ToolSpec.of(tool)
+
+
+# What cannot be read
+
+
+class Listing:
+    def to_dict(self) -> list[str]:
+        return ["write"]
+
+
+class Handler(BaseModel):
+    name: str = "write"
+    handler: object = object()
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        (3, r"tools\[1\] cannot be read: 3; a tool is a ToolSpec, a pydantic"),
+        ("write", "'write'"),
+        (object(), "something of the type object"),
+        (Listing(), "something of the type Listing"),
+        (Handler(), "something of the type Handler cannot be read: Unable to serialize"),
+        ({}, "an object with nothing"),
+        ({"type": "fnuction"}, "the type 'fnuction'"),
+        ({"type": "function", "function": {}}, "needs a name, but has None"),
+        ({"functionDeclarations": [{"name": "a"}, {}]}, r"tools\[1\].functionDeclarations\[1\]: a"),
+        ({"name": "x", "input_schema": 3}, r"'x'\): its schema must be a JSON Schema"),
+        ({"name": "x", "parameters": "{"}, "its schema is no JSON"),
+        ({"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, "put a ToolSpec"),
+        ({"type": "computer_use"}, "put a ToolSpec"),
+        (ToolSpec("first"), "two tools of the name 'first'"),
+        (ToolSpec(""), "needs a name"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(tool: object, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        tool_specs([{"name": "first"}, tool])
+
+
+@pytest.mark.parametrize("tools", [WriteFile, write_file, ToolSpec("x"), "x", 3, None])
+def test_tools_must_be_a_list(tools: Any) -> None:
+    with pytest.raises(UsageError, match="must be a list"):
+        tool_specs(tools)
+
+
+# Files
+
+ANTHROPIC = {"name": "write", "input_schema": SCHEMA}
+OPENAI = {"name": "write", "parameters": SCHEMA}
+GEMINI = {"functionDeclarations": [OPENAI]}
+BEDROCK = {"toolSpec": {"name": "write", "inputSchema": {"json": SCHEMA}}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [ANTHROPIC],
+        ANTHROPIC,
+        {"model": "claude", "messages": [], "tools": [ANTHROPIC]},
+        GEMINI,
+        {"contents": [], "tools": [GEMINI]},
+        {"toolConfig": {"tools": [BEDROCK]}},
+        {"functions": [OPENAI]},
+        {"type": "session.update", "session": {"tools": [{"type": "function", **OPENAI}]}},
+        {"jsonrpc": "2.0", "id": 1, "result": {"tools": [ANTHROPIC]}},
+    ],
+)
+def test_a_file_may_hold_tools_in_a_list_or_in_a_request(content: Any, tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(content))
+    assert load_tools(file) == [ToolSpec("write", "", SCHEMA)]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"[", "tools.json is no JSON"),
+        (b"\xff", "tools.json is no JSON"),
+        (b"3", "tools.json has no tools in it"),
+        (b'{"model": "x"}', "tools.json: tools.0. cannot be read: an object with 'model'"),
+        (b'[{"name": "a"}, 3]', r"tools.json: tools\[1\]"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(content: bytes, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=told):
+        load_tools(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere.json cannot be read: No such file"):
+        load_tools(tmp_path / "nowhere.json")
+
+
+def test_only_what_is_defined_in_python_needs_the_extra() -> None:
+    """Whoever has JSON Schemas needs no pydantic to have them read."""
+    program = """
+import sys
+sys.modules["pydantic"] = None
+from argstream.errors import MissingExtra
+from argstream.validation.tools import tool_specs
+assert tool_specs([{"name": "x"}])[0].name == "x"
+def tool(path: str) -> None: ...
+try:
+    tool_specs([tool])
+except MissingExtra as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "pip install 'argstream[validation]'" in done.stdout, done.stderr

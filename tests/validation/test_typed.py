@@ -1,0 +1,781 @@
+"""The arguments so far, typed: what has settled is validated, what has not says so."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+import typing_extensions
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from argstream.assembly import Assembler, Call
+from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.events import ArgumentCompleted
+from argstream.testing import chunkings, cut
+from argstream.validation.tools import ToolSpec
+from argstream.validation.typed import TypedArguments, typed
+from tests.providers import anthropic_call, chat_call, only_call
+from tests.readers.test_readers import leaves, restated
+from tests.turns import STREAMED, Streamed
+
+
+class Edit(BaseModel):
+    line: int
+    text: str = ""
+
+
+class Address(BaseModel):
+    city: str
+    street: str | None = None
+
+
+class Order(BaseModel):
+    """What the tests order."""
+
+    number: int
+    day: date
+    address: Address | None = None
+    edits: list[Edit] = []
+    tags: set[str] = set()
+    note: str = "none"
+
+
+ORDER = {
+    "number": 7,
+    "day": "2026-03-04",
+    "address": {"city": "Rome", "street": "Via Appia"},
+    "edits": [{"line": 1, "text": "a"}, {"line": 2}],
+    "tags": ["x", "x"],
+}
+
+
+def open_call(text: str) -> Call:
+    """A call of which so much has come."""
+    assembler = Assembler()
+    for payload in anthropic_call(text)[:3]:
+        assembler.feed(payload)
+    return assembler.calls[0]
+
+
+def whole_call(arguments: object) -> Call:
+    return only_call(anthropic_call(json.dumps(arguments)))
+
+
+def has(call: Call, key: str) -> bool:
+    return isinstance(call.partial, dict) and key in call.partial
+
+
+def told(ask: Callable[[], object]) -> str:
+    with pytest.raises(ArgumentUnavailable) as caught:
+        ask()
+    return str(caught.value)
+
+
+def while_it_comes(payloads: Iterable[object], definition: Any) -> Iterator[Any]:
+    """Give the view after each payload, with the names that events have called completed."""
+    assembler = Assembler()
+    view = None
+    completed: set[str] = set()
+    for payload in payloads:
+        events = assembler.feed(payload)
+        completed |= {
+            str(event.path[0])
+            for event in events
+            if isinstance(event, ArgumentCompleted) and len(event.path) == 1
+        }
+        if view is None and assembler.calls:
+            view = typed(definition, assembler.calls[0])
+        if view is not None:
+            yield view, assembler.calls[0], set(completed)
+
+
+# What has settled
+
+
+def test_settled_fields_are_validated_and_the_others_say_so() -> None:
+    view = typed(Order, open_call('{"day": "2026-03-04", "number": 7, "note": "abc'))
+    assert view.settled == {"day", "number"}
+    assert view.so_far.day == date(2026, 3, 4)
+    assert view.so_far.number == 7
+    assert told(lambda: view.so_far.note) == "'note' has not settled: 3 characters so far"
+    assert told(lambda: view.so_far.tags) == "'tags' has not come yet"
+
+
+@pytest.mark.parametrize("streamed", STREAMED, ids=lambda streamed: streamed.protocol)
+def test_a_field_settles_when_its_argument_is_completed(streamed: Streamed) -> None:
+    """In every protocol and for every chunking, as the events say it."""
+    text = json.dumps(ORDER)
+    expected = Order.model_validate_json(text)
+    for _, pieces in chunkings(text):
+        last = None
+        for view, call, completed in while_it_comes(streamed.payloads(*pieces), Order):
+            if call.verdict == "complete":
+                assert view.settled == set(Order.model_fields)
+            else:
+                assert view.settled == completed
+            for name in view.settled:
+                assert getattr(view.so_far, name) == getattr(expected, name)
+            assert view.errors == {}
+            last = view
+        assert last is not None
+        assert last.value() == expected
+
+
+def test_a_field_can_be_asked_for_by_name() -> None:
+    view = typed(Order, open_call('{"number": 7, "day": "never", "note": "ab'))
+    assert ("number" in view, "day" in view, "note" in view, "other" in view) == (
+        True,
+        False,
+        False,
+        False,
+    )
+    assert (view.get("number"), view.get("day"), view.get("note", "?")) == (7, None, "?")
+    with pytest.raises(UsageError, match="Order has no field 'other'; it has: number, day"):
+        view.get("other")
+
+
+def test_a_settled_field_that_is_not_valid_is_told() -> None:
+    view = typed(Order, open_call('{"number": "many", "edits": [{"line": 1}, {}], "note": "'))
+    assert view.settled == {"number", "edits"}
+    assert list(view.errors) == ["number", "edits"]
+    assert view.errors["edits"] == "Field required (at 1, 'line')"
+    message = told(lambda: view.so_far.number)
+    assert message == f"'number' is not valid: {view.errors['number']}"
+
+
+def test_a_complete_call_is_settled_with_its_defaults() -> None:
+    view = typed(Order, whole_call({"number": 1, "day": "2026-03-04"}))
+    assert view.settled == set(Order.model_fields)
+    assert (view.so_far.note, view.so_far.edits, view.so_far.address) == ("none", [], None)
+    assert view.value() == Order(number=1, day=date(2026, 3, 4))
+
+
+def test_what_is_required_and_missing_is_told_at_the_end() -> None:
+    call = open_call('{"number": 1')
+    assert typed(Order, call).errors == {}
+    view = typed(Order, whole_call({"number": 1}))
+    assert view.errors == {"day": "Field required"}
+    with pytest.raises(ValidationError):
+        view.value()
+
+
+def test_all_of_it_is_there_only_when_the_call_is_complete() -> None:
+    view = typed(Order, open_call('{"number": 1, "day": "2026-03-04"}'))
+    assert told(view.value) == "all of 'write' has not settled: it is being written"
+    assert view.settled == {"number", "day"}
+
+
+def test_what_is_no_field_is_no_attribute() -> None:
+    view = typed(Order, open_call('{"number": 1'))
+    with pytest.raises(AttributeError, match="'model_dump' is no field of Order"):
+        _ = view.so_far.model_dump
+    with pytest.raises(TypeError, match="attributes, not keys"):
+        _ = view.so_far["number"]  # type: ignore[index]
+    assert dir(view.so_far) == sorted(Order.model_fields)
+
+
+def test_it_can_be_shown() -> None:
+    view = typed(Order, open_call('{"number": 1, "note": "secr'))
+    assert repr(view) == "<TypedArguments of 'write', open: <Order so far: number>>"
+    assert repr(typed(Order, open_call("")).so_far) == "<Order so far: nothing has settled>"
+
+
+# Inside
+
+
+def test_a_model_inside_can_be_looked_at_while_it_is_open() -> None:
+    view = typed(Order, open_call('{"address": {"city": "Rome", "street": "Via'))
+    assert "address" not in view
+    address = view.so_far.address
+    assert address is not None
+    assert address.city == "Rome"
+    assert told(lambda: address.street) == "'street' has not settled: 3 characters so far"
+    assert told(lambda: typed(Order, open_call('{"address": [')).so_far.address) == (
+        "'address' has not settled: 0 items so far"
+    )
+
+
+def test_a_view_of_what_was_open_lives_on() -> None:
+    payloads = anthropic_call(
+        '{"address": {"city": "Ro', 'me"}, "number": 1, ', '"day": "2026-01-01"}'
+    )
+    assembler = Assembler()
+    for payload in payloads[:3]:
+        assembler.feed(payload)
+    view = typed(Order, assembler.calls[0])
+    address = view.so_far.address
+    assert address is not None
+    for payload in payloads[3:]:
+        assembler.feed(payload)
+    assert (address.city, address.street) == ("Rome", None)
+    assert view.so_far.address == Address(city="Rome")
+
+
+def test_a_list_has_the_items_that_have_settled() -> None:
+    view = typed(
+        Order, open_call('{"edits": [{"line": 1}, {"line": 2, "text": "b"}, {"line": 3, "')
+    )
+    edits = view.so_far.edits
+    assert len(edits) == 2
+    assert [edit.line for edit in edits] == [1, 2]
+    assert edits[1] == Edit(line=2, text="b")
+    assert (edits[-1].line, edits[:1]) == (2, [Edit(line=1)])
+    assert edits[2].line == 3  # an open one can be looked at in its turn
+    assert told(lambda: edits[2].text) == "'text' has not come yet"
+    assert told(lambda: edits[3]) == "item 3 has not come yet"
+    assert repr(edits) == "<2 items so far>"
+
+
+def test_an_item_that_is_not_valid_is_told_by_its_number() -> None:
+    view = typed(Order, open_call('{"edits": [{"line": 1}, {"line": "x"}, '))
+    assert view.so_far.edits[0].line == 1
+    assert told(lambda: view.so_far.edits[1]).startswith("item 1 is not valid: Input should be")
+    assert told(lambda: list(view.so_far.edits)).endswith("(at 'line')")
+
+
+class Tree(BaseModel):
+    name: str
+    children: "list[Tree]" = []
+    parent: "Tree | None" = None
+
+
+def test_models_may_contain_themselves() -> None:
+    text = '{"name": "a", "children": [{"name": "b", "children": [{"name": "c"}, {"name": "d", '
+    view = typed(Tree, open_call(text))
+    inner = view.so_far.children[0].children
+    assert (inner[0], inner[1].name) == (Tree(name="c"), "d")
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Pets(BaseModel):
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+    other: int | str = 0
+    pair: tuple[int, str] = (0, "")
+    more: tuple[Edit, ...] = ()
+    named: dict[str, Edit] = {}
+
+
+def test_of_a_union_nothing_is_known_until_it_has_settled() -> None:
+    view = typed(Pets, open_call('{"other": "x", "pet": {"kind": "cat", "lives": 9'))
+    assert view.so_far.other == "x"
+    assert told(lambda: view.so_far.pet) == "'pet' has not settled: 1 key so far"
+    assert typed(Pets, open_call('{"pet": {"kind": "dog"}, ')).so_far.pet == Dog(kind="dog")
+
+
+def test_tuples_and_dicts() -> None:
+    view = typed(
+        Pets, open_call('{"pair": [1, "x"], "named": {"a": {"line": 1}}, "more": [{"line": 1}, ')
+    )
+    assert view.so_far.pair == (1, "x")
+    assert view.so_far.named == {"a": Edit(line=1)}
+    assert list(view.so_far.more) == [Edit(line=1)]
+
+
+# Where a field's value stands
+
+
+class Spelt(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    path: str = Field(alias="filePath")
+    deep: int = Field(0, validation_alias=AliasPath("where", 0, "line"))
+    either: str = Field("", validation_alias=AliasChoices("new", "old"))
+    last: int = Field(0, validation_alias=AliasPath("numbers", -1))
+
+
+def test_an_alias_is_where_the_value_stands() -> None:
+    view = typed(Spelt, open_call('{"filePath": "a.py", "where": [{"line": 3, "column'))
+    assert view.settled == {"path", "deep"}
+    assert (view.so_far.path, view.so_far.deep) == ("a.py", 3)
+    assert dir(view.so_far) == ["deep", "either", "last", "path"]
+
+
+def test_a_spelling_that_would_yield_to_another_counts_at_the_end() -> None:
+    text = '{"old": "o", "path": "p", "numbers": [1, 2], "new'
+    view = typed(Spelt, open_call(text))
+    assert view.settled == frozenset()
+    assert told(lambda: view.so_far.either) == (
+        "'either' has not settled: 'new' may come yet, and would count instead"
+    )
+    for more, either in (({}, "o"), ({"new": "n"}, "n")):
+        view = typed(Spelt, whole_call({"old": "o", "path": "p", "numbers": [1, 2], **more}))
+        assert (view.so_far.either, view.so_far.path, view.so_far.last) == (either, "p", 2)
+        assert view.value().either == either
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    path: str
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    path: str
+
+
+def test_keys_that_are_no_fields_are_there_if_the_model_keeps_them() -> None:
+    view: Any = typed(Loose, open_call('{"mode": 7, "more": "x'))
+    assert view.so_far.mode == 7
+    assert told(lambda: view.so_far.more) == "'more' has not settled: 1 character so far"
+    # Whether they may be there at all is for the whole.
+    forbidden = typed(Strict, whole_call({"path": "p", "mode": 7}))
+    assert (forbidden.so_far.path, forbidden.errors) == ("p", {})
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        forbidden.value()
+
+
+# How it is judged
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Exact(BaseModel):
+    model_config = ConfigDict(strict=True, str_strip_whitespace=True, val_json_bytes="base64")
+
+    day: date = date.min
+    pair: tuple[int, int] = (0, 0)
+    colour: Colour = Colour.RED
+    price: Decimal = Decimal(0)
+    data: bytes = b""
+    text: str = ""
+    count: int = 0
+    by_number: dict[int, str] = {}
+
+
+def test_values_are_judged_as_the_json_that_they_are() -> None:
+    """Also by a strict model, to which a string is no date unless it comes from JSON."""
+    arguments = {
+        "day": "2026-03-04",
+        "pair": [1, 2],
+        "colour": "red",
+        "price": 1.25,
+        "data": "aGk=",
+        "text": " x ",
+        "count": "3",
+        "by_number": {"1": "a"},
+    }
+    view = typed(Exact, open_call(json.dumps(arguments)))
+    assert view.settled == set(arguments)
+    assert list(view.errors) == ["count"]
+    del arguments["count"]
+    expected = Exact.model_validate_json(json.dumps(arguments))
+    for name in arguments:
+        assert getattr(view.so_far, name) == getattr(expected, name)
+
+
+class Checked(BaseModel):
+    low: int = 0
+    high: int
+    name: str = ""
+
+    @field_validator("name")
+    @classmethod
+    def shout(cls, name: str) -> str:
+        if not name:
+            raise ValueError("a name is needed")
+        return name.upper()
+
+    @field_validator("high")
+    @classmethod
+    def order(cls, high: int, info: ValidationInfo) -> int:
+        if high < info.data["low"]:
+            raise ValueError(f"{info.field_name} is less than {info.data['low']}")
+        return high
+
+    @model_validator(mode="after")
+    def whole(self) -> "Checked":
+        if self.name == "NOBODY":
+            raise ValueError("nobody has bounds")
+        return self
+
+
+def test_the_validators_of_a_field_run() -> None:
+    assert typed(Checked, open_call('{"name": "x", ')).so_far.name == "X"
+    assert typed(Checked, open_call('{"name": "", ')).errors == {
+        "name": "Value error, a name is needed"
+    }
+
+
+def test_a_validator_that_may_look_at_other_fields_waits_for_them() -> None:
+    view = typed(Checked, open_call('{"high": 3, "name": "'))
+    assert view.settled == frozenset()
+    assert told(lambda: view.so_far.high) == (
+        "'high' has not settled: its validator may look at 'low'"
+    )
+    assert typed(Checked, open_call('{"high": 3, "low": 1, ')).so_far.high == 3
+    assert typed(Checked, open_call('{"high": 3, "low": 4, ')).errors == {
+        "high": "Value error, high is less than 4"
+    }
+    assert typed(Checked, whole_call({"high": 3})).so_far.high == 3
+
+
+def test_the_validators_of_the_model_are_for_the_whole() -> None:
+    view = typed(Checked, whole_call({"high": 3, "name": "nobody"}))
+    assert (view.so_far.name, view.errors) == ("NOBODY", {})
+    with pytest.raises(ValidationError, match="nobody has bounds"):
+        view.value()
+
+
+class Prepared(BaseModel):
+    address: Address
+    edit: Edit
+    edits: Sequence[Edit] = ()
+
+    @field_validator("address", mode="before")
+    @classmethod
+    def prepare(cls, address: Any) -> Any:
+        return {"city": address["town"]}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def whole(cls, value: Any, handler: Callable[[Any], "Prepared"]) -> "Prepared":
+        return handler(value)
+
+
+def test_what_a_validator_may_change_is_not_looked_into_before() -> None:
+    text = '{"edit": {"line": 1, "text": "a"}, "edits": [{"line": 2}], "address": {"town": "Rome"'
+    view = typed(Prepared, open_call(text))
+    assert told(lambda: view.so_far.address) == "'address' has not settled: 1 key so far"
+    assert typed(Prepared, open_call(text + "}")).so_far.address == Address(city="Rome")
+    assert view.so_far.edits == [Edit(line=2)]
+    open_list = typed(Prepared, open_call('{"edits": [{"line": 2}, '))
+    assert list(open_list.so_far.edits) == [Edit(line=2)]
+
+
+class Guarded(BaseModel):
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def rename(cls, value: Any) -> Any:
+        return {"name": value.get("name", value.get("title"))}
+
+
+class Guards(BaseModel):
+    guard: Guarded
+    low: int = 0
+    high: int = 0
+
+    @field_validator("high")
+    @classmethod
+    def order(cls, high: int, info: ValidationInfo) -> int:
+        low: int = info.data.get("low", 100)
+        return high + low
+
+
+def test_a_model_validator_that_prepares_is_for_the_whole_too() -> None:
+    assert typed(Guarded, open_call('{"name": "x", ')).so_far.name == "x"
+    assert typed(Guards, open_call('{"guard": {"name": "x", ')).so_far.guard.name == "x"
+    assert typed(Guards, whole_call({"guard": {"title": "x"}})).so_far.guard.name == "x"
+
+
+def test_a_validator_does_not_see_a_field_that_is_not_valid() -> None:
+    """As in a whole model."""
+    assert typed(Guards, whole_call({"guard": {}, "low": "x", "high": 1})).so_far.high == 101
+
+
+class Later(BaseModel):
+    first: int = 2
+    second: int = Field(default_factory=lambda earlier: earlier["first"] * 2)
+
+
+def test_a_default_may_be_made_of_other_fields() -> None:
+    assert typed(Later, whole_call({"first": 5})).so_far.second == 10
+    assert typed(Later, whole_call({})).so_far.second == 4
+
+
+def test_a_field_is_validated_once() -> None:
+    seen: list[str] = []
+
+    class Counted(BaseModel):
+        path: str
+        content: str
+
+        @field_validator("path")
+        @classmethod
+        def count(cls, path: str) -> str:
+            seen.append(path)
+            return path
+
+    text = json.dumps({"path": "a.py", "content": "x" * 50})
+    for view, _, _ in while_it_comes(anthropic_call(*cut(text, [1])), Counted):
+        view.get("path")
+        _ = view.errors
+    assert seen == ["a.py"]
+
+
+# Calls that do not end well, or are not what they seemed
+
+
+def test_what_had_settled_is_kept_when_the_call_is_malformed() -> None:
+    call = only_call(anthropic_call('{"number": 7, "note": "a', 'b", "day": !'))
+    view = typed(Order, call)
+    assert view.settled == {"number", "note"}
+    assert view.so_far.note == "ab"
+    assert told(lambda: view.so_far.day).startswith("'day' did not come: the call is malformed (")
+    assert told(view.value).startswith("all of 'write' did not come: the call is malformed (")
+
+
+def test_what_was_cut_off_is_not_whole() -> None:
+    call = only_call(anthropic_call('{"number": 7, "note": "a', stop_reason="max_tokens")[:3])
+    view = typed(Order, call)
+    assert view.settled == {"number"}
+    assert told(lambda: view.so_far.note).startswith("'note' is not whole: the call is truncated (")
+
+
+def test_a_call_that_is_refused_for_a_duplicate_key_keeps_the_first() -> None:
+    view = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a", "number": 8}')))
+    assert (view.so_far.number, view.so_far.note) == (7, "a")
+
+
+def test_nothing_has_settled_while_it_is_in_doubt_how_a_call_is_meant() -> None:
+    pieces = ['{"number": 7, "note": "im', '{"number": 7, "note": "import']
+    assembler = Assembler()
+    for payload in chat_call(*pieces, '{"number": 7, "note": "import os", "day": "2026-03-04"}')[
+        :3
+    ]:
+        assembler.feed(payload)
+    view = typed(Order, assembler.calls[0])
+    assert assembler.calls[0].in_doubt
+    assert view.settled == frozenset()
+    for ask in (lambda: view.so_far.number, lambda: view.so_far.note):
+        assert told(ask).endswith("the text of the call may be meant in another way")
+
+
+def test_nor_can_what_is_open_then_be_looked_at() -> None:
+    pieces = ['{"edits": [{"line": 1}, {"line": 2, ', '{"edits": [{"line": 1}, {"line": 2, "text']
+    payloads = chat_call(*pieces)
+    assembler = Assembler()
+    for payload in payloads[:2]:
+        assembler.feed(payload)
+    view = typed(Order, assembler.calls[0])
+    edits = view.so_far.edits
+    assert (len(edits), edits[1].line) == (1, 2)
+    assembler.feed(payloads[2])
+    assert assembler.calls[0].in_doubt
+    assert len(edits) == 0
+    assert told(lambda: edits[0]).endswith("the text of the call may be meant in another way")
+    assert told(lambda: view.so_far.edits).endswith("may be meant in another way")
+
+
+def test_a_call_that_turns_out_to_say_something_else_is_judged_anew() -> None:
+    last = '{"number": 8, "day": "2026-03-04", "edits": [{"line": 9}]}'
+    payloads = restated('{"number": 7, "edits": [{"line": 1}', last=last)
+    seen = []
+    held: Any = []
+    for view, call, _ in while_it_comes(payloads, Order):
+        if has(call, "edits"):
+            held = held or view.so_far.edits
+        seen.append((view.get("number"), [edit.line for edit in held], call.verdict))
+    assert seen[1] == (7, [1], "open")
+    assert seen[-1] == (8, [9], "complete")
+
+
+def test_in_leaves_a_container_settles_at_the_end() -> None:
+    class Sent(BaseModel):
+        a: dict[str, int]
+        b: str
+        e: list[int]
+        m: list[Edit] = []
+
+    sent = leaves(
+        ("$.a.x", 1), ("$.e[0]", 7), ("$.m[0].line", 1), ("$.b", "t"), ("$.e[1]", 8), ("$.b2", "…")
+    )  # fmt: skip
+    states = []
+    for view, call, _ in while_it_comes(sent, Sent):
+        if call.verdict == "open" and has(call, "b"):
+            states.append((sorted(view.settled), list(view.so_far.e), len(view.so_far.m)))
+            assert view.so_far.m[0].line == 1
+    assert (["b"], [7], 0) in states
+    whole = leaves(("$.a.x", 1), ("$.e[0]", 7), ("$.b", "t"), ("$.a.y", 2), ("$.e[1]", 8))
+    view = typed(Sent, only_call(whole))
+    assert view.value() == Sent(a={"x": 1, "y": 2}, b="t", e=[7, 8])
+
+
+def test_in_leaves_that_were_cut_off_no_container_has_settled() -> None:
+    call = only_call(leaves(("$.address.city", "Rome"), ("$.number", 1), finish="MAX_TOKENS"))
+    view = typed(Order, call)
+    assert view.settled == {"number"}
+    address = view.so_far.address
+    assert address is not None
+    assert address.city == "Rome"
+
+
+# Other definitions
+
+
+def write(path: str, schema: int = 3, *, _mode: str = "w", **more: Any) -> None:
+    """Write."""
+
+
+def test_a_function() -> None:
+    view = typed(write, open_call('{"path": "a.py", "_mode": "a", "schema": 1'))
+    assert view.settled == {"path", "_mode"}
+    assert (view.so_far.path, view.so_far._mode) == ("a.py", "a")
+    view = typed(write, whole_call({"path": "a.py", "extra": [1]}))
+    assert (view.so_far.schema, view.so_far.extra) == (3, [1])
+    assert view.value() == {"path": "a.py", "schema": 3, "_mode": "w", "extra": [1]}
+
+
+class Files:
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def write(self, path: str) -> None: ...
+
+
+def test_a_method_of_an_object() -> None:
+    assert typed(Files().write, open_call('{"path": "a.py", ')).so_far.path == "a.py"
+
+
+def test_a_spec_made_of_a_model() -> None:
+    assert typed(ToolSpec.of(Order), open_call('{"number": 7, ')).so_far.number == 7
+    with pytest.raises(UsageError, match="made of a JSON Schema"):
+        typed(ToolSpec("x", schema={}), open_call(""))
+
+
+@pydantic_dataclass
+class Point:
+    x: int
+    edit: Edit
+    y: int = 0
+
+
+class Line(typing_extensions.TypedDict):
+    length: typing_extensions.Required[float]
+    edit: Edit
+    colour: typing_extensions.NotRequired[str]
+
+
+def test_a_dataclass() -> None:
+    view = typed(Point, open_call('{"x": "3", "edit": {"line": 1, '))
+    assert (view.so_far.x, view.so_far.edit.line) == (3, 1)
+    whole = typed(Point, whole_call({"x": 3, "edit": {"line": 1}}))
+    assert whole.so_far.y == 0
+    assert whole.value() == Point(x=3, edit=Edit(line=1))
+
+
+def test_a_typed_dict_has_keys() -> None:
+    view = typed(Line, open_call('{"length": 3, "edit": {"line": 1, '))
+    assert (view.so_far["length"], view.so_far["edit"].line) == (3.0, 1)
+    with pytest.raises(AttributeError, match="keys, not attributes"):
+        _ = view.so_far.length  # type: ignore[attr-defined]
+    with pytest.raises(KeyError):
+        _ = view.so_far["other"]  # type: ignore[typeddict-item]
+    whole = typed(Line, whole_call({"length": 3, "edit": {"line": 1}}))
+    assert whole.settled == {"length", "edit", "colour"}
+    assert whole.errors == {}
+    assert "colour" not in whole
+    assert told(lambda: whole.so_far["colour"]) == "'colour' did not come: it was not given"
+
+
+class Numbers(RootModel[list[int]]):
+    pass
+
+
+class Unfinished(BaseModel):
+    other: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        (Numbers, "Numbers has no fields"),
+        (Unfinished, "pydantic cannot use Unfinished"),
+        (int, "the class int defines no tool; what does is a pydantic model"),
+        (3, "something of the type int defines no tool"),
+    ],
+)
+def test_what_defines_no_arguments_is_refused(definition: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        typed(definition, open_call(""))
+
+
+def test_free_text_has_no_fields() -> None:
+    with pytest.raises(UsageError, match="takes free text"):
+        typed(Order, Call("c", 0, "run", "custom"))
+
+
+# Nothing that grows is held
+
+
+def test_a_string_that_grows_is_never_held() -> None:
+    """Not by a view, nor by an exception that somebody keeps: appending would become a copy."""
+    call = open_call('{"number": 7, "address": {"city": "' + "x" * 1000)
+    view = typed(Order, call)
+    before = sys.getrefcount(call.partial["address"]["city"])
+    kept: list[object] = [view.settled, view.errors, view.so_far, view.so_far.address]
+    for ask in (
+        lambda: view.so_far.address.city,  # type: ignore[union-attr]
+        lambda: view.so_far.note,
+        view.value,
+    ):
+        with pytest.raises(ArgumentUnavailable) as caught:
+            ask()
+        kept.append(caught.value)
+    after = sys.getrefcount(call.partial["address"]["city"])
+    assert (after, len(kept)) == (before, 7)
+
+
+# Any model of arguments
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(list(Order.model_fields)),
+        st.none() | st.integers() | st.text(max_size=3) | st.lists(st.text(max_size=2), max_size=2),
+    ),
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+)
+def test_what_has_settled_is_what_the_whole_model_would_say(
+    arguments: dict[str, Any], sizes: list[int]
+) -> None:
+    """Of each field pydantic says the same alone as in the whole, from when it settles on."""
+    text = json.dumps(arguments)
+    try:
+        expected = Order.model_validate_json(text)
+        wrong: set[str] = set()
+    except ValidationError as error:
+        expected = None
+        wrong = {str(one["loc"][0]) for one in error.errors()}
+    view: TypedArguments[Order] | None = None
+    for view, _, completed in while_it_comes(anthropic_call(*cut(text, sizes)), Order):
+        assert completed <= view.settled
+        assert set(view.errors) == wrong & view.settled
+        for name in view.settled - wrong:
+            if expected is not None:
+                assert getattr(view.so_far, name) == getattr(expected, name)
+    assert view is not None
+    assert set(view.errors) == wrong

@@ -47,9 +47,12 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
+    from argstream.judging import Decision
+    from argstream.policy import Policy, Rule
     from argstream.readers import AsyncCallReader, CallReader
     from argstream.recording import Recorder, Recording, read_recording, record, record_async
-    from argstream.streaming import AsyncEventStream, EventStream, stream
+    from argstream.streaming import AsyncEventStream, EventStream, make_judge, stream
+    from argstream.validation import Schema, SchemaLimits, ToolSpec, TypedArguments, typed
 
 __version__ = "0.1.0"
 
@@ -65,14 +68,19 @@ __all__ = [
     "AsyncEventStream",
     "Call",
     "CallReader",
+    "Decision",
     "Event",
     "EventStream",
     "MissingExtra",
+    "Policy",
     "Recorder",
     "Recording",
+    "Rule",
     "RunCompleted",
     "RunFailed",
+    "Schema",
     "SchemaError",
+    "SchemaLimits",
     "StreamFailed",
     "StreamFailure",
     "TextDelta",
@@ -90,13 +98,17 @@ __all__ = [
     "ToolFieldEnd",
     "ToolFieldEvent",
     "ToolFieldStart",
+    "ToolSpec",
     "TurnCompleted",
+    "TypedArguments",
     "Usage",
     "UsageError",
+    "make_judge",
     "read_recording",
     "record",
     "record_async",
     "stream",
+    "typed",
 ]
 
 _HOMES = {
@@ -138,9 +150,12 @@ _HOMES = {
         "ToolFieldEvent",
         "ToolFieldStart",
     ),
+    "argstream.judging": ("Decision",),
+    "argstream.policy": ("Policy", "Rule"),
     "argstream.readers": ("AsyncCallReader", "CallReader"),
     "argstream.recording": ("Recorder", "Recording", "read_recording", "record", "record_async"),
-    "argstream.streaming": ("AsyncEventStream", "EventStream", "stream"),
+    "argstream.streaming": ("AsyncEventStream", "EventStream", "make_judge", "stream"),
+    "argstream.validation": ("Schema", "SchemaLimits", "ToolSpec", "TypedArguments", "typed"),
 }
 
 

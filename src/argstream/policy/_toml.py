@@ -1,0 +1,199 @@
+"""A policy as TOML → its rules. Whatever is not known is refused: a typo must not drop a rule."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from argstream.errors import UsageError
+from argstream.judging import Action
+from argstream.policy._condition import Condition
+from argstream.policy._wording import kind_of, name_words, shown
+from argstream.policy.arguments import ArgumentSteps, ExactKey, Item, pattern_of
+from argstream.policy.conditions import AllOf, Between, Equals, Glob, Not, Prefix, Regex, Search
+from argstream.policy.directory import Under
+from argstream.policy.rules import Rule, action_of
+
+__all__ = ["PolicyParts", "read_policy"]
+
+_TESTS: Final[dict[str, Callable[..., Condition]]] = {
+    "equals": Equals,
+    "prefix": Prefix,
+    "glob": Glob,
+    "regex": Regex,
+    "search": Search,
+    "under": Under,
+}
+_BOUNDS: Final = ("at_least", "at_most", "above", "below")
+_TEST_KEYS: Final = (*_TESTS, *_BOUNDS, "not")
+_CONDITION_KEYS: Final = ("argument", *_TEST_KEYS)
+_RULE_KEYS: Final = ("action", "tool", "name", "reason", "conditions", *_CONDITION_KEYS)
+_POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
+
+
+class PolicyParts(NamedTuple):
+    """What a policy is made of."""
+
+    rules: list[Rule]
+    default: Action
+    defaults: dict[str, Action]
+    root: str | None
+
+
+def read_policy(text: str) -> PolicyParts:
+    """Read the text of a policy. Errors say which rule it is, and what to do."""
+    try:
+        policy = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"this is no TOML: {error}") from None
+    _refuse_unknown(policy, _POLICY_KEYS)
+    root = policy.get("root")
+    if root is not None and not isinstance(root, str):
+        raise UsageError(f"root must be a directory, and {shown(root)} is {kind_of(root)}")
+    with _at("default"):
+        default = action_of(policy.get("default", "ask"))
+    return PolicyParts(_rules(policy), default, _defaults(policy), root)
+
+
+def _defaults(policy: dict[str, Any]) -> dict[str, Action]:
+    table = policy.get("defaults", {})
+    if not isinstance(table, dict):
+        raise UsageError('defaults is a table of tools: [defaults], and below it read = "allow"')
+    defaults = {}
+    for name, action in table.items():
+        with _at(f"defaults, {name_words(name)}"):
+            defaults[name] = action_of(action)
+    return defaults
+
+
+def _rules(policy: dict[str, Any]) -> list[Rule]:
+    tables = policy.get("rules", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError("rules are tables, each below a line [[rules]] with two brackets")
+    rules = []
+    for number, table in enumerate(tables, 1):
+        name = table.get("name")
+        called = f" ({name_words(name)})" if isinstance(name, str) and name else ""
+        with _at(f"rule {number}{called}"):
+            rules.append(_rule(table))
+    return rules
+
+
+def _rule(table: dict[str, Any]) -> Rule:
+    _refuse_unknown(table, _RULE_KEYS)
+    if "action" not in table:
+        raise UsageError('it has no action: give action = "allow", "ask" or "deny"')
+    entries = table.get("conditions", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError('conditions is an array of tables: [{ argument = "path", glob = "*" }]')
+    conditions: dict[ArgumentSteps, Condition] = {}
+    own = {key: table[key] for key in _CONDITION_KEYS if key in table}
+    if own:
+        _add_condition(own, conditions)
+    for number, entry in enumerate(entries, 1):
+        with _at(f"condition {number}"):
+            _refuse_unknown(entry, _CONDITION_KEYS)
+            _add_condition(entry, conditions)
+    if "conditions" in table and not entries:
+        raise UsageError("its conditions are empty: leave them out if it has none")
+    return Rule(
+        action_of(table["action"]),
+        tool=_strings("tool", table["tool"]) if "tool" in table else None,
+        where=conditions,
+        name=table.get("name", ""),
+        reason=table.get("reason", ""),
+    )
+
+
+def _add_condition(table: dict[str, Any], conditions: dict[ArgumentSteps, Condition]) -> None:
+    if "argument" not in table:
+        raise UsageError('it has no argument: give argument = "path", or [] for the whole text')
+    steps = _steps(table["argument"])
+    if steps in conditions:
+        raise UsageError(
+            f"there are two conditions on {shown(table['argument'])}: write both into one table"
+        )
+    conditions[steps] = _condition({key: table[key] for key in table if key != "argument"})
+
+
+def _steps(argument: object) -> ArgumentSteps:
+    if isinstance(argument, str):
+        pattern_of(argument)  # refuses dots
+        return (argument,)
+    if not isinstance(argument, list):
+        raise UsageError(f"argument must be a key or an array of steps, not {shown(argument)}")
+    return tuple(_step(step) for step in argument)
+
+
+def _step(step: object) -> str | int | Item | ExactKey:
+    match step:
+        case {"key": str(key), **rest} if not rest:
+            return ExactKey(key)
+        case {"item": "any" | "every" as which, **rest} if not rest:
+            return Item(which)
+        case str() | int():
+            return step
+        case _:
+            raise UsageError(
+                f'a step to an argument is a key, an index, "*", {{ item = "every" }} or '
+                f'{{ key = "*" }}, and not {shown(step)}'
+            )
+
+
+def _condition(table: dict[str, Any]) -> Condition:
+    tests: list[Condition] = []
+    for key, value in table.items():
+        if key == "not":
+            tests.append(_negation(value))
+        elif key in _TESTS:
+            with _at(key):
+                values = value if isinstance(value, list) else [value]
+                tests.append(_TESTS[key](*values))
+    bounds = {key: table[key] for key in _BOUNDS if key in table}
+    if bounds:
+        tests.append(Between(**bounds))
+    if not tests:
+        raise UsageError(f"it says nothing about its argument: give one of {_either(_TEST_KEYS)}")
+    return tests[0] if len(tests) == 1 else AllOf(*tests)
+
+
+def _negation(value: object) -> Condition:
+    with _at("not"):
+        if not isinstance(value, dict):
+            raise UsageError('it stands before what must not be: not.under = "/work"')
+        _refuse_unknown(value, _TEST_KEYS)
+        test = _condition(value)
+        if isinstance(test, AllOf):
+            raise UsageError("give one condition; for more, write several rules")
+        return Not(test)
+
+
+def _strings(key: str, value: object) -> list[str]:
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(entry, str) for entry in values):
+        raise UsageError(f"{key} must be a string or an array of strings, not {shown(value)}")
+    return values
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:
+    names = list(known)
+    for key in table:
+        if key not in names:
+            close = get_close_matches(key, names, 1)
+            advice = f"did you mean {close[0]}?" if close else f"known are {_either(names)}"
+            raise UsageError(f"there is no key {shown(key)}; {advice}")
+
+
+def _either(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Say where in the policy it is that something is wrong."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None

@@ -1,0 +1,109 @@
+"""``PolicyCheck``: one call, judged by the rules while it is written.
+
+Only complete values count, so the text of a long string costs a glance at each piece of it. The
+first rule that matches decides. A rule whose argument has not come holds up those behind it, unless
+they all say the same: then nothing that comes can change the outcome, and it is said at once.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from argstream.deltas import FREE_TEXT_KINDS, CallKind
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Done, Fragment
+from argstream.judging import Action, Decision, Refusal
+from argstream.policy._reasons import default_reason, message, rule_reason
+from argstream.policy._watch import RuleState, WatchTree
+from argstream.policy.rules import Rule
+
+__all__ = ["PolicyCheck"]
+
+
+class PolicyCheck:
+    """Judges one call; ``Policy.open`` makes it."""
+
+    __slots__ = (
+        "_decision", "_default", "_has_refused", "_name", "_offset", "_rules", "_states", "_tree",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, kind: CallKind, rules: Sequence[tuple[str, Rule]], default: Action
+    ) -> None:
+        self._name = name
+        self._rules = rules
+        self._default = default
+        self._has_refused = False
+        self._begin()
+        if kind in FREE_TEXT_KINDS:
+            self._tree.settle_free_text()
+        self._decide()
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is decided; None as long as the outcome depends on what is still to come."""
+        return self._decision
+
+    @property
+    def error(self) -> ArgumentsError | None:
+        """Why the call is denied, if it is."""
+        decision = self._decision
+        if decision is None or decision.action != "deny":
+            return None
+        said = message(self._name, decision)
+        return ArgumentsError("denied", said, self._offset, decision.path)
+
+    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+        """Take the next fragments of the call's text; say if they decide against it."""
+        if self._decision is not None:
+            return self._refuse(1) if fragments else None
+        for seen, fragment in enumerate(fragments, 1):
+            if type(fragment) is not Done:
+                continue
+            path, value, offset = fragment
+            if self._tree.settle(path, value, offset) and self._decide():
+                return self._refuse(seen)
+        return None
+
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+        """Give the final word on whole arguments: what is not in them does not match."""
+        if self._decision is None or not as_read:
+            self._begin()
+            self._tree.settle_whole(arguments)
+            self._decide()
+        return self.error
+
+    def _refuse(self, seen: int) -> Refusal | None:
+        """Refuse a call that is denied, once."""
+        error = None if self._has_refused else self.error
+        if error is None:
+            return None
+        self._has_refused = True
+        return Refusal(error, seen)
+
+    def _begin(self) -> None:
+        self._states = [RuleState(rule, name) for name, rule in self._rules]
+        self._tree = WatchTree(self._states)
+        self._decision: Decision | None = None
+        self._offset: int | None = None
+
+    def _decide(self) -> bool:
+        """Decide if nothing that may still come makes a difference; say whether that is so."""
+        possible: set[Action] = set()
+        for state in self._states:
+            outcome = state.outcome
+            if outcome is None:
+                possible |= state.possible
+            elif not isinstance(outcome, bool):
+                if possible <= {outcome}:
+                    self._decide_by(state, outcome)
+                break
+        else:
+            if possible <= {self._default}:
+                self._decision = Decision(self._default, default_reason(self._default))
+        return self._decision is not None
+
+    def _decide_by(self, state: RuleState, action: Action) -> None:
+        findings = state.findings
+        path = findings[0].path if findings else ()
+        self._offset = findings[0].offset if findings else None
+        self._decision = Decision(action, rule_reason(state.rule, findings), state.name, path)

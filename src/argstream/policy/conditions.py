@@ -1,0 +1,387 @@
+"""What may be said of an argument: small values that answer yes, no, or that it cannot be told.
+
+The third answer matters most. A model that writes ``"true"`` where a boolean belongs, or a number
+for a path, gets it past a rule that merely compares, and the tool may well take it for what it is
+not. So a value of another kind than the condition is about is neither right nor wrong: ``Unclear``.
+Whoever asks decides what that means; a ``Rule`` decides cautiously.
+
+``Under``, the one condition that looks at the file system, has a module of its own.
+"""
+
+import re
+from collections.abc import Callable
+from inspect import iscoroutinefunction
+from math import isfinite, isnan
+from typing import Any, Final, TypeAlias
+
+from argstream.errors import UsageError
+from argstream.policy._condition import Answer, Condition, Unclear
+from argstream.policy._glob import CompiledGlob
+from argstream.policy._wording import kind_of, listed, shown
+
+__all__ = [
+    "AllOf",
+    "Between",
+    "Equals",
+    "Glob",
+    "Not",
+    "Prefix",
+    "Regex",
+    "Search",
+    "StringCondition",
+    "Test",
+    "When",
+    "as_condition",
+]
+
+_UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+
+Test: TypeAlias = Callable[[Any], bool | None]
+"""A function of one's own: what it returns is the answer, None that it cannot be told."""
+
+
+class Equals(Condition):
+    """It is this value, or one of these: strings, numbers, booleans or null.
+
+    Numbers are compared as numbers: 1 is 1.0. A string is never a number, and ``True`` is not 1:
+    if the kinds differ, it cannot be told.
+
+    >>> Equals("main", "master").test("main"), Equals(True).test("true")
+    (True, Unclear(why='it is a string, not a boolean'))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *values: str | float | bool | None) -> None:
+        if not values:
+            raise UsageError("Equals needs at least one value")
+        for value in values:
+            is_scalar = value is None or isinstance(value, str | bool | int | float)
+            if not is_scalar or (isinstance(value, float) and not isfinite(value)):
+                raise UsageError(
+                    f"Equals: {shown(value)} is no string, number, boolean or null; for an object "
+                    "or an array name the argument inside it, or use a function"
+                )
+        self._set(*values)
+
+    @property
+    def takes_null(self) -> bool:
+        """See the base."""
+        return None in self._parts
+
+    def _test(self, value: Any) -> Answer:
+        kind = kind_of(value)
+        others = []
+        for candidate in self._parts:
+            other = kind_of(candidate)
+            if other == kind:
+                if candidate == value:
+                    return True
+            elif candidate is not None and value is not None:
+                others.append(other)
+        return Unclear(f"it is {kind}, not {others[0]}") if others else False
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        return f"{'is not' if negated else 'is'} {listed(self._parts)}"
+
+
+class StringCondition(Condition):
+    """The base of conditions about strings, as the tool will see them: decoded."""
+
+    __slots__ = ()
+
+    def __init__(self, *texts: str) -> None:
+        name = type(self).__name__
+        if not texts:
+            raise UsageError(f"{name} needs at least one string")
+        for text in texts:
+            if not isinstance(text, str):
+                raise UsageError(f"{name} needs strings, and {shown(text)} is {kind_of(text)}")
+            if not text:
+                raise UsageError(f"{name}: an empty string says nothing; leave it out")
+        self._set(*texts)
+
+    def _test(self, value: Any) -> Answer:
+        if not isinstance(value, str):
+            return Unclear(f"it is {kind_of(value)}, not a string")
+        return self._test_text(value)
+
+    def _test_text(self, text: str) -> Answer:
+        raise NotImplementedError
+
+
+class Prefix(StringCondition):
+    """It begins with this, or with one of these.
+
+    The text is taken as it is written, so a path with ``..`` in it may lead out of what it begins
+    with: then, if the prefix has a slash, it cannot be told. For directories there is ``Under``.
+    """
+
+    __slots__ = ()
+
+    def _test_text(self, text: str) -> Answer:
+        if _leads_up(text, self._parts):
+            return Unclear("it has a '..' in it; for directories use under")
+        return text.startswith(self._parts)
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        return f"{'does not begin' if negated else 'begins'} with {listed(self._parts)}"
+
+
+class Glob(StringCondition):
+    """All of it matches this glob, or one of these.
+
+    ``*`` is any run of characters without ``/``, ``**`` any run at all, ``**/`` any number of
+    directories, ``?`` one character but ``/``, ``[a-z]`` one of a set, ``[!a-z]`` one that is not.
+    A leading dot is nothing special; upper and lower case differ. As for ``Prefix``, ``..`` in the
+    text cannot be told if the glob has a slash.
+
+    >>> Glob("**/*.env").test("config/.env"), Glob("*.env").test("config/.env")
+    (True, False)
+    """
+
+    __slots__ = ("_compiled",)
+
+    _compiled: tuple[CompiledGlob, ...]
+
+    def __init__(self, *patterns: str) -> None:
+        super().__init__(*patterns)
+        compiled = tuple(CompiledGlob(pattern, paths=True) for pattern in patterns)
+        object.__setattr__(self, "_compiled", compiled)
+
+    def _test_text(self, text: str) -> Answer:
+        if _leads_up(text, self._parts):
+            return Unclear("it has a '..' in it; for directories use under")
+        return any(glob.matches(text) for glob in self._compiled)
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
+
+
+class Regex(StringCondition):
+    """All of it matches this regular expression, or one of these: ``re.fullmatch``.
+
+    ``.`` does not match a newline unless the expression begins with ``(?s)``. A bad expression can
+    take long on a text made for it; that is up to whoever writes the policy.
+    """
+
+    __slots__ = ("_compiled",)
+
+    _compiled: tuple[re.Pattern[str], ...]
+
+    def __init__(self, *patterns: str) -> None:
+        super().__init__(*patterns)
+        object.__setattr__(self, "_compiled", tuple(_expression(text) for text in patterns))
+
+    def _test_text(self, text: str) -> Answer:
+        return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        verb = "does not match" if negated else "matches"
+        return f"{verb} the pattern {listed(self._parts)}"
+
+
+class Search(Regex):
+    """Somewhere in it, this regular expression matches, or one of these: ``re.search``."""
+
+    __slots__ = ()
+
+    def _test_text(self, text: str) -> Answer:
+        return any(pattern.search(text) is not None for pattern in self._compiled)
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        verb = "has nothing in it that matches" if negated else "has something in it that matches"
+        return f"{verb} the pattern {listed(self._parts)}"
+
+
+class Between(Condition):
+    """It is a number within these bounds; one is enough.
+
+    >>> Between(above=0, at_most=100).test(100)
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        above: float | None = None,
+        below: float | None = None,
+    ) -> None:
+        bounds: dict[str, Any] = {
+            "at_least": at_least,
+            "at_most": at_most,
+            "above": above,
+            "below": below,
+        }
+        given = {name: bound for name, bound in bounds.items() if bound is not None}
+        for name, bound in given.items():
+            is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+            if not is_number or _is_nan(bound):
+                raise UsageError(f"{name} must be a number, and {shown(bound)} is none")
+        if not given:
+            raise UsageError("Between needs a bound: at_least, at_most, above or below")
+        for pair in (("at_least", "above"), ("at_most", "below")):
+            if given.keys() >= set(pair):
+                raise UsageError(f"give {pair[0]} or {pair[1]}, not both")
+        lower = given.get("at_least", given.get("above"))
+        upper = given.get("at_most", given.get("below"))
+        if lower is not None and upper is not None:
+            is_open = "above" in given or "below" in given
+            if lower > upper or (is_open and lower == upper):
+                raise UsageError(f"no number lies between {lower} and {upper} like that")
+        self._set(*given.items())
+
+    def _test(self, value: Any) -> Answer:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return Unclear(f"it is {kind_of(value)}, not a number")
+        if _is_nan(value):
+            return Unclear("it is not a number")
+        return all(_within(value, name, bound) for name, bound in self._parts)
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        said = " and ".join(f"{name.replace('_', ' ')} {bound}" for name, bound in self._parts)
+        return f"{'is not' if negated else 'is'} {said}"
+
+    def __repr__(self) -> str:
+        return f"Between({', '.join(f'{name}={bound!r}' for name, bound in self._parts)})"
+
+
+class Not(Condition):
+    """The argument is there, and the condition does not hold of it."""
+
+    __slots__ = ()
+
+    def __init__(self, condition: "Condition | Test") -> None:
+        self._set(as_condition(condition))
+
+    @property
+    def takes_null(self) -> bool:
+        """See the base."""
+        return bool(self._parts[0].takes_null)
+
+    @property
+    def can_fail(self) -> bool:
+        """See the base."""
+        return bool(self._parts[0].can_fail)
+
+    def _bound(self, root: str | None) -> Condition:
+        return Not(self._parts[0].bound(root))
+
+    def _test(self, value: Any) -> Answer:
+        answer: Answer = self._parts[0].test(value)
+        return answer if isinstance(answer, Unclear) else not answer
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        said: str = self._parts[0].words(negated=not negated)
+        return said
+
+
+class AllOf(Condition):
+    """All of these hold, of one and the same value: of the same item, if it is one of an array."""
+
+    __slots__ = ()
+
+    def __init__(self, *conditions: "Condition | Test") -> None:
+        if not conditions:
+            raise UsageError("AllOf needs at least one condition")
+        self._set(*map(as_condition, conditions))
+
+    @property
+    def takes_null(self) -> bool:
+        """See the base."""
+        return all(condition.takes_null for condition in self._parts)
+
+    @property
+    def can_fail(self) -> bool:
+        """See the base."""
+        return any(condition.can_fail for condition in self._parts)
+
+    def _bound(self, root: str | None) -> Condition:
+        return AllOf(*(condition.bound(root) for condition in self._parts))
+
+    def _test(self, value: Any) -> Answer:
+        unclear: Unclear | None = None
+        for condition in self._parts:
+            answer: Answer = condition.test(value)
+            if answer is False:
+                return False
+            if isinstance(answer, Unclear):
+                unclear = unclear or answer
+        return unclear or True
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        said = (condition.words(negated=negated) for condition in self._parts)
+        return (" or " if negated else " and ").join(said)
+
+
+class When(Condition):
+    """A function of one's own says so: True, False, or None if it cannot tell.
+
+    It is given the value that the call will have: it must not change it. Null is a value to it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, function: Test | Any) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise UsageError(f"{shown(function)} is neither a condition nor a function")
+        if iscoroutinefunction(function):
+            raise UsageError("a rule is decided at once, so its function cannot be async")
+        self._set(function)
+
+    @property
+    def takes_null(self) -> bool:
+        """See the base."""
+        return True
+
+    @property
+    def can_fail(self) -> bool:
+        """See the base."""
+        return True
+
+    def _test(self, value: Any) -> Answer:
+        answer = self._parts[0](value)
+        if answer is None:
+            return Unclear("the function could not tell")
+        if not isinstance(answer, bool):
+            raise TypeError(f"it returned {kind_of(answer)}, not True, False or None")
+        return answer
+
+    def _words(self, negated: bool) -> str:  # noqa: FBT001
+        name = getattr(self._parts[0], "__name__", type(self._parts[0]).__name__)
+        return f"is {'not ' if negated else ''}what {name} looks for"
+
+
+def as_condition(condition: Condition | Test) -> Condition:
+    """Give a condition for one, or for a function."""
+    if isinstance(condition, Condition):
+        return condition
+    return When(condition)
+
+
+def _leads_up(text: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a text may be a path that leaves what it seems to be in."""
+    return any("/" in pattern for pattern in patterns) and _UP.search(text) is not None
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)  # which fails on integers that are too large
+
+
+def _within(value: float, name: str, bound: float) -> bool:
+    if name == "at_least":
+        return value >= bound
+    if name == "at_most":
+        return value <= bound
+    return value > bound if name == "above" else value < bound

@@ -1,0 +1,141 @@
+"""``Rule``: for which tools, under which conditions, what is decided."""
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any, Final, TypeAlias, get_args
+
+from argstream.errors import UsageError
+from argstream.judging import Action
+from argstream.policy._condition import Condition
+from argstream.policy._glob import CompiledGlob, is_glob
+from argstream.policy._wording import shown
+from argstream.policy.arguments import (
+    ANY_ITEM,
+    Argument,
+    ArgumentPattern,
+    pattern_of,
+)
+from argstream.policy.conditions import Test, as_condition
+
+__all__ = ["Rule", "ToolNames", "action_of"]
+
+Where: TypeAlias = Mapping[Any, Condition | Test]
+"""What must hold of several arguments, each named by a key or by a tuple of steps."""
+
+_SPECIAL: Final = re.compile(r"[*?[]")
+_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+
+
+class ToolNames:
+    """Some tools by their names, exact or as globs, in which a slash is nothing special."""
+
+    __slots__ = ("_exact", "_globs", "names")
+
+    def __init__(self, names: str | Iterable[str]) -> None:
+        self.names = (names,) if isinstance(names, str) else tuple(names)
+        for name in self.names:
+            _demand_name(name)
+        globs = [name for name in self.names if is_glob(name)]
+        self._exact = frozenset(self.names).difference(globs)
+        self._globs = tuple(CompiledGlob(name, paths=False) for name in globs)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact or any(glob.matches(name) for glob in self._globs)
+
+    def may_come_to_contain(self, beginning: str) -> bool:
+        """Say whether more of a name may make it one of these, which it is not yet."""
+        if beginning in self:
+            return False
+        for name in self.names:
+            plain = _SPECIAL.split(name, maxsplit=1)[0]
+            # What a glob says behind its first star is not looked at: it may well be so.
+            if plain.startswith(beginning) or (plain != name and beginning.startswith(plain)):
+                return True
+        return False
+
+
+class Rule:
+    """Decides on a call: ``allow``, ``ask`` or ``deny``, if all of its conditions hold.
+
+    ``tool`` is a name or several, exact or as globs; without it the rule is about all tools.
+    ``when`` says what must hold of ``argument``, as a condition or a function; without
+    ``argument``, of the whole arguments. ``where`` says the same of several arguments. A rule with
+    neither decides on the tool alone, at once.
+
+    >>> from argstream.policy import Glob
+    >>> Rule("deny", tool="write_*", argument="path", when=Glob("**/.git/**"), name="no .git")
+    <Rule 'no .git': deny write_* if ['path'] matches the glob "**/.git/**">
+    """
+
+    __slots__ = ("action", "conditions", "name", "reason", "tools")
+
+    def __init__(  # noqa: PLR0913 - all but the first have a name and a default
+        self,
+        action: Action,
+        *,
+        tool: str | Iterable[str] | None = None,
+        argument: Argument | None = None,
+        when: Condition | Test | None = None,
+        where: Where | None = None,
+        name: str = "",
+        reason: str = "",
+    ) -> None:
+        self.action = action_of(action)
+        names = None if tool is None else ToolNames(tool)
+        if names is not None and not names.names:
+            raise UsageError("a rule for no tool at all decides nothing; for all, leave tool out")
+        self.tools = None if names is None or "*" in names.names else names
+        """The tools that it is about; None if it is about all."""
+        conditions = [
+            (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
+        ]
+        if when is not None:
+            conditions.insert(
+                0, (pattern_of(() if argument is None else argument), as_condition(when))
+            )
+        elif argument is not None:
+            raise UsageError(f"the rule says nothing about its argument {shown(argument)}")
+        for pattern, _ in conditions:
+            if action == "allow" and ANY_ITEM in pattern:
+                raise UsageError(
+                    "a rule that allows would be content with one good item among bad ones: "
+                    'say EVERY_ITEM, in TOML { item = "every" }, instead of any'
+                )
+        self.conditions: tuple[tuple[ArgumentPattern, Condition], ...] = tuple(conditions)
+        for label, text in (("name", name), ("reason", reason)):
+            if not isinstance(text, str):
+                raise UsageError(f"the {label} of a rule must be a string, not {shown(text)}")
+        self.name = name
+        """Empty if it has none: then its policy calls it by its position."""
+        self.reason = reason
+        """Why the rule is there, for whoever meets it."""
+
+    def bound(self, root: str | None) -> "Rule":
+        """Give the same rule where relative paths begin at this directory."""
+        rule = copy(self)
+        rule.conditions = tuple((path, test.bound(root)) for path, test in self.conditions)
+        return rule
+
+    def concerns(self, tool: str) -> bool:
+        """Say whether the rule is about this tool."""
+        return self.tools is None or tool in self.tools
+
+    def __repr__(self) -> str:
+        tools = "all tools" if self.tools is None else ", ".join(self.tools.names)
+        said = [f"{list(pattern)} {test.words()}" for pattern, test in self.conditions]
+        name = f" {self.name!r}" if self.name else ""
+        return f"<Rule{name}: {self.action} {tools}{' if ' if said else ''}{' and '.join(said)}>"
+
+
+def _demand_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{shown(name)} is no name of a tool")
+
+
+def action_of(action: object) -> Action:
+    """Give what was meant as an action, if it is one."""
+    for known in _ACTIONS:
+        if action == known:
+            return known
+    raise UsageError(f"{shown(action)} is no decision: give 'allow', 'ask' or 'deny'")

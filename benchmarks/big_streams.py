@@ -19,7 +19,7 @@ def anthropic(_: str, pieces: Iterable[str]) -> Iterator[bytes]:
         yield server_sent(text[:-1] + spaces + text[-1:], payload["type"])
 
 
-def anthropic_payloads(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
+def anthropic_payloads(pieces: Iterable[str], tool: str = TOOL) -> Iterator[dict[str, Any]]:
     """Give what Anthropic says, on whatever wire."""
     usage = {
         "input_tokens": 599,
@@ -40,7 +40,7 @@ def anthropic_payloads(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
         "usage": usage,
     }
     yield {"type": "message_start", "message": message}
-    call = {"type": "tool_use", "id": "toolu_0113bSV1GiCA46VddyWm86oR", "name": TOOL, "input": {}}
+    call = {"type": "tool_use", "id": "toolu_0113bSV1GiCA46VddyWm86oR", "name": tool, "input": {}}
     yield {"type": "content_block_start", "index": 0, "content_block": call}
     yield {"type": "ping"}
     for piece in pieces:

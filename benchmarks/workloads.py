@@ -16,7 +16,7 @@ _WORDS = [
 _BEYOND_ASCII = ["café", "naïve", "→", "Größe", "日本語"]
 _FIRST_NAMES = ["Ada", "Grace", "Alan", "Edsger", "Barbara"]
 _LAST_NAMES = ["Lovelace", "Hopper", "Turing", "Dijkstra", "Liskov"]
-_TAGS = ["new", "eu", "paid", "trial", "beta"]
+TAGS = ["new", "eu", "paid", "trial", "beta"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def chunks(text: str, seed: int = 1) -> list[str]:
 
 def one_string(size: int) -> str:
     """Make a file to be written: nearly all of it is one string."""
-    return _write({"path": "src/app.py", "content": _code(random.Random(2), size)})
+    return write({"path": "src/app.py", "content": code(random.Random(2), size)})
 
 
 def nested_edits(size: int) -> str:
@@ -57,18 +57,23 @@ def nested_edits(size: int) -> str:
     length = 0
     while length < size:
         edit = {
-            "old": _code(choose, choose.randint(80, 320), _BEYOND_ASCII),
-            "new": _code(choose, choose.randint(80, 320), _BEYOND_ASCII),
+            "old": code(choose, choose.randint(80, 320), _BEYOND_ASCII),
+            "new": code(choose, choose.randint(80, 320), _BEYOND_ASCII),
         }
-        length += len(_write(edit)) + 2
+        length += len(write(edit)) + 2
         edits.append(edit)
-    return _write({"path": "src/app.py", "edits": edits})
+    return write({"path": "src/app.py", "edits": edits})
 
 
 def small_rows(size: int) -> str:
     """Make a table to be stored: keys, numbers, words and short strings, hardly any text."""
+    return write({"rows": rows_of(size)})
+
+
+def rows_of(size: int) -> list[dict[str, object]]:
+    """Make the rows alone."""
     choose = random.Random(4)
-    rows: list[object] = []
+    rows: list[dict[str, object]] = []
     length = 0
     while length < size:
         row = {
@@ -76,11 +81,11 @@ def small_rows(size: int) -> str:
             "name": f"{choose.choice(_FIRST_NAMES)} {choose.choice(_LAST_NAMES)}",
             "score": round(choose.uniform(0, 1000), 2),
             "active": choose.random() < 0.5,
-            "tags": choose.sample(_TAGS, 2),
+            "tags": choose.sample(TAGS, 2),
         }
-        length += len(_write(row)) + 2
+        length += len(write(row)) + 2
         rows.append(row)
-    return _write({"rows": rows})
+    return rows
 
 
 def workloads() -> Iterator[Workload]:
@@ -91,11 +96,12 @@ def workloads() -> Iterator[Workload]:
     yield Workload.of("rows 100 kB", small_rows(100_000))
 
 
-def _write(value: object) -> str:
+def write(value: object) -> str:
+    """Write JSON as a model does."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _code(choose: random.Random, size: int, rare: list[str] | None = None) -> str:
+def code(choose: random.Random, size: int, rare: list[str] | None = None) -> str:
     """Make lines that look like code, of about this size once they are JSON.
 
     Some have quotes, some a tab before a comment, and if wanted some a word beyond ASCII.
@@ -112,5 +118,5 @@ def _code(choose: random.Random, size: int, rare: list[str] | None = None) -> st
             words.append(choose.choice(rare))
         line = "    " * choose.randint(0, 3) + " ".join(words) + "\n"
         lines.append(line)
-        length += len(_write(line)) - len('""')
+        length += len(write(line)) - len('""')
     return "".join(lines)

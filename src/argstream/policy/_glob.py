@@ -6,6 +6,7 @@ So the pattern is a small automaton whose states are the bits of one integer. Ea
 all of them at once.
 """
 
+import re
 from typing import Final, NamedTuple, TypeAlias
 
 from argstream.errors import UsageError
@@ -14,6 +15,7 @@ __all__ = ["CompiledGlob", "is_glob"]
 
 _SPECIAL: Final = frozenset("*?[")
 _SLASH: Final = "/"
+_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # once more says nothing more
 
 
 class _Set(NamedTuple):
@@ -113,26 +115,21 @@ class CompiledGlob:
 
     def _stars(self, pattern: str, place: int) -> int:
         """Read stars, and the slash that belongs to them; return where the pattern goes on."""
+        begins_segment = self._paths and (place == 0 or pattern[place - 1] == _SLASH)
+        directories = _DIRECTORIES.match(pattern, place) if begins_segment else None
+        if directories is not None:
+            entry = 1 << len(self._steps)
+            self._entries |= entry
+            self._any |= entry << 1
+            self._steps += (None, _SLASH)
+            return directories.end()
         end = place
         while pattern[end : end + 1] == "*":
             end += 1
-        if not self._paths:
-            self._any |= 1 << len(self._steps)
-            return end
-        if end - place == 1:
+        if self._paths and end - place == 1:
             self._segment |= 1 << len(self._steps)
-            return end
-        begins_segment = place == 0 or pattern[place - 1] == _SLASH
-        if not begins_segment or pattern[end : end + 1] != _SLASH:
+        else:
             self._any |= 1 << len(self._steps)
-            return end
-        entry = 1 << len(self._steps)
-        self._entries |= entry
-        self._any |= entry << 1
-        self._steps += (None, _SLASH)
-        end += 1
-        while pattern[end : end + 3] == "**/":  # says nothing more
-            end += 3
         return end
 
 

@@ -130,8 +130,8 @@ class Watch:
         )
         if there:
             return
-        # A rule for all tools is about those that have such an argument, and free text has none. But
-        # a rule that names a tool expects it to be there.
+        # A rule for all tools is about those that have such an argument, and free text has none.
+        # But a rule that names a tool expects it to be there.
         is_free_of_it = isinstance(value, str) and not path and self.state.rule.tools is None
         is_kind = isinstance(value, dict if isinstance(step, str) else list)
         if value is None or is_kind or is_free_of_it:

@@ -72,11 +72,12 @@ def pattern_of(argument: Argument | object) -> ArgumentPattern:
 
 
 def _step(step: object) -> str | int | Item:
-    if isinstance(step, ExactKey):
-        step = step.key
-    elif step == "*":
+    if isinstance(step, ExactKey) and isinstance(step.key, str):
+        return step.key
+    if step == "*":
         return ANY_ITEM
-    is_index = isinstance(step, int) and not isinstance(step, bool) and step >= 0
-    if is_index or isinstance(step, str | Item):
-        return step  # type: ignore[return-value]
+    if isinstance(step, str | Item):
+        return step
+    if isinstance(step, int) and not isinstance(step, bool) and step >= 0:
+        return step
     raise UsageError(f"{shown(step)} is no step to an argument: give a key, an index from 0, or *")

@@ -1,0 +1,61 @@
+"""Feed a call to a policy as a stream does, and tell when it was decided."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Parser
+from argstream.judging import Decision
+from argstream.policy import Policy, PolicyCheck
+
+
+class Outcome(NamedTuple):
+    decision: Decision
+    after: object
+    """The path of the value whose end decided; before any value, "open"."""
+    error: ArgumentsError | None = None
+
+
+def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
+    """Judge a call whose arguments come in these chunks, up to the decision.
+
+    A second judge gets each fragment alone: both must decide alike, at the same fragment.
+    """
+    check, by_one = policy.open(tool), policy.open(tool)
+    if isinstance(check, ArgumentsError):
+        return Outcome(policy.decide(tool, {}), "open", check)
+    assert isinstance(check, PolicyCheck)
+    assert isinstance(by_one, PolicyCheck)
+    if (decision := decision_of(check)) is not None:
+        return Outcome(decision, "open")
+    parser = Parser(unique_keys=True)
+    for chunk in chunks:
+        fragments = parser.feed(chunk)
+        refusal = check.feed(fragments)
+        for seen, fragment in enumerate(fragments, 1):
+            refusal_by_one = by_one.feed([fragment])
+            if (decision := decision_of(by_one)) is None:
+                continue
+            assert check.decision == decision
+            assert check.feed(fragments) is None  # later ones change nothing
+            if refusal is None:
+                assert refusal_by_one is None
+                return Outcome(decision, fragment.path)
+            assert refusal_by_one is not None
+            assert (refusal.seen, refusal.text) == (seen, None)
+            assert refusal.error == refusal_by_one.error
+            return Outcome(decision, fragment.path, refusal.error)
+        assert (check.decision, refusal) == (None, None)
+    raise AssertionError("the arguments are whole, and nothing is decided")
+
+
+def decision_of(check: PolicyCheck) -> Decision | None:
+    return check.decision  # by a call, so that a type checker does not believe in the last answer
+
+
+def in_every_order(arguments: dict[str, Any]) -> Iterator[str]:
+    """Write the arguments with their keys in every order."""
+    for keys in permutations(arguments):
+        yield json.dumps({key: arguments[key] for key in keys})

@@ -1,0 +1,279 @@
+"""How a policy judges one call: what it is given, what it says, and in which words."""
+
+import json
+from typing import Any
+
+import pytest
+
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Done, Parser, Text, parse
+from argstream.judging import CallJudge, Decision, Judge, Refusal
+from argstream.policy import (
+    Action,
+    Between,
+    Equals,
+    Glob,
+    Not,
+    Policy,
+    PolicyCheck,
+    Prefix,
+    Regex,
+    Rule,
+    Under,
+)
+from tests.growth import BOUND, growth
+from tests.policy.reading import decision_of, read
+
+NO_SECRETS = Rule(
+    "deny", tool="write", argument="path", when=Glob("**/.env"), name="secrets", reason="Ask first."
+)
+
+
+def opened(policy: Policy, tool: str = "write", kind: Any = "function") -> PolicyCheck:
+    check = policy.open(tool, kind)
+    assert isinstance(check, PolicyCheck)
+    return check
+
+
+def test_a_policy_is_a_judge() -> None:
+    judge: Judge = Policy([NO_SECRETS])
+    call: CallJudge = opened(Policy([NO_SECRETS]))
+    assert judge.open("write", "function") is not None
+    assert call.decision is None
+
+
+def test_a_denied_call_is_refused_with_all_that_is_needed_to_act_on_it() -> None:
+    check = opened(Policy([NO_SECRETS]))
+    fragments = Parser(unique_keys=True).feed('{"n": 1, "path": "src/.env", "content": "…')
+    expected = ArgumentsError(
+        "denied",
+        "a call of write is denied by the policy (secrets): "
+        'Ask first. (the argument path, "src/.env", matches the glob "**/.env")',
+        27,
+        ("path",),
+    )
+    assert check.feed(fragments) == Refusal(expected, 8)
+    assert isinstance(fragments[7], Done)
+    assert check.error == expected
+    assert check.decision == Decision(
+        "deny",
+        'Ask first. (the argument path, "src/.env", matches the glob "**/.env")',
+        "secrets",
+        ("path",),
+    )
+
+
+def test_a_call_that_is_not_denied_is_not_refused() -> None:
+    actions: tuple[Action, ...] = ("allow", "ask")
+    for action in actions:
+        policy = Policy([Rule(action, argument="a", when=Equals("x"))], default="deny")
+        check = opened(policy)
+        assert check.feed(Parser().feed('{"a": "x"')) is None
+        assert decision_of(check) == Decision(
+            action, 'the argument a, "x", is "x"', "rule 1", ("a",)
+        )
+        assert check.finish({"a": "x"}, as_read=True) is None
+
+
+def test_after_the_decision_nothing_changes_it() -> None:
+    check = opened(Policy([Rule("allow", argument="a", when=Equals("x")), Rule("deny")]))
+    check.feed(Parser().feed('{"a": "x", '))
+    assert check.feed([Done(("a",), "y", 9), Done((), {}, 10)]) is None
+    assert check.decision is not None
+    assert check.decision.action == "allow"
+
+
+def test_a_tool_that_is_denied_by_its_name_is_refused_at_once() -> None:
+    policy = Policy([Rule("deny", tool="rm", reason="No.")], defaults={"dd": "deny"})
+    assert policy.open("rm") == ArgumentsError(
+        "denied", "a call of rm is denied by the policy (rule 1): No."
+    )
+    assert policy.open("dd") == ArgumentsError(
+        "denied",
+        "a call of dd is denied by the policy: "
+        "no rule says otherwise than the default, which is deny",
+    )
+    assert opened(policy, "ls").decision == Decision(
+        "ask", "no rule says otherwise than the default, which is ask"
+    )
+
+
+def test_a_name_of_which_more_may_come_is_not_denied_for_its_beginning() -> None:
+    policy = Policy(
+        [Rule("allow", tool="write_file"), Rule("allow", tool="s*_read")],
+        default="deny",
+        defaults={"writing": "ask"},
+    )
+    for beginning in ("", "w", "write", "writ", "write_", "s", "sx", "writin"):
+        assert isinstance(policy.open(beginning), ArgumentsError)
+        check = policy.open(beginning, may_grow=True)
+        assert isinstance(check, PolicyCheck)
+        # The start of its arguments says that the name is over.
+        assert check.feed([]) is None
+        refusal = check.feed(Parser().feed('{"a": 1'))
+        assert refusal is not None
+        assert (refusal.seen, refusal.error) == (1, policy.open(beginning))
+        assert check.feed([Done(("a",), 1, 7)]) is None
+        assert check.finish({}, as_read=True) == refusal.error
+    for other in ("x", "write_file_", "rm", "W"):
+        assert isinstance(policy.open(other, may_grow=True), ArgumentsError)
+
+
+def test_a_rule_about_the_tool_alone_decides_at_once_if_it_is_its_turn() -> None:
+    allow = Rule("allow", tool="write")
+    assert opened(Policy([allow, NO_SECRETS])).decision == Decision(
+        "allow", "the rule is about every call of this tool", "rule 1"
+    )
+    assert opened(Policy([NO_SECRETS, allow])).decision is None
+
+
+@pytest.mark.parametrize("kind", ["server", "mcp", "code"])
+def test_a_call_that_the_provider_runs_is_let_be(kind: Any) -> None:
+    assert Policy([Rule("deny")], default="deny").open("search", kind) is None
+
+
+def test_a_patch_is_judged_as_a_function_is() -> None:
+    check = opened(Policy([NO_SECRETS]), kind="patch")
+    assert check.feed(Parser().feed('{"path": ".env"')) is not None
+
+
+def test_free_text_is_judged_as_a_whole_when_it_is_complete() -> None:
+    policy = Policy([Rule("deny", argument=(), when=Prefix("DROP"))], default="allow")
+    check = opened(policy, "sql", "custom")
+    assert check.decision is None
+    assert check.finish("SELECT 1", as_read=True) is None
+    assert decision_of(check) == policy.decide("sql", "SELECT 1")
+    check = opened(policy, "sql", "custom")
+    error = check.finish("DROP TABLE a", as_read=True)
+    assert error == ArgumentsError(
+        "denied",
+        'a call of sql is denied by the policy (rule 1): the text of the call begins with "DROP"',
+    )
+
+
+def test_a_rule_about_an_argument_cannot_be_told_of_free_text() -> None:
+    """The path may be somewhere in the text: the rule must not be off because of its form."""
+    error = Policy([NO_SECRETS]).open("write", "custom")
+    assert isinstance(error, ArgumentsError)
+    assert "since it is free text, not an object" in error.message
+    allowing = Policy([Rule("allow", tool="write", argument="path", when=Prefix("a"))])
+    assert opened(allowing, kind="custom").decision is not None
+    assert allowing.decide("write", "a").action == "ask"
+
+
+def test_a_rule_for_all_tools_passes_over_free_text_that_has_no_arguments() -> None:
+    for tool in (None, "*", ["a", "*"]):
+        rule = Rule("deny", tool=tool, argument="path", when=Prefix("a"))
+        assert Policy([rule], default="allow").decide("sql", "a").action == "allow"
+        assert opened(Policy([rule]), kind="custom").decision is not None
+        assert Policy([rule]).decide("sql", {"path": "a"}).action == "deny"
+
+
+def test_a_call_without_any_text_is_judged_when_it_is_finished() -> None:
+    check = opened(Policy([NO_SECRETS], default="allow"))
+    assert check.feed([]) is None
+    assert check.finish({}, as_read=True) is None
+    assert decision_of(check) == Decision(
+        "allow", "no rule says otherwise than the default, which is allow"
+    )
+
+
+def test_finish_looks_at_arguments_that_were_never_fed() -> None:
+    check = opened(Policy([NO_SECRETS], default="allow"))
+    error = check.finish({"path": ".env"}, as_read=True)
+    assert error is not None
+    assert (error.offset, error.path) == (None, ("path",))
+
+
+def test_arguments_that_are_not_what_was_read_are_judged_anew() -> None:
+    check = opened(Policy([NO_SECRETS], default="allow"))
+    check.feed(Parser().feed('{"path": "a"}'))
+    assert check.decision is not None
+    error = check.finish({"path": ".env"}, as_read=False)
+    assert error is not None
+    assert error == check.error
+
+
+def test_text_and_what_the_parser_refuses_decide_nothing() -> None:
+    check = opened(Policy([NO_SECRETS]))
+    for fragment in parse('{"path": ".env'):
+        assert not isinstance(fragment, Done)
+        assert check.feed([fragment]) is None
+    assert check.decision is None
+
+
+def test_a_rule_of_several_arguments_names_them_all_and_points_at_its_first() -> None:
+    rule = Rule("deny", where={"b": Equals(True), "a": Between(above=3)})
+    for text in ('{"a": 4, "b": true}', '{"b": true, "a": 4}'):
+        outcome = read(Policy([rule]), text)
+        assert outcome.error is not None
+        assert outcome.decision.reason == (
+            "the argument b, true, is true and the argument a, 4, is above 3"
+        )
+        assert outcome.error.path == ("b",)
+        assert outcome.error.offset == text.index("true") + 4
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\u202e\x1bb", '"a⟦RLO⟧\\u001bb"'),
+        ("x" * 200, '"' + "x" * 80 + '"…'),
+        ("\x9b" * 200, '"' + "⟦CSI⟧" * 80 + '"…'),
+        pytest.param(10**5000, "a number of 16610 bits", id="a number without end"),
+        ([1] * 1000, "an array of 1000"),
+        ({"secret": "value"}, "an object of 1"),
+        (None, "null"),
+        (1.5, "1.5"),
+    ],
+)
+def test_what_the_model_wrote_is_shown_short_and_visible(value: Any, shown: str) -> None:
+    decision = Policy([Rule("deny", argument="a", when=lambda _: True)]).decide("t", {"a": value})
+    assert decision.reason == f"the argument a, {shown}, is what <lambda> looks for"
+
+
+def test_names_are_shown_short_and_visible_too() -> None:
+    name = "\x1b[2J" + "x" * 500
+    policy = Policy([Rule("deny", argument=[name], when=Equals(1), name="\u202e")], default="allow")
+    outcome = read(policy, json.dumps({name: 1}), tool=name)
+    assert outcome.error is not None
+    assert outcome.error.message.isprintable()
+    assert len(outcome.error.message) < 400
+    deep = ("a", *["\n" * 300] * 100)
+    decision = Policy([Rule("deny", argument=deep, when=Equals(1))]).decide("t", {"a": 1})
+    assert len(decision.reason) < 400
+
+
+def test_what_cannot_be_told_says_why() -> None:
+    policy = Policy([Rule("deny", argument="path", when=Not(Under("/work")))])
+    assert policy.decide("t", {"path": "~/a"}).reason == (
+        'of the argument path, "~/a", it cannot be told whether it is not under "/work", '
+        "since it begins with '~', which many tools replace by a home directory"
+    )
+
+
+def test_a_value_of_many_pieces_costs_a_glance_at_each() -> None:
+    check = opened(Policy([Rule("deny", argument="a", when=Regex("x"))]))
+    asked: list[Any] = []
+    check._tree = asked  # type: ignore[assignment] # whoever asks the tree fails
+    for _ in range(3):
+        assert check.feed([Text(("a",), "piece")]) is None
+
+
+@pytest.mark.timing
+def test_the_price_of_an_item_does_not_grow_with_the_items_before_it() -> None:
+    rule = Rule("deny", argument=("edits", "*", "path"), when=Prefix("/etc"))
+    policy = Policy([rule, Rule("ask", argument="last", when=Equals(1))], default="allow")
+
+    def job(size: int) -> Any:
+        text = json.dumps({"edits": [{"path": "a", "text": "b"}] * size})
+        fragments = list(parse(text))
+
+        def run() -> None:
+            check = opened(policy)
+            for fragment in fragments:
+                check.feed([fragment])
+
+        return run
+
+    assert growth(job, 5_000) <= BOUND

@@ -1,0 +1,197 @@
+"""Random rules and arguments: decided as by an oracle, in any order, as early as can be."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argstream.jsonstream import Done, Parser
+from argstream.policy import (
+    ANY_ITEM,
+    EVERY_ITEM,
+    Action,
+    Between,
+    Equals,
+    Not,
+    Policy,
+    PolicyCheck,
+    Prefix,
+    Rule,
+)
+from argstream.testing import cut
+from tests.policy.oracle import first_match
+from tests.policy.reading import decision_of, read
+from tests.strategies import cuts
+
+fewer = settings(max_examples=settings().max_examples // 3)
+
+
+def touchy(value: Any) -> bool | None:
+    """A function of one's own with every habit: it says yes, no, nothing, and raises."""
+    if value == "q":
+        raise ZeroDivisionError
+    return None if value == 1 else value in ("p", {}, [])
+
+
+actions: st.SearchStrategy[Action] = st.sampled_from(["allow", "ask", "deny"])
+conditions = st.sampled_from(
+    [
+        Equals("p"),
+        Equals(1, "q"),
+        Equals(None),
+        Not(Equals("p")),
+        Prefix("p"),
+        Between(at_least=1),
+        touchy,
+        Not(touchy),
+    ]
+)
+_item = st.sampled_from([ANY_ITEM, EVERY_ITEM])
+patterns = st.one_of(
+    st.sampled_from([("a",), ("b",), ("c",), ("a", "b"), ("a", 0), ("b", 1, "a"), ()]),
+    st.builds(lambda item: ("a", item), _item),
+    st.builds(lambda item: ("b", item, "a"), _item),
+    st.builds(lambda item: ("a", item, item), _item),
+    st.builds(lambda item: ("a", item, "b", item), _item),
+)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    action = draw(actions)
+    where: dict[Any, Any] = {}
+    for pattern, condition in draw(st.lists(st.tuples(patterns, conditions), max_size=3)):
+        steps = tuple(EVERY_ITEM if step is ANY_ITEM else step for step in pattern)
+        where[steps if action == "allow" else pattern] = condition
+    return Rule(action, where=where)
+
+
+leaves = st.sampled_from(["p", "q", "pq", 1, 0, True, None])
+values = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+arguments = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
+
+
+@given(st.lists(rules(), max_size=5), actions, arguments, st.randoms(), cuts)
+def test_a_call_is_decided_as_the_oracle_does_in_any_order_and_chunking(
+    some_rules: list[Rule],
+    default: Action,
+    given_arguments: dict[str, Any],
+    random: Any,
+    sizes: Any,
+) -> None:
+    policy = Policy(some_rules, default=default)
+    expected = first_match(some_rules, default, given_arguments)
+    assert policy.decide("tool", given_arguments).action == expected
+    keys = list(given_arguments)
+    random.shuffle(keys)
+    text = json.dumps({key: given_arguments[key] for key in keys})
+    outcome = read(policy, [text])
+    assert outcome.decision.action == expected
+    assert read(policy, cut(text, sizes)) == outcome
+
+
+@given(st.lists(rules(), max_size=5), actions, arguments, arguments)
+def test_arguments_meant_in_another_way_are_judged_anew(
+    some_rules: list[Rule], default: Action, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    policy = Policy(some_rules, default=default)
+    check = policy.open("tool")
+    if not isinstance(check, PolicyCheck):
+        return  # denied whatever the arguments are
+    check.feed(Parser(unique_keys=True).feed(json.dumps(first)))
+    error = check.finish(second, as_read=False)
+    decision = decision_of(check)
+    assert decision is not None
+    assert decision == policy.decide("tool", second)
+    assert (decision.action == "deny") is (error is not None)
+
+
+# To say that a decision came as early as it could, all that may still come is tried. Rules are
+# about arguments of their own here: otherwise one may shadow another, which is not looked for.
+
+VALUES = ("p", "z")  # one that each condition holds of, one that it does not
+ITEMS: tuple[list[str], ...] = ([], ["p"], ["z"], ["z", "p"])
+single = st.sampled_from([Equals("p"), Prefix("p"), Not(Equals("z"))])
+
+
+@st.composite
+def separate_rules(draw: st.DrawFn) -> list[Rule]:
+    some = []
+    keys = iter(draw(st.permutations("abcdef")))
+    for _ in range(draw(st.integers(1, 3))):
+        action = draw(actions)
+        where: dict[tuple[Any, ...], Any] = {}
+        for _ in range(draw(st.integers(0, 2))):
+            of_items = (EVERY_ITEM,) if action == "allow" else (draw(_item),)
+            where[(next(keys), *draw(st.sampled_from([(), of_items])))] = draw(single)
+        some.append(Rule(action, where=where))
+    return some
+
+
+@given(separate_rules(), actions, st.data())
+@fewer
+def test_nothing_is_decided_later_than_it_is_certain(
+    some_rules: list[Rule], default: Action, data: st.DataObject
+) -> None:
+    kinds: dict[str, Any] = {
+        str(pattern[0]): ITEMS if len(pattern) > 1 else VALUES
+        for rule in some_rules
+        for pattern, _ in rule.conditions
+    }
+    chosen = {key: data.draw(st.sampled_from((None, *kinds[key]))) for key in sorted(kinds)}
+    order = data.draw(st.permutations(sorted(kinds)))
+    text = json.dumps({key: chosen[key] for key in order if chosen[key] is not None})
+
+    policy = Policy(some_rules, default=default)
+    check = policy.open("tool")
+    known: dict[str, Any] = {}
+    items: list[Any] = []
+
+    def is_certain(open_key: str | None) -> bool:
+        possible = {
+            first_match(some_rules, default, {**known, **more})
+            for more in completions(kinds, known, open_key, items)
+        }
+        return len(possible) == 1
+
+    if not isinstance(check, PolicyCheck) or decision_of(check) is not None:
+        assert is_certain(None)
+        return
+    assert not is_certain(None)
+    for fragment in Parser(unique_keys=True).feed(text):
+        check.feed([fragment])
+        if not isinstance(fragment, Done) or not fragment.path:
+            continue
+        key = str(fragment.path[0])
+        if len(fragment.path) > 1:
+            items.append(fragment.value)
+            certain = is_certain(key)
+        else:
+            known[key] = fragment.value
+            items.clear()
+            certain = is_certain(None)
+        assert certain is (decision_of(check) is not None)
+        if certain:
+            return
+
+
+def completions(
+    kinds: dict[str, Any], known: dict[str, Any], open_key: str | None, items: list[Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield all that may still come, in so far as the rules could tell it apart."""
+    keys = [key for key in kinds if key not in known]
+    choices = [
+        [[*items, *more] for more in ITEMS] if key == open_key else [None, *kinds[key]]
+        for key in keys
+    ]
+    for choice in product(*choices):
+        yield {key: value for key, value in zip(keys, choice, strict=True) if value is not None}

@@ -1,0 +1,79 @@
+"""Rules and policies that cannot work are refused when they are made, with what to do instead."""
+
+import re
+from typing import Any
+
+import pytest
+
+from argstream.errors import UsageError
+from argstream.policy import ANY_ITEM, EVERY_ITEM, Equals, ExactKey, Policy, Prefix, Rule, Under
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"action": "forbid"}, "give 'allow', 'ask' or 'deny'"),
+        ({"tool": []}, "for all, leave tool out"),
+        ({"tool": ""}, "no name of a tool"),
+        ({"tool": [5]}, "no name of a tool"),
+        ({"tool": "a{b,c}*"}, "give several globs"),
+        ({"argument": "a"}, "says nothing about its argument"),
+        ({"argument": "a.b", "when": Equals(1)}, 'as ["a.b"]'),
+        ({"argument": "a[0]", "when": Equals(1)}, "one by one"),
+        ({"argument": "*", "when": Equals(1)}, "the first step to one of them is its key"),
+        ({"argument": (0, "a"), "when": Equals(1)}, "the first step to one of them is its key"),
+        ({"argument": ("a", -1), "when": Equals(1)}, "an index from 0"),
+        ({"argument": ("a", True), "when": Equals(1)}, "an index from 0"),
+        ({"argument": ("a", None), "when": Equals(1)}, "is no step to an argument"),
+        ({"argument": ("a", ExactKey(5)), "when": Equals("")}, "is no step to an argument"),  # type: ignore[arg-type]
+        ({"argument": 5, "when": Equals(1)}, "names no argument"),
+        ({"argument": ("a",) * 300, "when": Equals(1)}, "names no argument"),
+        ({"argument": ("a", ANY_ITEM, EVERY_ITEM), "when": Equals(1)}, "about any item and"),
+        ({"argument": "a", "when": 5}, "neither a condition nor a function"),
+        ({"where": {"a": Prefix}}, "neither a condition nor a function"),
+        ({"name": 5}, "the name of a rule must be a string"),
+        ({"reason": None}, "the reason of a rule must be a string"),
+        ({"action": "allow", "argument": ("a", "*"), "when": Equals(1)}, "EVERY_ITEM"),
+        ({"action": "allow", "where": {("a", ANY_ITEM): Equals(1)}}, 'in TOML { item = "every" }'),
+    ],
+)
+def test_a_rule_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: str) -> None:
+    action: Any = given.pop("action", "deny")
+    with pytest.raises(UsageError, match=re.escape(advice)):
+        Rule(action, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"default": "never"}, "give 'allow', 'ask' or 'deny'"),
+        ({"defaults": {"a": "never"}}, "give 'allow', 'ask' or 'deny'"),
+        ({"defaults": {"": "ask"}}, "no name of a tool"),
+        ({"root": "work"}, "must be an absolute directory"),
+        ({"rules": [5]}, "rule 1: 5 is no Rule"),
+        (
+            {"rules": [Rule("ask"), Rule("deny", argument="a", when=Under("src"))]},
+            'rule 2: under "src": give an absolute directory, or the policy a root',
+        ),
+    ],
+)
+def test_a_policy_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(advice)):
+        Policy(**given)
+
+
+def test_a_rule_says_what_it_is() -> None:
+    rule = Rule("deny", tool=["a", "b*"], where={("x", "*"): Equals(1), "y": Prefix("p")}, name="n")
+    assert repr(rule) == (
+        "<Rule 'n': deny a, b* if ['x', ANY_ITEM] is 1 and ['y'] begins with \"p\">"
+    )
+    assert repr(Rule("ask")) == "<Rule: ask all tools>"
+
+
+def test_a_policy_does_not_change_the_rules_that_it_is_given() -> None:
+    rule = Rule("deny", argument="a", when=Under("src"))
+    first, second = Policy([rule], root="/first"), Policy([rule], root="/second")
+    assert [policy.rules[0].conditions[0][1] for policy in (first, second)] == [
+        Under("/first/src", base="/first"),
+        Under("/second/src", base="/second"),
+    ]

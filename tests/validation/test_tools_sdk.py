@@ -94,6 +94,7 @@ def test_gemini() -> None:
                     "mode": {"type": "integer", "enum": [1, 2]},
                 },
                 "required": ["path"],
+                "propertyOrdering": ["path", "mode"],
             },
         ),
         ToolSpec("read", "", SCHEMA),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-__all__ = ["Dialect", "JsonSchema", "dialect_of"]
+__all__ = ["BY_NAME", "ONE", "SEVERAL", "Dialect", "JsonSchema", "dialect_of"]
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
 
@@ -42,7 +42,13 @@ class Dialect(NamedTuple):
         return made
 
 
-_NO_SCHEMAS: Final = ("default", "examples", "example", "enum", "const")
+# Keywords that have one subschema, several, or several by name.
+ONE: Final = (
+    "additionalProperties", "propertyNames", "items", "additionalItems", "contains", "not", "if",
+    "then", "else", "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
+SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
@@ -79,9 +85,15 @@ def dialect_of(schema: JsonSchema) -> Dialect:
 
 def _has_lists(schema: object) -> bool:
     """Say whether any ``items`` is a list. Nesting is limited by now."""
-    if isinstance(schema, list):
-        return any(map(_has_lists, schema))
     if not isinstance(schema, dict):
         return False
-    parts = (part for keyword, part in schema.items() if keyword not in _NO_SCHEMAS)
-    return isinstance(schema.get("items"), list) or any(map(_has_lists, parts))
+    if isinstance(schema.get("items"), list):
+        return True
+    parts = [schema.get(keyword) for keyword in ONE]
+    for keyword in SEVERAL:
+        if isinstance(listed := schema.get(keyword), list):
+            parts += listed
+    for keyword in (*BY_NAME, "$defs", "definitions"):
+        if isinstance(named := schema.get(keyword), dict):
+            parts += named.values()
+    return any(map(_has_lists, parts))

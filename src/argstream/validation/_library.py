@@ -61,6 +61,9 @@ class Library:
         made: jsonschema_rs.Validator
         try:
             self._registry = library.Registry(self._resources, draft=self._dialect.draft(library))
+        except (library.ReferencingError, ValueError) as error:
+            raise _unresolvable(_line(error), "") from None
+        try:
             if self._dialect.is_known:
                 made = self._make(schema, base_uri=_HOME)
             else:
@@ -98,9 +101,13 @@ def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
         f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.instance_path
     )
     if isinstance(error.kind, type(error.kind).Referencing):
-        message = f"{message}; nothing is fetched: give other documents with resources="
-        return SchemaError(message, pointer=f"#{pointer}", reason="unresolvable")
+        return _unresolvable(message, pointer)
     return SchemaError(f"the schema is not valid: {message}", pointer=f"#{pointer}")
+
+
+def _unresolvable(message: str, pointer: str) -> SchemaError:
+    message = f"{message}; nothing is fetched: give other documents with resources="
+    return SchemaError(message, pointer=f"#{pointer}", reason="unresolvable")
 
 
 def _line(error: Exception) -> str:

@@ -25,6 +25,8 @@ Start: TypeAlias = Literal["dead", "sure", "open"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("object", "array", "string", "number", "boolean", "null")
 _KEPT: Final = 1024  # children by key: more keys than this are not names but data
+_FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
+_PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
 _MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are judged at the close
 
 
@@ -54,11 +56,14 @@ class Late:
 
     def blamed(self, value: object) -> str:
         """Name the keyword that a value, which was refused, does not fit."""
-        for keyword in self.keywords:
-            if not is_valid(self._library.of({keyword: self.subschema.keywords[keyword]}), value):
-                return keyword
-        names = [name for name in WAITING if name in self.subschema.keywords]
-        return names[0] if names else "$ref"
+        keywords = self.subschema.keywords
+        for keyword in self.keywords or ("enum", "const", *ALONE):
+            if keyword in keywords:
+                validator = self._library.of({keyword: keywords[keyword]})
+                if not is_valid(validator, value):
+                    return keyword
+        waiting = [name for name in (*WAITING, "anyOf", "oneOf") if name in keywords]
+        return waiting[0] if waiting else ""
 
 
 class Candidates:
@@ -202,12 +207,14 @@ class Node:
         lists = [found for one in self.subschemas if (found := _candidates(one)) is not None]
         if not lists:
             return None
-        values = min(lists, key=len)
-        for subschema in self.subschemas:
-            late = Late(self._nodes.library, subschema, ())
-            values = [value for value in values if not late.refuses(value)]
+        chosen = min(lists, key=len)
+        values = [value for value in chosen if _kind(value) in kinds]
+        others = [one for one in self.subschemas if not _is_mere_list(one, chosen)]
+        if len(values) <= _FILTERED:
+            for late in [Late(self._nodes.library, one, ()) for one in others]:
+                values = [value for value in values if not late.refuses(value)]
+            self.late["string"] = []  # what it would forbid is not among the candidates
         kinds &= {_kind(value) for value in values}
-        self.late["string"] = []  # all that they forbid is not among the candidates
         for kind in kinds - {"string", "null"}:
             self.late[kind] = [Late(self._nodes.library, one, ()) for one in self.subschemas]
         return Candidates(value for value in values if isinstance(value, str))
@@ -307,6 +314,12 @@ def _candidates(subschema: Subschema) -> list[Any] | None:
         return [subschema.keywords["const"]]
     found: list[Any] | None = subschema.keywords.get("enum")
     return found
+
+
+def _is_mere_list(subschema: Subschema, values: list[Any]) -> bool:
+    """Say whether a subschema asks for nothing but one of these values."""
+    is_plain = subschema.keywords.keys() <= _PLAIN and not isinstance(subschema.value, bool)
+    return is_plain and _candidates(subschema) is values
 
 
 def _kind(value: object) -> Kind:

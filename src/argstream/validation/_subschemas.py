@@ -5,12 +5,19 @@ one value alone (``alone``) are asked of the library in a small schema of their 
 subschemas which we do not follow (``waiting``) with the whole subschema.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
 from argstream.errors import SchemaError
-from argstream.validation._dialects import Dialect, JsonSchema
+from argstream.validation._dialects import (
+    BY_NAME,
+    ONE,
+    SEVERAL,
+    Dialect,
+    JsonSchema,
+    dialect_of,
+)
 from argstream.validation.limits import SchemaLimits
 
 __all__ = ["ALONE", "WAITING", "Subschema", "read_subschemas"]
@@ -44,12 +51,6 @@ WAITING: Final[dict[str, tuple[str, ...]]] = {
 }
 # Where the meaning of a part depends on who asks: then only the whole can be judged.
 _DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
-_ONE: Final = (
-    "additionalProperties", "propertyNames", "items", "additionalItems", "contains", "not", "if",
-    "then", "else", "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
-_SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 _IN_PLACE: Final = (
     "allOf",
     "anyOf",
@@ -62,9 +63,12 @@ _IN_PLACE: Final = (
     "dependencies",
 )
 
-# To anchors and to other documents. How large a schema they make of it cannot be told, but so few
-# cannot make a value take long.
-_MAX_NOT_FOLLOWED: Final = 32
+# Where definitions stand. All are read, for they may also be referred to by name.
+_SHELVES: Final = ("$defs", "definitions")
+
+# References to anchors and to other documents. How large a schema they make of it cannot be told,
+# but so few cannot make a value take long.
+_MAX_NAMED: Final = 40
 
 
 class Subschema:
@@ -122,27 +126,43 @@ class Subschema:
             yield from named.values()
 
 
-def read_subschemas(schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> Subschema | None:
-    """Give the root of the graph; None if only the library can judge by this schema."""
+def read_subschemas(
+    schema: JsonSchema, dialect: Dialect, limits: SchemaLimits, others: Iterable[JsonSchema] = ()
+) -> Subschema | None:
+    """Give the root of the graph; None if only the library can judge by this schema.
+
+    ``others`` are documents that it may refer to. They are only measured.
+    """
+    root, named = _read(schema, dialect, limits)
+    is_followed = dialect.is_known and not named
+    named += sum(_read(other, dialect_of(other), limits)[1] for other in others)
+    if named > _MAX_NAMED:
+        message = f"it has more than {_MAX_NAMED} references that are no JSON pointers"
+        raise SchemaError(message, reason="too_complex")
+    return root if is_followed else None
+
+
+def _read(schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> tuple[Subschema, int]:
+    """Read a document; say how much in it refers to names, or may be referred to by one."""
     reader = _Reader(schema, dialect, limits)
     root = reader.read("")
     reader.read_all()
     _measure(root)
     _refuse_expansion(root, limits.max_expansion)
-    return root if dialect.is_known and not reader.is_whole_only else None
+    return root, reader.named
 
 
 class _Reader:
     """Reads a document from its root, following references; no recursion, for they may be many."""
 
     def __init__(self, schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> None:
-        self.is_whole_only = False
-        """Whether it refers to another document, or to what cannot be told by its place."""
+        self.named = 0
+        """References to another document, or to what cannot be told by its place."""
         self._schema = schema
         self._is_declared = isinstance(schema, dict) and "$schema" in schema
+        self._address = str(schema.get("$id", "")) if isinstance(schema, dict) else ""
         self._dialect = dialect
         self._limits = limits
-        self._not_followed = 0
         self._known: dict[str, Subschema] = {}
         self._unread: list[Subschema] = []
 
@@ -171,7 +191,7 @@ class _Reader:
         keywords, pointer = subschema.keywords, subschema.pointer
         is_document = "$id" in keywords and pointer != ""
         if is_document or any(keyword in keywords for keyword in _DYNAMIC):
-            self.is_whole_only = True
+            self.named += 1
         home = pointer if is_document else subschema.home
         reference = keywords.get("$ref")
         if reference is not None:
@@ -183,10 +203,10 @@ class _Reader:
         if has_lists and "prefixItems" in keywords and not self._is_declared:
             message = "it mixes items as a list, of draft 7, with prefixItems: use one of the two"
             raise SchemaError(message, pointer=f"#{pointer}")
-        for keyword in _ONE:
+        for keyword in ONE:
             if isinstance(value := keywords.get(keyword), dict | bool):
                 subschema.names[keyword] = {None: self.read(f"{pointer}/{keyword}", value, home)}
-        for keyword in _SEVERAL:
+        for keyword in SEVERAL:
             if keyword == ("prefixItems" if has_lists else "items"):
                 continue
             if isinstance(values := keywords.get(keyword), list):
@@ -194,7 +214,7 @@ class _Reader:
                     index: self.read(f"{pointer}/{keyword}/{index}", value, home)
                     for index, value in enumerate(values)
                 }
-        for keyword in _BY_NAME:
+        for keyword in (*BY_NAME, *_SHELVES):
             if isinstance(named := keywords.get(keyword), dict):
                 subschema.names[keyword] = {
                     name: self.read(f"{pointer}/{keyword}/{_escaped(name)}", value, home)
@@ -205,14 +225,12 @@ class _Reader:
     def _read_reference(self, subschema: Subschema, reference: object, home: str) -> None:
         if not isinstance(reference, str):
             raise SchemaError("$ref is a string", pointer=f"#{subschema.pointer}/$ref")
+        if not home and self._address and reference.startswith(f"{self._address}#"):
+            reference = reference.removeprefix(self._address)  # as some name themselves
         if reference == "#" or reference.startswith("#/"):
             subschema.target = self.read(home + unquote(reference[1:]), home=home)
-            return
-        self.is_whole_only = True
-        self._not_followed += 1
-        if self._not_followed > _MAX_NOT_FOLLOWED:
-            message = f"it has more than {_MAX_NOT_FOLLOWED} references that are no JSON pointers"
-            raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="too_complex")
+        else:
+            self.named += 1
 
     def _find(self, pointer: str) -> Any:
         value: Any = self._schema

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from argstream.events import ArgumentsError
@@ -16,6 +17,8 @@ __all__ = ["Failure", "told"]
 _SHOWN: Final = 60  # characters of a value
 _LISTED: Final = 12  # names or values
 _CAUSES: Final = 4  # branches of a union
+_MOST: Final = 100  # of them, how many are looked at
+_DEPTH: Final = 2  # unions in unions: there may be very many below
 _KINDS: Final[dict[str, str]] = {
     "object": "an object",
     "array": "an array",
@@ -74,7 +77,7 @@ def told(failure: Failure) -> ArgumentsError:
     return ArgumentsError("schema", words, failure.offset, failure.path, keyword)
 
 
-def _words(failure: Failure) -> tuple[str | None, str]:
+def _words(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
     where = _where(failure.path)
     match failure.keyword:
         case "start":
@@ -90,7 +93,7 @@ def _words(failure: Failure) -> tuple[str | None, str]:
         case "propertyNames":
             return "propertyNames", _name(failure)
         case "anyOf" | "oneOf":
-            return failure.keyword, _choice(failure, where)
+            return failure.keyword, _choice(failure, where, depth)
         case "":
             return None, f"{where} must fit the schema of the tool, as a whole"
         case keyword:
@@ -227,14 +230,18 @@ def _allowed(node: "Node") -> str:
     return "absent"
 
 
-def _choice(failure: Failure, where: str) -> str:
+def _choice(failure: Failure, where: str, depth: int) -> str:
     if not failure.causes:
         return f"{where} fits more than one of the alternatives that exclude each other (oneOf)"
-    causes = list(dict.fromkeys(_words(cause)[1] for cause in failure.causes))
-    if len(causes) == 1:
-        return causes[0]
-    more = f"; and {len(causes) - _CAUSES} more" if len(causes) > _CAUSES else ""
-    return f"{where} fits none of the alternatives: {'; '.join(causes[:_CAUSES])}{more}"
+    if depth == _DEPTH:
+        return f"{where} fits none of its alternatives"
+    # The same failure may stand in many branches: each is put into words once.
+    causes = {id(cause): cause for cause in failure.causes}.values()
+    words = list(dict.fromkeys(_words(cause, depth + 1)[1] for cause in islice(causes, _MOST)))
+    if len(words) == 1:
+        return words[0]
+    more = f"; and {len(words) - _CAUSES} more" if len(words) > _CAUSES else ""
+    return f"{where} fits none of the alternatives: {'; '.join(words[:_CAUSES])}{more}"
 
 
 def _keyword_of(pointer: str) -> str | None:

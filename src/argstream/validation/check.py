@@ -114,7 +114,7 @@ class SchemaCheck:
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Give the final word on a whole value."""
-        if not (as_read and self.verdict == "valid"):
+        if not as_read or self.verdict == "open":
             self._conclude((), arguments, None)
             if self.verdict == "rejected":
                 self._explain(arguments)
@@ -378,6 +378,8 @@ def _end(judgement: _Judgement, kind: Kind, fragment: Done) -> Failure | None:
     for late in node.late[kind]:
         if late.refuses(value):
             keyword = late.blamed(value)
+            if keyword in ("enum", "const"):
+                return Failure("candidates", path, offset, node, value)
             return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))
     for choice in judgement.open_choices:
         if choice.choice.keyword == "oneOf" and choice.alive > 1:

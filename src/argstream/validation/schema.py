@@ -1,6 +1,7 @@
 """A JSON Schema, compiled once, by which many values are judged while they are written."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from argstream.errors import SchemaError
@@ -40,12 +41,14 @@ class Schema:
         documents that it refers to, by their addresses; nothing is ever fetched.
         """
         limits = limits or DEFAULT_SCHEMA_LIMITS
+        if not isinstance(schema, Mapping | bool):
+            raise SchemaError(f"a schema is an object or a boolean, not {type(schema).__name__}")
         plain = _plain(schema, limits.max_depth)
         documents = {
             uri: _plain(other, limits.max_depth) for uri, other in (resources or {}).items()
         }
         dialect = dialect_of(plain)
-        root = read_subschemas(plain, dialect, limits)
+        root = read_subschemas(plain, dialect, limits, documents.values())
         self._library = Library(plain, dialect, documents, formats=formats)
         nodes = Nodes(self._library, limits.max_branches)
         self._root = None if root is None else nodes.node([root])
@@ -61,6 +64,8 @@ class Schema:
 
 def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
     """Copy what must be JSON, so that nobody changes it afterwards, and not nested too deeply."""
+    if isinstance(schema, float) and not isfinite(schema):
+        raise SchemaError(f"{schema} is no number of JSON", pointer=pointer)
     if isinstance(schema, str | int | float | bool) or schema is None:
         return schema
     if depth == 0:

@@ -1,0 +1,74 @@
+"""What is said of a value that does not fit: words that a model can act on."""
+
+from typing import NamedTuple
+
+import pytest
+
+from argstream.jsonstream import Parser
+from argstream.testing import cut
+from argstream.validation import Schema
+from tests.validation.rulings import JsonSchema, judge
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+
+
+class Example(NamedTuple):
+    keyword: str
+    schema: JsonSchema
+    text: str
+    read: str
+    """What of the text it takes to refuse it."""
+    path: tuple[str | int, ...]
+    words: tuple[str, ...]
+    """What the message must have."""
+
+
+COLOUR = {"properties": {"colour": {"enum": ["red", "green"]}}}
+CLOSED = {"properties": {"path": {}, "text": {}}, "additionalProperties": False}
+SIDES = {"propertyNames": {"enum": ["left", "right"]}}
+EXAMPLES = [
+    Example("type", {"properties": {"n": INTEGER}}, '{"n": "1"}', '{"n": "', ("n",), ("number",)),
+    Example("type", {"items": INTEGER}, "[1.5]", "[1.5]", (0,), ("number",)),
+    Example(
+        "enum", COLOUR, '{"colour": "grey"}', '{"colour": "grey', ("colour",), ("red", "green")
+    ),
+    Example("enum", {"items": {"enum": [1, 2]}}, "[3]", "[3]", (0,), ("1", "2")),
+    Example("const", {"const": "yes"}, '"yap"', '"ya', (), ("yes",)),
+    Example("maxLength", {"items": {"maxLength": 3}}, '["abcdef"]', '["abcd', (0,), ("3",)),
+    Example("maxItems", {"maxItems": 2}, "[1, 2, 3, 4]", "[1, 2, 3", (), ("2",)),
+    Example("maxProperties", {"maxProperties": 1}, '{"a": 1, "b": 2}', '{"a": 1, "b"', (), ("1",)),
+    Example(
+        "required", {"required": ["path", "text"]}, '{"path": 1}', '{"path": 1}', (), ("text",)
+    ),
+    Example("additionalProperties", CLOSED, '{"pth": 1}', '{"pth"', (), ("pth", "path", "text")),
+    Example("propertyNames", SIDES, '{"up": 1}', '{"up"', (), ("up", "left", "right")),
+    Example("type", {"prefixItems": [STRING]}, "[1]", "[1", (0,), ("string",)),
+    Example("minimum", {"items": {"minimum": 3}}, "[2, 4]", "[2,", (0,), ("3",)),
+    Example("type", {"anyOf": [STRING, {"type": "null"}]}, "7", "7", (), ("string", "null")),
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.text)
+def test_a_message_says_what_to_do(example: Example) -> None:
+    check = Schema(example.schema).check()
+    parser = Parser(unique_keys=True)
+    read = ""
+    for character in cut(example.text, [1]):
+        read += character
+        if check.feed(parser.feed(character)) is not None:
+            break
+    assert read == example.read
+    error = check.error
+    assert error is not None
+    # A member that must not be there: its place may be told, or its object's.
+    assert error.path[: len(example.path)] == example.path
+    assert error.keyword in (example.keyword, "anyOf")
+    for word in example.words:
+        assert word in error.message
+
+
+def test_a_message_stays_short_whatever_the_schema_lists() -> None:
+    schema = {"enum": [f"value number {n}" for n in range(10_000)]}
+    error = judge(Schema(schema), ['"x"']).error
+    assert error is not None
+    assert len(error.message) < 2_000

@@ -56,8 +56,12 @@ def test_live_reader() -> None:
 
 
 def test_forbidden_write() -> None:
-    example = [sys.executable, EXAMPLES / "forbidden_write.py"]
-    done = subprocess.run(example, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "forbidden_write.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     *lines, last = done.stdout.splitlines()
     reason = "only files of the project may be written"
     assert lines == [

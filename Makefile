@@ -5,6 +5,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+# Those that measure time or memory run one after the other.
+IN_PARALLEL := --numprocesses=auto --maxprocesses=8 --dist=worksteal
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
@@ -34,7 +36,7 @@ imports: .venv/ready
 
 tests: .venv/ready
 	@rm -f .venv/coverage*
-	@$(BIN)/coverage run -m pytest --quiet -m "not timing and not bulk"
+	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) -m "not timing and not bulk"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }
@@ -42,7 +44,8 @@ tests: .venv/ready
 		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
 
 uncovered: .venv/ready
-	@$(BIN)/pytest --quiet -m "timing or bulk"
+	@$(BIN)/pytest --quiet $(IN_PARALLEL) -m "bulk and not timing"
+	@$(BIN)/pytest --quiet -m timing
 
 bench: .venv/ready .venv/ready-bench ## measure against other parsers and the SDKs; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py

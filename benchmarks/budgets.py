@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from check_results import CheckResults
 from event_results import EventResults
 from readers import ARGSTREAM
 from results import Results
@@ -114,6 +115,25 @@ def event_budgets(results: EventResults) -> list[Budget]:
             "bytes",
         )
         for memory in results.memory
+    ]
+    return found
+
+
+def check_budgets(results: CheckResults) -> list[Budget]:
+    """Check what is promised about judging a call while it is written."""
+    small, large = map(size_name, results.growth_sizes)
+    found = [
+        Budget(
+            f"parsing and judging / parsing alone: {check.name}", check.most, results.ratio(check)
+        )
+        for check in results.checks
+        if check.most
+    ]
+    found += [
+        Budget(
+            f"parsing and judging, {name}: {large} / {small}", _MOST_GROWTH, results.growth_of(name)
+        )
+        for name in results.growing
     ]
     return found
 

@@ -12,7 +12,8 @@ measured side by side, in turns. Absolute times depend on the machine and are
 
 The first part of this page is about the parser alone: text in, value out. The second,
 [from bytes to events](#from-bytes-to-events), is about the whole way from what a provider sends,
-beside the official SDKs.
+beside the official SDKs. The third, [judging a call](#judging-a-call-while-it-is-written), is about
+schemas and rules: how early a wrong call is rejected, and what it costs to look.
 
 ## argstream beside its peers
 
@@ -126,6 +127,82 @@ CPU time, on one machine, on one day.
 
 {event_times}
 
+## Judging a call while it is written
+
+With `stream(source, tools=…, policy=…)` a call is judged by its tool's schema and by rules, and
+rejected at the first character after which it cannot be right. The usual way is to wait until all
+of it is there and then to validate it.
+
+### How early
+
+Calls as models get them wrong, and how many characters of their arguments had been read when they
+were rejected. There is no clock in this: it is the same in every run.
+
+{early}
+
+How early it can be depends on what is wrong. A type, a misspelt name or a value that is not among
+those allowed is seen at once; a bound for a number, a pattern and a rule wait until the argument is
+complete; that something is missing is known at the end of its object.
+
+And it depends on the order. Here are the same mistakes in a call of `write_file`, with the content
+as its last argument and as its first. Models mostly write in the order of the schema:
+`argstream lint` warns of schemas with the second order, see [tool-order.md](tool-order.md).
+
+{early_orders}
+
+### What it costs
+
+µs of CPU time per chunk: the parser alone, and with everything that it says given to
+`Schema(…).check()` or to the rules. Arguments of 100 kB, in chunks of 4 characters on average. In
+all but the long string the values are short: there are nearly as many keys, starts and ends of
+values as there are chunks.
+
+{check_costs}
+
+- *5 properties*: the arguments of `write_file`, with a content of 100 kB and no bound for it, or of
+  a tool that inserts rows, each of which again has five properties. With `maxLength` the
+  characters of the content are counted.
+- *50 properties*: enums, integers with bounds, short strings with `maxLength`, and ten arrays of
+  objects, which have enums, a pattern and arrays of objects in them.
+- *A union*: a list of what is one of five forms by `anyOf`, told apart by their first property.
+- *A recursive schema*: a tree of folders by `$ref`.
+- *20 rules*: none of them matches, so all of them wait for their arguments, to the end. Six are
+  about each of the rows.
+
+From Anthropic's bytes to events, as in [the second part](#from-bytes-to-events), the share of
+judging is smaller. Schemas are compiled anew for each stream here.
+
+{check_streams}
+
+### Beside judging all of it again
+
+What can be had without argstream: to judge the call so far with each chunk. argstream's cost, with
+that of parsing, as a fraction of it.
+
+{check_peers}
+
+{check_remarks}
+
+Neither can tell what is wrong from what is not finished. jsonschema-rs refuses every beginning that
+still lacks a required property or the end of an enum's value; pydantic lets the last thing in the
+text pass, whatever it is. So this is only what they cost.
+
+### Growth with the arguments
+
+µs of CPU time per chunk. Nothing is looked at twice; the final word at the end, by jsonschema-rs,
+is included.
+
+{check_growth}
+
+### How judging is measured
+
+- All that is measured is right and breaks no rule, so that everything is read to its end; that is
+  made sure of before anything is timed.
+- CPU time, in turns, seven rounds (four for the streams, three for the growth), of which the best
+  counts. Schemas are compiled before, but for the streams.
+- Judging all of it again is timed like the parsers: wall-clock time, three rounds, sampled where a
+  whole document would take too long.
+
 ## Budgets
 
 What the project promises, checked by every run (exit status 1 if one is missed). {budget_summary}
@@ -173,7 +250,8 @@ make bench
 ```
 
 It takes some minutes. `.venv/bin/python benchmarks/run.py --quick` only checks that everything
-works, `--only NAME` measures the peers and SDKs with that in their name; neither writes this page.
+works, `--only NAME` measures the peers and SDKs with that in their name, `--only judging` the third
+part; none of these writes this page.
 For axio it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON`
 names another.
 """

@@ -3,6 +3,8 @@
 import platform
 
 from budgets import Budget
+from check_report import CHECK_TITLES, check_remarks, check_tables
+from check_results import CheckResults
 from event_report import EVENT_TITLES, event_remarks, event_tables
 from event_results import EventResults
 from prose import PAGE
@@ -25,7 +27,11 @@ beside it under the same Python. The rows of that run carry the version of that 
 
 
 def as_text(
-    runs: list[Results], events: EventResults | None, promises: list[Budget], without_axio: str
+    runs: list[Results],
+    events: EventResults | None,
+    checks: CheckResults | None,
+    promises: list[Budget],
+    without_axio: str,
 ) -> str:
     """Make the page for the terminal, of what there is."""
     parts: list[str] = []
@@ -42,17 +48,23 @@ def as_text(
         ]
     for name, table in event_tables(events).items() if events else ():
         parts += [EVENT_TITLES[name], plain_table(*table)]
+    for name, table in check_tables(checks).items() if checks else ():
+        parts += [CHECK_TITLES[name], plain_table(*table)]
     parts += [
         "Budgets",
         plain_table(*_budgets(promises)),
         _without(without_axio),
-        f"Versions: {_versions(runs, events)}",
+        f"Versions: {_versions(runs, events, checks)}",
     ]
     return "\n\n".join(filter(None, parts))
 
 
 def as_markdown(
-    runs: list[Results], events: EventResults, promises: list[Budget], without_axio: str
+    runs: list[Results],
+    events: EventResults,
+    checks: CheckResults,
+    promises: list[Budget],
+    without_axio: str,
 ) -> str:
     """Make the page for the docs."""
     missed = [promise for promise in promises if promise.verdict == "MISSED"]
@@ -65,9 +77,11 @@ def as_markdown(
         remarks="\n".join(_remarks(runs)),
         times=markdown_table(*_times(runs)),
         without_axio=_without(without_axio) or _AXIO_IS_APART,
-        versions=_versions(runs, events),
+        versions=_versions(runs, events, checks),
         event_remarks=event_remarks(events),
+        check_remarks=check_remarks(),
         **{name: markdown_table(*table) for name, table in event_tables(events).items()},
+        **{name: markdown_table(*table) for name, table in check_tables(checks).items()},
     )
 
 
@@ -171,10 +185,11 @@ def _without(reason: str) -> str:
     return f"axio was not measured: {reason}." if reason else ""
 
 
-def _versions(runs: list[Results], events: EventResults | None) -> str:
+def _versions(runs: list[Results], events: EventResults | None, checks: CheckResults | None) -> str:
     found = {run.python: dict(run.versions) for run in runs}
-    if events:
-        found.setdefault(platform.python_version(), {}).update(events.versions)
+    for results in (events, checks):
+        if results:
+            found.setdefault(platform.python_version(), {}).update(results.versions)
     return "; ".join(
         f"Python {python} with "
         + ", ".join(f"{package} {version}" for package, version in versions.items())

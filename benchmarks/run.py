@@ -1,4 +1,4 @@
-"""Measures argstream beside its peers, and beside the official SDKs.
+"""Measures argstream beside its peers and the official SDKs, and what it costs to judge calls.
 
 Prints the tables, writes docs/benchmarks.md and its plot.
 
@@ -8,7 +8,8 @@ Exit status 1 if a budget is missed.
 import argparse
 import sys
 
-from budgets import budgets, event_budgets
+from budgets import budgets, check_budgets, event_budgets
+from check_results import gather_checks
 from event_results import gather_events
 from newer_python import ROOT, Unavailable, measure_axio
 from peers import PEERS
@@ -16,6 +17,9 @@ from plot import growth_plot
 from report import as_markdown, as_text
 from results import Results, gather
 from routes import SDK_ROUTES
+
+_JUDGING = "judging"
+"""What ``--only`` calls the third chapter, which is measured as a whole."""
 
 
 def main() -> int:
@@ -31,12 +35,17 @@ def main() -> int:
         except Unavailable as reason:
             without_axio = str(reason)
     events = gather_events(routes, quick=options.quick) if routes else None
-    if not runs and not events:
+    checks = gather_checks(quick=options.quick) if options.only in _JUDGING else None
+    if not runs and not events and not checks:
         sys.exit(without_axio or f"no peer has {options.only!r} in its name")
-    promises = budgets(runs) + (event_budgets(events) if events else [])
-    print(as_text(runs, events, promises, without_axio))
-    if events and not options.quick and not options.only:
-        _write(runs, as_markdown(runs, events, promises, without_axio))
+    promises = [
+        *(budgets(runs) if runs else []),
+        *(event_budgets(events) if events else []),
+        *(check_budgets(checks) if checks else []),
+    ]
+    print(as_text(runs, events, checks, promises, without_axio))
+    if events and checks and not options.quick and not options.only:
+        _write(runs, as_markdown(runs, events, checks, promises, without_axio))
     return 1 if any(promise.verdict == "MISSED" for promise in promises) else 0
 
 
@@ -44,7 +53,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds, no files written")
     parser.add_argument(
-        "--only", default="", metavar="NAME", help="peers with this in their name, no files written"
+        "--only",
+        default="",
+        metavar="NAME",
+        help="peers with this in their name, or judging; no files written",
     )
     return parser.parse_args()
 

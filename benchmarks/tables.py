@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 
 class Table(NamedTuple):
-    """A table before it is known where it will be read. The first column names the rows."""
+    """A table before it is known where it will be read. Its first columns name the rows."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    names: int = 1
+    """How many columns have names in them; all others have figures."""
 
 
 def size_name(size: int) -> str:
@@ -50,19 +52,28 @@ def _rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first to the left, the others to the right."""
+def share(part: float) -> str:
+    """Write how much of a whole something is.
+
+    >>> share(0), share(0.0071), share(1)
+    ('0%', '0.7%', '100%')
+    """
+    return f"{part:.1%}" if 0 < part < 1 else f"{part:.0%}"
+
+
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """Align columns: names to the left, figures to the right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return "\n".join(
         "  ".join(
-            [row[0].ljust(widths[0])]
-            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            cell.ljust(width) if column < names else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (header, ["-" * width for width in widths], *rows)
     )
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
     """Write the same for Markdown."""
-    rule = ["---"] + ["---:"] * (len(header) - 1)
+    rule = ["---"] * names + ["---:"] * (len(header) - names)
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))

@@ -90,10 +90,13 @@ class Watch:
             (n for n, step in enumerate(pattern) if isinstance(step, Item)), len(pattern)
         )
 
-    def meet(self, path: JsonPath, value: Any, offset: int | None) -> None:
-        """Look at a value that is complete: the argument, or something that it should be in."""
+    def meet(self, path: JsonPath, value: Any, offset: int | None) -> bool:
+        """Look at a value that is complete: the argument, or something that it should be in.
+
+        Says whether this settles the condition.
+        """
         if not self.is_open or self.state.outcome is not None:
-            return
+            return False
         depth = len(path)
         if depth == len(self.pattern):
             self._ask(path, value, offset)
@@ -101,6 +104,7 @@ class Watch:
             self._look_inside(path, value, offset)
         if depth <= self._first_item:
             self._end()
+        return not self.is_open
 
     def _ask(self, path: JsonPath, value: Any, offset: int | None) -> None:
         condition = self.condition
@@ -195,7 +199,7 @@ class WatchTree:
                 self._hang(watch)
 
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
-        """Hear that the value at a path is complete; say whether anyone waited for it."""
+        """Hear that the value at a path is complete; say whether a condition is settled by it."""
         nodes = [self._root]
         for step in path:
             following = []
@@ -208,9 +212,8 @@ class WatchTree:
             if not following:
                 return False
             nodes = following
-        for node in nodes:
-            _meet(node, path, value, offset)
-        return True
+        settled = [_meet(node, path, value, offset) for node in nodes]
+        return any(settled)
 
     def settle_whole(self, value: Any) -> None:
         """Hear the whole arguments at once: the same as if each value in them settled in turn."""
@@ -233,11 +236,13 @@ class WatchTree:
         node.ending.append(watch)
 
 
-def _meet(node: _Node, path: JsonPath, value: Any, offset: int | None) -> None:
+def _meet(node: _Node, path: JsonPath, value: Any, offset: int | None) -> bool:
+    settled = False
     for watch in node.ending:
-        watch.meet(path, value, offset)
+        settled |= watch.meet(path, value, offset)
     for watch in node.beyond:
-        watch.meet(path, value, offset)
+        settled |= watch.meet(path, value, offset)
+    return settled
 
 
 def _walk(node: _Node, path: JsonPath, value: Any) -> None:

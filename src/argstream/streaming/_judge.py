@@ -90,8 +90,12 @@ class _CallBench:
 
     def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
         """Give the refusal that needs the fewest fragments, and of a text the fewest characters."""
-        refusals = [found for one in self._judges if (found := one.feed(fragments)) is not None]
-        return min(refusals, key=_place, default=None)
+        first: Refusal | None = None
+        for judge in self._judges:
+            refusal = judge.feed(fragments)
+            if refusal is not None and (first is None or _place(refusal) < _place(first)):
+                first = refusal
+        return first
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Give the first of the final words that is against it."""

@@ -24,6 +24,7 @@ Start: TypeAlias = Literal["dead", "sure", "open"]
 """What the first character of a value tells: it is wrong, it is right, or that is still open."""
 
 _KINDS: Final[tuple[Kind, ...]] = ("object", "array", "string", "number", "boolean", "null")
+_FEW: Final = 1000  # characters of candidates, all of whose beginnings are kept
 _KEPT: Final = 1024  # children by key: more keys than this are not names but data
 _FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
 _PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
@@ -69,10 +70,17 @@ class Late:
 class Candidates:
     """The strings that a value may be, in order, so that a prefix is a range of them."""
 
-    __slots__ = ("strings",)
+    __slots__ = ("all", "beginnings", "strings")
 
     def __init__(self, strings: Iterable[str]) -> None:
-        self.strings = sorted(set(strings))
+        self.all = frozenset(strings)
+        self.strings = sorted(self.all)
+        self.beginnings: frozenset[str] | None = None
+        """All that the strings begin with; None if that would be too much."""
+        if sum(map(len, self.strings)) <= _FEW:
+            self.beginnings = frozenset(
+                string[:length] for string in self.strings for length in range(1, len(string) + 1)
+            )
 
     def narrow(self, low: int, high: int, length: int, piece: str) -> tuple[int, int]:
         """Give the range of those that go on with a piece after this many characters."""
@@ -98,10 +106,10 @@ class Node:
     """A set of subschemas that one value must fit, all of them."""
 
     __slots__ = (
-        "_by_index", "_by_key", "_nodes", "_objects", "_prefixes", "_tuple_length", "candidates",
-        "choices", "height", "is_impossible", "is_integer", "late", "max_items", "max_length",
-        "max_properties", "name_rules", "reads_text", "required", "starts", "subschemas",
-        "takes_keys",
+        "_by_index", "_nodes", "_objects", "_prefixes", "_tuple_length", "candidates", "children",
+        "choices", "ends", "height", "is_impossible", "is_integer", "is_plain", "late",
+        "max_items", "max_length", "max_properties", "name_rules", "reads_text", "required",
+        "required_names", "starts", "subschemas", "takes_keys",
     )  # fmt: skip
 
     def __init__(self, nodes: "Nodes", subschemas: tuple[Subschema, ...]) -> None:
@@ -110,9 +118,10 @@ class Node:
         self.max_length = _least(subschemas, "maxLength")
         self.max_items = _least(subschemas, "maxItems")
         self.max_properties = _least(subschemas, "maxProperties")
-        self.required = tuple(
+        self.required_names = tuple(
             dict.fromkeys(name for subschema in subschemas for name in _required(subschema))
         )
+        self.required = frozenset(self.required_names)
         self.name_rules = [
             Late(nodes.library, names, ())
             for subschema in subschemas
@@ -124,7 +133,7 @@ class Node:
         prefixes = map(_prefix, subschemas)
         self._prefixes = [(first, rest) for first, rest in prefixes if first or rest is not None]
         self._tuple_length = max((len(first) for first, _ in self._prefixes), default=0)
-        self._by_key: dict[str, Node | None] = {}
+        self.children: dict[str, Node | None] = {}
         self._by_index: dict[int, Node | None] = {}
         limits_keys = self.max_properties is not None
         self.takes_keys = limits_keys or bool(self._objects or self.name_rules)
@@ -141,26 +150,36 @@ class Node:
         """Whether a string must be looked at while it grows."""
         self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in _KINDS}
         """What a value's first character tells."""
+        self.is_plain = not (self.choices or self.name_rules or limits_keys)
+        """Whether nothing of it must be remembered while a value is written."""
+        self.ends: dict[Kind, bool] = {kind: bool(self.late[kind]) for kind in _KINDS}
+        self.ends["object"] |= bool(self.required)
+        self.ends["string"] |= self.candidates is not None
+        """Whether a whole value must be looked at; of numbers, those with a fraction aside."""
         self.is_impossible = all(start == "dead" for start in self.starts.values())
         """Whether no value fits at all."""
 
     def child(self, key: str) -> "Node | None":
         """Say what the value of a key must be; None if it may be anything."""
         try:
-            return self._by_key[key]
+            return self.children[key]
         except KeyError:
             child = self._nodes.node(part for one in self._objects for part in one.parts(key))
-            if len(self._by_key) < _KEPT:
-                self._by_key[key] = child
+            if len(self.children) < _KEPT:
+                self.children[key] = child
             return child
 
     def item(self, index: int) -> "Node | None":
         """Say what an item must be; None if it may be anything."""
-        index = min(index, self._tuple_length)
-        if index not in self._by_index:
+        if index > self._tuple_length:  # noqa: PLR1730 - quicker than min
+            index = self._tuple_length
+        try:
+            return self._by_index[index]
+        except KeyError:
             parts = [first[index] if index < len(first) else rest for first, rest in self._prefixes]
-            self._by_index[index] = self._nodes.node(part for part in parts if part is not None)
-        return self._by_index[index]
+            found = self._nodes.node(part for part in parts if part is not None)
+            self._by_index[index] = found
+            return found
 
     def _start(self, kind: Kind, kinds: set[Kind]) -> Start:
         if kind not in kinds:

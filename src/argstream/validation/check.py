@@ -3,18 +3,15 @@
 Sound, not complete: a refusal means that no continuation is valid. That a value is valid is said
 only when it is whole, by jsonschema-rs.
 
-Each open value has a frame of judgements: one for its node, and one for each branch of an ``anyOf``
-or ``oneOf`` that is still alive. A judgement that fails takes those down that rest on it: the one
-of the value around it, or its choice if that has no other branch left. When the root's fails, the
-value is refused. Two that ask the same of one value share a judgement, so there are never more at a
-value than the schema has subschemas.
+Most values must fit one node and nothing else, so the first thing that does not fit refuses the
+whole: what is known are the nodes of the open containers. A value that may be one of several things
+(``anyOf``, ``oneOf``) is left to ``_branches``, from its first character to its last.
 
 A character costs a constant amount of work, and inside a string that may be anything, none.
 """
 
 import json
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -22,51 +19,15 @@ from msgspec.structs import replace
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
 from argstream.judging import Refusal
+from argstream.validation._branches import Branches
+from argstream.validation._endings import end, leaving, text_failure
 from argstream.validation._library import Library
-from argstream.validation._nodes import Choice, Node
+from argstream.validation._nodes import Node
 from argstream.validation._wording import Failure, told
 
 __all__ = ["SchemaCheck", "SchemaVerdict"]
 
 SchemaVerdict: TypeAlias = Literal["open", "rejected", "valid"]
-
-
-class _Judgement:
-    """What is known of one value and one node."""
-
-    __slots__ = ("failure", "high", "keys", "length", "low", "node", "open_choices", "rests_on_it")
-
-    def __init__(self, node: Node, rests_on_it: "list[_Judgement | _OpenChoice]") -> None:
-        self.node = node
-        self.rests_on_it = rests_on_it
-        self.failure: Failure | None = None
-        self.open_choices: list[_OpenChoice] = []
-        self.keys = 0
-        self.length = 0  # characters of a string so far
-        if node.candidates is not None:
-            self.low, self.high = 0, len(node.candidates.strings)
-
-
-class _OpenChoice:
-    """What is left of the branches of a choice."""
-
-    __slots__ = ("choice", "failures", "holder", "path", "sure")
-
-    def __init__(self, choice: Choice, holder: _Judgement, path: JsonPath) -> None:
-        self.choice = choice
-        self.holder = holder
-        self.path = path
-        self.failures: list[Failure] = []
-        self.sure = 0  # how many branches are right whatever comes
-
-    @property
-    def alive(self) -> int:
-        """How many branches are left."""
-        return len(self.choice.branches) - len(self.failures)
-
-
-_Children: TypeAlias = dict[Node, list[_Judgement | _OpenChoice]]
-"""What the next value must be, and what rests on each of that."""
 
 
 class SchemaCheck:
@@ -80,36 +41,43 @@ class SchemaCheck:
         """None: a schema decides nothing but valid or not."""
         self._library = library
         self._node = root
-        self._root: _Judgement | None = None
-        self._stack: list[list[_Judgement]] = []  # of the containers around the innermost one
-        self._open: list[_Judgement] = []  # of the innermost open container
-        self._scalar: list[_Judgement] = []  # of the open value that is no container
+        self._stack: list[Node | None] = []  # of the containers around the innermost one
+        self._container: Node | None = None  # what the innermost open container must be
+        self._child: Node | None = None  # what the value of the last key must be
+        self._scalar: Node | None = None  # what the open value must be that is no container
         self._kind: Kind = "null"  # of that
-        self._text: list[_Judgement] = []  # of these, who must see a string's text
-        self._start = 0  # where that string begins
-        self._children: _Children = {}  # of the value to come
+        self._text: Node | None = None  # the same, if it is a string whose text must be seen
+        self._start = self._length = 0  # where that string begins, and how long it is
+        self._so_far = ""  # and what it is, if there are few candidates for it
+        self._low = self._high = 0  # which are left, if there are many
+        self._branches: Branches | None = None  # who judges the open value, if it has choices
+        self._depth = 0  # of that value
 
     def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
         """Take the next fragments; say if they decide against the value."""
         if self.verdict != "open":
             return None
         cut: str | None = None
-        for index, fragment in enumerate(fragments):
+        for fragment in fragments:
             if type(fragment) is Text:
-                if not self._text:
+                if self._text is None:
                     continue
-                cut = self._take_text(fragment)
+                cut = (
+                    self._take_text(self._text, fragment)
+                    if self._branches is None
+                    else self._take_branches(self._branches, fragment)
+                )
+            elif self._branches is not None:
+                self._take_branches(self._branches, fragment)
             elif type(fragment) is Start:
                 self._take_start(fragment)
             elif type(fragment) is Done:
                 self._take_done(fragment)
             elif type(fragment) is Key:
                 self._take_key(fragment)
-            root = self._root
-            if root is not None and root.failure is not None:
-                self._refuse(told(root.failure))
             if self.error is not None:
-                return Refusal(self.error, index + 1, cut, None if cut is None else self._start)
+                seen = next(at for at, one in enumerate(fragments, 1) if one is fragment)
+                return Refusal(self.error, seen, cut, None if cut is None else self._start)
         return None
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
@@ -129,9 +97,8 @@ class SchemaCheck:
 
     def _refuse(self, error: ArgumentsError) -> None:
         self.verdict, self.error = "rejected", error
-        self._root = None
-        self._stack, self._open, self._scalar, self._text = [], [], [], []
-        self._children = {}
+        self._stack, self._container, self._child, self._scalar = [], None, None, None
+        self._text, self._branches = None, None
 
     def _conclude(self, path: JsonPath, value: object, offset: int | None) -> None:
         if self._library.is_valid(value):
@@ -142,246 +109,127 @@ class SchemaCheck:
     # Keys and values
 
     def _take_key(self, fragment: Key) -> None:
-        path, offset = fragment
-        key: Any = path[-1]
-        children: _Children = {}
-        for judgement in self._open:
-            node = judgement.node
-            if judgement.failure is not None or not node.takes_keys:
-                continue
-            judgement.keys += 1
-            if node.max_properties is not None and judgement.keys > node.max_properties:
-                self._fail(
-                    judgement,
-                    Failure("maxProperties", path[:-1], offset, node, limit=node.max_properties),
-                )
-            for rule in node.name_rules:
-                if rule.refuses(key):
-                    self._fail(
-                        judgement,
-                        Failure("propertyNames", path, offset, node, limit=rule.subschema.value),
-                    )
-            child = node.child(key)
-            if child is None:
-                continue
-            if child.is_impossible:
-                self._fail(judgement, Failure("key", path, offset, node))
-            elif child in children:
-                children[child].append(judgement)
-            else:
-                children[child] = [judgement]
-        self._children = children
+        container = self._container
+        if container is not None and container.takes_keys:
+            path, offset = fragment
+            key: Any = path[-1]
+            try:
+                child = self._child = container.children[key]
+            except KeyError:
+                child = self._child = container.child(key)
+            if child is not None and child.is_impossible:
+                self._fail(Failure("key", path, offset, container))
 
     def _take_start(self, fragment: Start) -> None:
         path, kind, offset = fragment
-        if not path:
-            children: _Children = {} if self._node is None else {self._node: []}
-        elif type(path[-1]) is int:
-            children = self._take_item(path[-1], path, offset)
+        container = self._container
+        if container is None:
+            node = None if path else self._node
+        elif type(last := path[-1]) is int:
+            if container.max_items is not None and last >= container.max_items:
+                limit = container.max_items
+                self._fail(Failure("maxItems", path[:-1], offset, container, limit=limit))
+                return
+            node = container.item(last)
         else:
-            children, self._children = self._children, {}
-        frame: list[_Judgement] = []
-        if children:
-            known: dict[Node, _Judgement] = {}
-            for node, rests_on_it in children.items():
-                self._begin(node, rests_on_it, fragment, frame, known)
+            node, self._child = self._child, None
+        if node is not None:
+            start = node.starts[kind]
+            if start == "sure":
+                node = None
+            elif start == "dead":
+                self._fail(Failure("start", path, offset, node, kind))
+                return
+            elif not node.is_plain:
+                self._branches, self._depth = Branches(node), len(path)
+                self._text = node  # whatever it is, they look at it
+                self._take_branches(self._branches, fragment)
+                return
         if kind == "object" or kind == "array":
-            self._stack.append(self._open)
-            self._open = frame
+            self._stack.append(container)
+            self._container = node
+        elif node is None:
+            self._scalar = None
         else:
-            self._scalar = frame
-            self._kind = kind
-            if kind == "string":
-                self._start = offset
-                self._text = [one for one in frame if one.node.reads_text]
-
-    def _take_item(self, index: int, path: JsonPath, offset: int) -> _Children:
-        children: _Children = {}
-        for judgement in self._open:
-            node = judgement.node
-            if judgement.failure is not None:
-                continue
-            if node.max_items is not None and index >= node.max_items:
-                self._fail(
-                    judgement, Failure("maxItems", path[:-1], offset, node, limit=node.max_items)
-                )
-            elif (child := node.item(index)) is not None:
-                children.setdefault(child, []).append(judgement)
-        return children
-
-    def _begin(
-        self,
-        node: Node,
-        rests_on_it: "list[_Judgement | _OpenChoice]",
-        fragment: Start,
-        frame: list[_Judgement],
-        known: dict[Node, _Judgement],
-    ) -> _Judgement | None:
-        """Open the judgement of a value that begins; None if it is right whatever comes."""
-        path, kind, offset = fragment
-        start = node.starts[kind]
-        if start == "sure":
-            return None
-        judgement = known[node] = _Judgement(node, rests_on_it)
-        if not path and self._root is None:
-            self._root = judgement
-        if start == "dead":
-            self._fail(judgement, Failure("start", path, offset, node, kind))
-            return judgement
-        frame.append(judgement)
-        for choice in node.choices:
-            self._begin_choice(_OpenChoice(choice, judgement, path), fragment, frame, known)
-        return judgement
-
-    def _begin_choice(
-        self,
-        choice: _OpenChoice,
-        fragment: Start,
-        frame: list[_Judgement],
-        known: dict[Node, _Judgement],
-    ) -> None:
-        path, _, offset = fragment
-        choice.holder.open_choices.append(choice)
-        for node in choice.choice.branches:
-            branch = None if node is None else known.get(node)
-            if branch is None and node is not None:
-                branch = self._begin(node, [choice], fragment, frame, known)
-            elif branch is not None:
-                branch.rests_on_it.append(choice)
-                if branch.failure is not None and (lost := _lose(choice, branch.failure)):
-                    self._fail(choice.holder, lost)
-            if branch is None:
-                choice.sure += 1
-        if choice.choice.keyword == "oneOf" and choice.sure > 1:
-            self._fail(choice.holder, Failure("oneOf", path, offset, choice=choice.choice))
+            self._scalar, self._kind = node, kind
+            if kind == "string" and node.reads_text:
+                self._begin_text(node, offset)
 
     # Strings, and the end of a value
 
-    def _take_text(self, fragment: Text) -> str | None:
-        """Take a piece of a string; give what ends with the character that decides against it."""
-        failures = []
-        for judgement in self._text:
-            if judgement.failure is None:
-                good = _good(judgement, fragment.text)
-                if good is not None:
-                    failures.append((*good, judgement))
-        # In the order of the text, so that it does not matter how it is cut.
-        for length, keyword, judgement in sorted(failures, key=itemgetter(0)):
-            self._fail(judgement, self._text_failure(judgement, fragment, length, keyword))
-            if self._is_refused:
-                return fragment.text[: length + 1]
-        return None
+    def _begin_text(self, node: Node, offset: int) -> None:
+        self._text = node
+        self._start, self._length, self._so_far = offset, 0, ""
+        if node.candidates is not None:
+            self._low, self._high = 0, len(node.candidates.strings)
 
-    def _text_failure(
-        self, judgement: _Judgement, fragment: Text, length: int, keyword: str
-    ) -> Failure:
-        path, text = fragment
-        node, before = judgement.node, judgement.length - len(text)
-        offset = self._start + 1 + before + length
-        if keyword == "maxLength":
-            return Failure(keyword, path, offset, node, limit=node.max_length)
-        known = _candidate(judgement)[:before]
-        return Failure(keyword, path, offset, node, known + text[: length + 1], limit=True)
+    def _take_text(self, node: Node, fragment: Text) -> str | None:
+        """Take a piece of a string; give what ends with the character that decides against it."""
+        text, candidates = fragment.text, node.candidates
+        if candidates is not None and candidates.beginnings is not None:
+            so_far = self._so_far + text
+            if so_far in candidates.beginnings:
+                self._so_far = so_far
+                return None
+            before = len(self._so_far)
+            low, good = leaving(candidates, 0, len(candidates.strings), 0, so_far)
+            good -= before
+        else:
+            before = self._length
+            length = self._length = before + len(text)
+            if candidates is not None:
+                low, high = self._low, self._high
+                self._low, self._high = candidates.narrow(low, high, before, text)
+                if self._low < self._high:
+                    return None
+                low, good = leaving(candidates, low, high, before, text)
+            elif node.max_length is not None and length > node.max_length:
+                low, good = 0, node.max_length - before
+            else:
+                return None
+        offset = self._start + 1 + before + good
+        self._fail(text_failure(node, low, fragment, (before, good), offset))
+        return text[: good + 1]
 
     def _take_done(self, fragment: Done) -> None:
         path, value, offset = fragment
         kind: Kind
-        if isinstance(value, dict):
-            kind, frame, self._open = "object", self._open, self._stack.pop()
-        elif isinstance(value, list):
-            kind, frame, self._open = "array", self._open, self._stack.pop()
+        if type(value) is dict:
+            kind, node, self._container = "object", self._container, self._stack.pop()
+        elif type(value) is list:
+            kind, node, self._container = "array", self._container, self._stack.pop()
         else:
-            kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
-        if frame:
-            # Branches before those that chose between them.
-            for judgement in frame if len(frame) == 1 else sorted(frame, key=_height):
-                if judgement.failure is None:
-                    failure = _end(judgement, kind, fragment)
-                    if failure is not None:
-                        self._fail(judgement, failure)
-        if not path and not self._is_refused:
+            kind, node, self._text = self._kind, self._scalar, None
+        if node is not None and (node.ends[kind] or (type(value) is float and node.is_integer)):
+            failure = end(node, kind, fragment)
+            if failure is not None:
+                self._fail(failure)
+                return
+        if not path:
             self._conclude(path, value, offset)
 
-    # Failing
+    # Unions
 
-    @property
-    def _is_refused(self) -> bool:
-        return self._root is not None and self._root.failure is not None
+    def _take_branches(self, branches: Branches, fragment: Fragment) -> str | None:
+        """Leave a value that may be one of several things to those who know them."""
+        cut = None
+        if type(fragment) is Text:
+            cut = branches.take_text(fragment)
+        elif type(fragment) is Start:
+            branches.take_start(fragment)
+        elif type(fragment) is Done:
+            branches.take_done(fragment)
+        elif type(fragment) is Key:
+            branches.take_key(fragment)
+        failure = branches.failure
+        if failure is not None:
+            self._start = branches.start
+            self._fail(failure)
+        elif type(fragment) is Done and len(fragment.path) == self._depth:
+            self._branches = self._text = None
+            if not fragment.path:
+                self._conclude((), fragment.value, fragment.offset)
+        return cut
 
-    def _fail(self, judgement: _Judgement, failure: Failure) -> None:
-        """Take a judgement down, and all that rest on it. No recursion: values may be deep."""
-        falling = [(judgement, failure)]
-        while falling:
-            judgement, failure = falling.pop()
-            if judgement.failure is not None:
-                continue
-            judgement.failure = failure
-            for owner in judgement.rests_on_it:
-                if isinstance(owner, _Judgement):
-                    falling.append((owner, failure))
-                elif (lost := _lose(owner, failure)) is not None:
-                    falling.append((owner.holder, lost))
-
-
-_height = attrgetter("node.height")
-
-
-def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
-    """Take a branch from a choice; if it was the last, say so."""
-    choice.failures.append(failure)
-    if len(choice.failures) < len(choice.choice.branches):
-        return None
-    keyword, path, offset = choice.choice.keyword, choice.path, failure.offset
-    return Failure(keyword, path, offset, choice=choice.choice, causes=tuple(choice.failures))
-
-
-def _good(judgement: _Judgement, text: str) -> tuple[int, str] | None:
-    """Take a piece of a string. If not all of it is good: how much is, and what it breaks."""
-    node, before = judgement.node, judgement.length
-    judgement.length += len(text)
-    if node.candidates is not None:
-        low, high = judgement.low, judgement.high
-        judgement.low, judgement.high = node.candidates.narrow(low, high, before, text)
-        if judgement.low == judgement.high:
-            good = 0
-            while low < high:  # the character that leaves them all, one by one: it happens once
-                judgement.low = low
-                low, high = node.candidates.narrow(low, high, before + good, text[good])
-                good += 1
-            return good - 1, "candidates"
-    elif node.max_length is not None and judgement.length > node.max_length:
-        return node.max_length - before, "maxLength"
-    return None
-
-
-def _candidate(judgement: _Judgement) -> str:
-    """Give a string that the one so far began like."""
-    candidates = judgement.node.candidates
-    return "" if candidates is None else candidates.strings[judgement.low]
-
-
-def _end(judgement: _Judgement, kind: Kind, fragment: Done) -> Failure | None:
-    """Judge a value that is done."""
-    path, value, offset = fragment
-    node = judgement.node
-    if kind == "object" and node.required:
-        missing = [name for name in node.required if name not in value]  # type: ignore[operator]  # it is a dict
-        if missing:
-            return Failure("required", path, offset, node, missing)
-    elif kind == "string" and node.candidates is not None:
-        if len(_candidate(judgement)) != judgement.length:
-            return Failure("candidates", path, offset, node, value)
-    elif (
-        kind == "number" and node.is_integer and isinstance(value, float) and not value.is_integer()
-    ):
-        return Failure("integer", path, offset, node, value)
-    for late in node.late[kind]:
-        if late.refuses(value):
-            keyword = late.blamed(value)
-            if keyword in ("enum", "const"):
-                return Failure("candidates", path, offset, node, value)
-            return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))
-    for choice in judgement.open_choices:
-        if choice.choice.keyword == "oneOf" and choice.alive > 1:
-            return Failure("oneOf", path, offset, choice=choice.choice)
-    return None
+    def _fail(self, failure: Failure) -> None:
+        self._refuse(told(failure))

@@ -8,20 +8,14 @@ itself whether it was cut, so its verdict waits until the stop reason is known.
 from math import isinf
 from typing import Any
 
-from argstream.assembly._conclusion import (
-    Conclusion,
-    Fault,
-    conclude,
-    conclude_restated,
-    contradiction,
-    told,
-)
-from argstream.assembly._court import Court, Hearing, located
+from argstream.assembly._conclusion import Conclusion
+from argstream.assembly._court import Court, Hearing, located, seen
+from argstream.assembly._fault import Fault, contradiction, fault_of
 from argstream.assembly._json_writer import JsonWriter, UnwritableError, dumps
 from argstream.assembly._quirks import TextQuirk, make_quirks
-from argstream.assembly._second_reading import EARLY_PIECES, SecondReading
+from argstream.assembly._reading import Reading
 from argstream.assembly._surrogates import SurrogateMender, mended
-from argstream.assembly.call import Call, Reinterpretation
+from argstream.assembly.call import Call
 from argstream.deltas import FREE_TEXT_KINDS, Ending
 from argstream.events import (
     ArgumentCompleted,
@@ -37,17 +31,7 @@ from argstream.events import (
     ToolCallStarted,
 )
 from argstream.history import CallPart, Item, Verdict
-from argstream.jsonstream import (
-    PENDING,
-    Done,
-    Fragment,
-    Invalid,
-    JsonPath,
-    Limits,
-    Parser,
-    Start,
-    Text,
-)
+from argstream.jsonstream import Done, Fragment, Invalid, JsonPath, Limits, Parser, Start, Text
 from argstream.jsonstream.limits import DEFAULT_LIMITS
 from argstream.judging import Refusal
 
@@ -65,12 +49,9 @@ class CallMachine:
         "_limits",
         "_mender",
         "_open_leaf",
-        "_parser",
-        "_pieces",
         "_quirks",
+        "_reading",
         "_restated",
-        "_root_end",
-        "_second",
         "_writer",
         "call",
         "closed",
@@ -91,14 +72,11 @@ class CallMachine:
         self.item: Item | None = None
         self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
-        self._parser = call.parser = Parser(limits, unique_keys=True)
+        self._reading = Reading(call, self._limits)
         self._mender = SurrogateMender()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
         self._open_leaf: tuple[str | int, ...] = ()  # the string of which more is to come
-        self._pieces: list[str] | None = []  # None once they are too many to be cumulative
-        self._root_end: int | None = None
-        self._second: SecondReading | None = None
         self._restated: str | None = None
         self._has_told_late = False
 
@@ -110,7 +88,7 @@ class CallMachine:
     @property
     def is_whole(self) -> bool:
         """Whether its JSON is whole, though the provider may not have closed it."""
-        return self._root_end is not None and self._second is None
+        return self._reading.root_end is not None and self._reading.second is None
 
     def start(self, events: list[Event]) -> None:
         """Announce the call; if its name alone is enough, refuse it."""
@@ -159,15 +137,18 @@ class CallMachine:
             return
         if len(raw) == len(text) and self._reject(self._hearing.name_is_whole(), events):
             return
-        if self._pieces is not None:
-            self._pieces = [*self._pieces, text] if len(self._pieces) < EARLY_PIECES else None
-        if self._second is not None:
-            self._read_again(self._second, text, events)
+        reading = self._reading
+        if reading.pieces is not None:
+            reading.note(text)
+        if reading.second is not None:
+            reading.second.feed(text)
+            if not reading.second.possible:
+                self._invalid(reading.second.fault, events)
             return
-        fragments = self._parser.feed(text)
+        fragments = reading.parser.feed(text)
         refusal = None if call.judge is None else self._hearing.hear(fragments)
         if refusal is not None:
-            fragments = _seen(fragments, refusal)
+            fragments = seen(fragments, refusal)
         for fragment in fragments:
             if type(fragment) is Text:
                 path, piece = fragment
@@ -178,7 +159,7 @@ class CallMachine:
                 if self.settled:
                     return
         if refusal is not None:
-            self._refuse_early(refusal, fragments[-1], events)
+            self._reject_early(refusal, fragments[-1], events)
 
     def put(self, path: JsonPath, value: object, events: list[Event], *, more: bool) -> None:
         """Take arguments that come as a value."""
@@ -188,7 +169,7 @@ class CallMachine:
         if self._writer is None:
             self._writer = JsonWriter(self._limits)
             if self.call.raw and not self.settled:
-                self._contradict("a value came after text", events)
+                self._invalid(contradiction("a value came after text"), events)
         try:
             text = self._writer.put(path, value, more=more)
         except UnwritableError as error:
@@ -228,10 +209,11 @@ class CallMachine:
         if self.settled:
             return
         if self.call.raw.strip():
-            self._contradict("text came after the provider had closed the call", events)
+            message = "text came after the provider had closed the call"
+            self._invalid(contradiction(message), events)
         # No text at all: whether that means no arguments depends on why it ended.
         elif ending == "finished":
-            self._complete({} if self._is_json else "", events)
+            self._complete(Conclusion({} if self._is_json else ""), events)
         else:
             self.cut(f"no arguments had come when the turn ended ({told})", events)
 
@@ -240,16 +222,8 @@ class CallMachine:
         self._flush(events)
         if not self.settled:
             raw = self.call.raw
-            error = ArgumentsError(verdict, message, len(raw), self._parser.path)
-            self._invalid(verdict, error, events)
-
-    def _flush(self, events: list[Event]) -> bool:
-        """Take what was held back, and say whether it was whole."""
-        self.grow(self._mender.close(), events)
-        quirks, self._quirks = self._quirks, []
-        for quirk in quirks:
-            self.grow(quirk.close(), events)
-        return all(quirk.is_whole for quirk in quirks)
+            error = ArgumentsError(verdict, message, len(raw), self._reading.parser.path)
+            self._invalid(Fault(verdict, error), events)
 
     def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
         """Give the verdict and the arguments of a call that is over."""
@@ -272,26 +246,35 @@ class CallMachine:
             item=self.item,
         )
 
-    def _note_leaf(self, path: tuple[str | int, ...], *, more: bool) -> None:
-        """Say what the text does not: that more may come for what it has left."""
-        call = self.call
-        call.in_leaves = call.in_leaves or bool(path)
-        if self._open_leaf and path != self._open_leaf and not self.settled:
-            call.in_doubt = True  # a string was left open
-        self._open_leaf = path if more else ()
+    # Text: what a piece is, and what it says
+
+    def _unquirk(self, text: str) -> str:
+        for quirk in self._quirks:
+            text = quirk.feed(text)
+            if quirk.applied:
+                self.call.reinterpreted = quirk.name
+        return text
+
+    def _flush(self, events: list[Event]) -> bool:
+        """Take what was held back, and say whether it was whole."""
+        self.grow(self._mender.close(), events)
+        quirks, self._quirks = self._quirks, []
+        for quirk in quirks:
+            self.grow(quirk.close(), events)
+        return all(quirk.is_whole for quirk in quirks)
 
     def _tell(self, fragment: Fragment, events: list[Event]) -> None:
         call = self.call
         match fragment:
             case Start((), kind):
                 if kind == "object":
-                    call.partial = self._parser.value
+                    call.partial = self._reading.parser.value
                 elif kind != "string" and kind != "null":  # these two may stand for an object
                     self._fail(Invalid((), fragment.offset, "not_an_object"), events)
             case Start(path, kind):
                 events.append(ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
-                self._root_end = offset
+                self._reading.root_end = offset
             case Done(path, float(value), offset) if isinf(value):
                 # JSON allows any number of digits, but this could not even be sent back.
                 self._fail(Invalid(path, offset, "number_too_large"), events)
@@ -302,62 +285,12 @@ class CallMachine:
             case _:
                 pass
 
-    def _unquirk(self, text: str) -> str:
-        for quirk in self._quirks:
-            text = quirk.feed(text)
-            if quirk.applied:
-                self.call.reinterpreted = quirk.name
-        return text
-
-    def _fail(self, invalid: Invalid, events: list[Event]) -> None:
-        """Report the first error, unless the text may be meant in another way."""
-        end = self._root_end if invalid.reason == "extra_text" else None
-        second = SecondReading(told(invalid), self._pieces, self.call.raw, end, self._limits)
-        if second.possible:
-            self._doubt(second)
-            return
-        if invalid.reason == "number_too_large":
-            self._rewind(self.call.raw[: invalid.offset])
-        self._invalid("malformed", second.error, events)
-
-    def _reject(self, error: ArgumentsError | None, events: list[Event]) -> bool:
-        """Refuse the call if the judge says why; say whether that was so."""
-        if error is not None:
-            self._invalid("rejected", error, events)
-        return error is not None
-
-    def _refuse_early(self, refusal: Refusal, last: Fragment, events: list[Event]) -> None:
-        """Refuse a text that goes on, unless its pieces may repeat each other."""
-        raw = self.call.raw
-        error = located(refusal, raw)
-        second = SecondReading(error, self._pieces, raw, None, self._limits)
-        second.verdict = "rejected"
-        if second.possible:
-            self._doubt(second)
-            return
-        end = (error.offset or 0) + (not isinstance(last, Done))
-        if end < len(raw):
-            self._rewind(raw[:end])
-        self._reject(error, events)
-
-    def _doubt(self, second: SecondReading) -> None:
-        """Wait for another reading, of which the last piece may have been the start."""
-        self._second = second
-        self.call.in_doubt = True
-        if self._pieces is not None:
-            self._rewind("".join(self._pieces[:-1]))
-
-    def _rewind(self, text: str) -> None:
-        """Have the call show what this much of its text says: the rest was misread."""
-        call = self.call
-        parser = call.parser = Parser(self._limits, unique_keys=True)
-        parser.feed(text)
-        call.partial = parser.value if isinstance(parser.value, dict) else PENDING
-
-    def _read_again(self, second: SecondReading, text: str, events: list[Event]) -> None:
-        second.feed(text)
-        if not second.possible:
-            self._invalid(second.verdict, second.error, events)
+    def _tell_late(self, text: str, events: list[Event]) -> None:
+        """Say that more came for a call that is complete, unless it is only what it had said."""
+        if text.strip() and text not in self.call.raw and not self._has_told_late:
+            self._has_told_late = True
+            message = f"text came for the call {self.call.id} after it was complete"
+            events.append(StreamFailed("late_text", message))
 
     def _compare(self, text: str, events: list[Event]) -> None:
         """Use the whole text that came at the end: for the rest, or against what had come."""
@@ -370,57 +303,78 @@ class CallMachine:
         if text.strip() != raw.strip():
             self._restated = text
 
-    def _tell_late(self, text: str, events: list[Event]) -> None:
-        """Say that more came for a call that is complete, unless it is only what it had said."""
-        if text.strip() and text not in self.call.raw and not self._has_told_late:
-            self._has_told_late = True
-            message = f"text came for the call {self.call.id} after it was complete"
-            events.append(StreamFailed("late_text", message))
+    # Values
+
+    def _note_leaf(self, path: tuple[str | int, ...], *, more: bool) -> None:
+        """Say what the text does not: that more may come for what it has left."""
+        call = self.call
+        call.in_leaves = call.in_leaves or bool(path)
+        if self._open_leaf and path != self._open_leaf and not self.settled:
+            call.in_doubt = True  # a string was left open
+        self._open_leaf = path if more else ()
 
     def _add_late(self, writer: JsonWriter, events: list[Event]) -> None:
         """Restate the text with the values that could not be written when they came."""
         try:
-            self._restated = writer.whole(self._parser.value)
+            self._restated = writer.whole(self._reading.parser.value)
         except UnwritableError as error:
             self._refuse(error, events)
 
     def _refuse(self, error: UnwritableError, events: list[Event]) -> None:
         if not self.settled:
             told = ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
-            self._invalid("malformed", told, events)
+            self._invalid(Fault("malformed", told), events)
 
-    def _contradict(self, message: str, events: list[Event]) -> None:
-        self._invalid(*contradiction(message), events)
+    # Verdicts
+
+    def _fail(self, invalid: Invalid, events: list[Event]) -> None:
+        """Report the first error, unless the text may be meant in another way."""
+        fault = fault_of(invalid)
+        end = self._reading.root_end if invalid.reason == "extra_text" else None
+        if self._reading.doubt(fault, end):
+            return
+        if invalid.reason == "number_too_large":
+            self._reading.show(self.call.raw[: invalid.offset])
+        self._invalid(fault, events)
+
+    def _reject_early(self, refusal: Refusal, last: Fragment, events: list[Event]) -> None:
+        """Refuse a text that goes on, unless its pieces may repeat each other."""
+        raw = self.call.raw
+        error = located(refusal, raw)
+        if self._reading.doubt(Fault("rejected", error)):
+            return
+        end = (error.offset or 0) + (not isinstance(last, Done))
+        if end < len(raw):
+            self._reading.show(raw[:end])
+        self._reject(error, events)
+
+    def _reject(self, error: ArgumentsError | None, events: list[Event]) -> bool:
+        """Refuse the call if the judge says why; say whether that was so."""
+        if error is not None:
+            self._invalid(Fault("rejected", error), events)
+        return error is not None
 
     def _conclude(self, events: list[Event]) -> None:
         """Give the verdict on a text that is over."""
-        parser, restated = self._parser, self._restated
-        parser.close()
         found: Conclusion | Fault
-        if not self._is_json:
-            text = self.call.raw if restated is None else restated
-            found = Conclusion(text, None if restated is None else "restated")
-        elif restated is not None:
-            found = conclude_restated(restated, parser, self._limits)
+        if self._is_json:
+            found = self._reading.conclude(self._restated)
+        elif self._restated is None:
+            found = Conclusion(self.call.raw)
         else:
-            found = conclude(parser, self._second, self._limits)
+            found = Conclusion(self._restated, "restated")
         if isinstance(found, Conclusion):
-            self._complete(found.arguments, events, found.reinterpreted)
+            self._complete(found, events)
         else:
-            self._invalid(found.verdict, found.error, events)
+            self._invalid(found, events)
 
-    def _complete(
-        self,
-        arguments: dict[str, Any] | str,
-        events: list[Event],
-        reinterpreted: Reinterpretation | None = None,
-    ) -> None:
-        call = self.call
+    def _complete(self, found: Conclusion, events: list[Event]) -> None:
+        call, arguments = self.call, found.arguments
         if not call.name:
             error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
-            self._invalid("malformed", error, events)
+            self._invalid(Fault("malformed", error), events)
             return
-        as_read = arguments is self._parser.value
+        as_read = arguments is self._reading.parser.value
         if self._reject(self._hearing.name_is_whole(), events) or self._reject(
             self._hearing.conclude(arguments, as_read=as_read), events
         ):
@@ -428,23 +382,14 @@ class CallMachine:
         call.verdict = "complete"
         call.in_doubt = False
         call.partial = arguments
-        call.reinterpreted = reinterpreted or call.reinterpreted
+        call.reinterpreted = found.reinterpreted or call.reinterpreted
         events.append(ToolArgsCompleted(call.id, call.name, arguments))
 
-    def _invalid(self, verdict: InvalidVerdict, error: ArgumentsError, events: list[Event]) -> None:
+    def _invalid(self, fault: Fault, events: list[Event]) -> None:
         call = self.call
-        call.verdict = verdict
-        call.error = error
+        verdict, error = call.verdict, call.error = fault
         if verdict == "rejected":
             self._court.refused.append(call)
-        if self._second is not None:
+        if self._reading.second is not None:
             call.in_doubt = False  # there is no other way to read it
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
-
-
-def _seen(fragments: list[Fragment], refusal: Refusal) -> list[Fragment]:
-    """Give the fragments up to the character that the judge refused."""
-    seen = fragments[: refusal.seen]
-    if refusal.text is not None:
-        seen[-1] = Text(seen[-1].path, refusal.text)
-    return seen

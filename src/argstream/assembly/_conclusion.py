@@ -3,12 +3,12 @@
 import json
 from typing import Any, NamedTuple
 
+from argstream.assembly._fault import Fault, contradiction, fault_of
 from argstream.assembly._second_reading import SecondReading, parse_object
 from argstream.assembly.call import Reinterpretation
-from argstream.events import ArgumentsError, InvalidVerdict
 from argstream.jsonstream import Invalid, Limits, Parser
 
-__all__ = ["Conclusion", "Fault", "conclude", "conclude_restated", "contradiction", "told"]
+__all__ = ["Conclusion", "conclude", "conclude_restated"]
 
 
 class Conclusion(NamedTuple):
@@ -18,22 +18,15 @@ class Conclusion(NamedTuple):
     reinterpreted: Reinterpretation | None = None
 
 
-class Fault(NamedTuple):
-    """The text gives no arguments."""
-
-    verdict: InvalidVerdict
-    error: ArgumentsError
-
-
 def conclude(parser: Parser, second: SecondReading | None, limits: Limits) -> Conclusion | Fault:
     """Say what a JSON text is that was read to its end."""
     if second is not None:
         if (reading := second.close()) is None:
-            return Fault(second.verdict, second.error)
+            return second.fault
         reinterpreted, arguments = reading
         return Conclusion(arguments, reinterpreted)
     if parser.error is not None:
-        return Fault("truncated", told(parser.error))
+        return fault_of(parser.error, "truncated")
     value = parser.value
     if isinstance(value, dict):
         return Conclusion(value)
@@ -41,7 +34,7 @@ def conclude(parser: Parser, second: SecondReading | None, limits: Limits) -> Co
         return Conclusion({}, "null")
     if isinstance(value, str) and (found := parse_object(value, limits)) is not None:
         return Conclusion(found, "double_encoded")
-    return Fault("malformed", told(Invalid((), 0, "not_an_object")))
+    return fault_of(Invalid((), 0, "not_an_object"))
 
 
 def conclude_restated(text: str, parser: Parser, limits: Limits) -> Conclusion | Fault:
@@ -52,16 +45,6 @@ def conclude_restated(text: str, parser: Parser, limits: Limits) -> Conclusion |
     if same and isinstance(parser.value, dict):
         return Conclusion(parser.value)
     return Conclusion(found, "restated")
-
-
-def contradiction(message: str) -> Fault:
-    """Say that the provider contradicts itself."""
-    return Fault("malformed", ArgumentsError("contradicted", message))
-
-
-def told(invalid: Invalid) -> ArgumentsError:
-    """Put an error of the text into the form that events have."""
-    return ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
 
 
 def _dumps(value: Any) -> str:

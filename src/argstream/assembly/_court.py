@@ -15,7 +15,7 @@ from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Fragment, Parser, Start, Text
 from argstream.judging import CallJudge, Judge, Refusal
 
-__all__ = ["Court", "Hearing", "located"]
+__all__ = ["Court", "Hearing", "located", "seen"]
 
 
 class Court:
@@ -92,6 +92,14 @@ def _root_kind(fragment: Fragment) -> str:
 def _ends(fragment: Fragment) -> bool:
     """Say whether it closes an object or an array."""
     return isinstance(fragment, Done) and isinstance(fragment.value, dict | list)
+
+
+def seen(fragments: list[Fragment], refusal: Refusal) -> list[Fragment]:
+    """Give the fragments up to the character that the judge refused."""
+    kept = fragments[: refusal.seen]
+    if refusal.text is not None:
+        kept[-1] = Text(kept[-1].path, refusal.text)
+    return kept
 
 
 def located(refusal: Refusal, raw: str) -> ArgumentsError:

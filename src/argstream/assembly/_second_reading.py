@@ -9,8 +9,8 @@ from itertools import pairwise
 from math import isinf
 from typing import Any
 
+from argstream.assembly._fault import Fault
 from argstream.assembly.call import Reinterpretation
-from argstream.events import ArgumentsError, InvalidVerdict
 from argstream.jsonstream import Limits, Parser
 
 __all__ = ["EARLY_PIECES", "SecondReading", "parse_object"]
@@ -20,22 +20,20 @@ EARLY_PIECES = 4
 
 
 class SecondReading:
-    """Looks at the pieces of a text from its first error on."""
+    """Looks at the pieces of a text from its first fault on."""
 
     def __init__(
         self,
-        error: ArgumentsError,
+        fault: Fault,
         pieces: list[str] | None,
         raw: str,
         root_end: int | None,
         limits: Limits,
     ) -> None:
-        """Take the error, the first pieces (None if there were more), all text, its root's end."""
+        """Take the fault, the first pieces (None if there were more), all text, its root's end."""
         self._limits = limits
-        self.error = error
-        """What is wrong with the literal reading."""
-        self.verdict: InvalidVerdict = "malformed"
-        """What that makes of the call if there is no other reading."""
+        self.fault = fault
+        """What is wrong with the literal reading: it holds if there is no other."""
         self._latest: str | None = None
         self._whole = ""
         self._repeated: int | None = None  # how much of the whole has come again

@@ -1,6 +1,6 @@
 """What is said of a value that does not fit: words that a model can act on."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -72,3 +72,13 @@ def test_a_message_stays_short_whatever_the_schema_lists() -> None:
     error = judge(Schema(schema), ['"x"']).error
     assert error is not None
     assert len(error.message) < 2_000
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"$ref": "#/$defs/items"}, {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/items"}]}}}],
+)
+def test_a_definition_called_items_is_not_taken_for_the_keyword(schema: Any) -> None:
+    error = judge(Schema({**schema, "$defs": {"items": False}}), ['{"a": 1}']).error
+    assert error is not None
+    assert error.message.endswith("is not allowed")

@@ -143,9 +143,10 @@ def _start(failure: Failure, where: str) -> tuple[str | None, str]:
     for subschema in node.subschemas:
         if subschema.value is False:
             keyword = _keyword_of(subschema.pointer)
-            if keyword in ("items", "prefixItems", "additionalItems"):
-                index = failure.path[-1]
-                return keyword, f"{_where(failure.path[:-1])} must have at most {index} items"
+            *parent, index = failure.path or ("",)
+            # A definition may be called items, too, and be used anywhere.
+            if isinstance(index, int) and keyword in ("items", "prefixItems", "additionalItems"):
+                return keyword, f"{_where(tuple(parent))} must have at most {index} items"
             return keyword, f"{where} is not allowed"
     expected = _expected(node)
     if kind not in expected:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-__all__ = ["BY_NAME", "ONE", "SEVERAL", "Dialect", "JsonSchema", "dialect_of"]
+__all__ = ["BY_NAME", "DYNAMIC", "ONE", "SEVERAL", "Dialect", "JsonSchema", "dialect_of"]
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
 
@@ -42,13 +42,18 @@ class Dialect(NamedTuple):
         return made
 
 
-# Keywords that have one subschema, several, or several by name.
+# Keywords that have one subschema, several, or several by name. ``$defs`` only keeps them; all of
+# them are read, for they may also be referred to by a name.
 ONE: Final = (
     "additionalProperties", "propertyNames", "items", "additionalItems", "contains", "not", "if",
     "then", "else", "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
 SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+BY_NAME: Final = (
+    "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions",
+)  # fmt: skip
+DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
+"""Where the meaning of a part depends on who asks: then only the whole can be judged."""
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
@@ -93,7 +98,7 @@ def _has_lists(schema: object) -> bool:
     for keyword in SEVERAL:
         if isinstance(listed := schema.get(keyword), list):
             parts += listed
-    for keyword in (*BY_NAME, "$defs", "definitions"):
+    for keyword in BY_NAME:
         if isinstance(named := schema.get(keyword), dict):
             parts += named.values()
     return any(map(_has_lists, parts))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from argstream.errors import MissingExtra, SchemaError
 from argstream.validation._dialects import Dialect, JsonSchema
+from argstream.validation._pointers import escaped
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -97,9 +98,7 @@ def is_valid(validator: "jsonschema_rs.Validator", value: object) -> bool:
 
 def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
     message = _line(error)
-    pointer = "".join(
-        f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.instance_path
-    )
+    pointer = "".join(f"/{escaped(step)}" for step in error.instance_path)
     if isinstance(error.kind, type(error.kind).Referencing):
         return _unresolvable(message, pointer)
     return SchemaError(f"the schema is not valid: {message}", pointer=f"#{pointer}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, zip_longest
 from typing import Final, NamedTuple
 
-from argstream.validation._dialects import dialect_of
+from argstream.validation._dialects import DYNAMIC, dialect_of
 from argstream.validation._order_findings import SchemaPath, listed, place
 from argstream.validation._order_lengths import Lengths
 from argstream.validation._order_schemas import (
@@ -17,11 +17,11 @@ from argstream.validation._order_schemas import (
     Part,
     branches,
     in_order,
-    is_local,
     properties,
     required,
     types,
 )
+from argstream.validation._pointers import is_local
 
 __all__ = ["Remark", "remarks"]
 
@@ -29,7 +29,6 @@ _SAYS_WHAT_IT_IS: Final = {
     *("$dynamicRef", "$ref", "allOf", "anyOf", "const", "enum", "if", "items", "not", "oneOf"),
     *("prefixItems", "properties", "type"),
 }
-_DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _MAX_FORMS: Final = 32
 
 _OBJECTS_WAIT: Final = (
@@ -132,7 +131,7 @@ def _not_followed(document: Document, parts: list[Part]) -> Iterator[str]:
             'Use draft 2020-12 or draft 7: its "$schema" is not known, so a call is judged only'
             " when it is whole."
         )
-    dynamic = {keyword for part in parts for keyword in _DYNAMIC if keyword in part.node}
+    dynamic = {keyword for part in parts for keyword in DYNAMIC if keyword in part.node}
     if dynamic:
         yield (
             f'Use "$ref" to "#/$defs/…" instead of {listed(sorted(dynamic))}, which can be followed'

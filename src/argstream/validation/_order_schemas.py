@@ -7,9 +7,9 @@ many refer to is looked at once: the walk is linear.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
-from urllib.parse import unquote
 
 from argstream.validation._order_findings import SchemaPath
+from argstream.validation._pointers import is_local, local_pointer, steps
 
 __all__ = [
     "Document",
@@ -17,7 +17,6 @@ __all__ = [
     "Part",
     "branches",
     "in_order",
-    "is_local",
     "properties",
     "required",
     "types",
@@ -79,8 +78,7 @@ class Document:
         if not isinstance(reference, str) or not is_local(reference):
             return _NOTHING
         found: object = self.root
-        for step in unquote(reference[1:]).split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
+        for key in steps(local_pointer(reference)):
             if isinstance(found, Mapping):
                 found = found.get(key)
             elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
@@ -128,11 +126,6 @@ def _children(part: Part) -> Iterator[Part]:
         for child in children if isinstance(children, list) else [children]:
             if isinstance(child, Mapping):
                 yield Part(path, child, "composed")
-
-
-def is_local(reference: str) -> bool:
-    """Say whether a reference is a pointer into the schema where it stands."""
-    return reference == "#" or reference.startswith("#/")
 
 
 def properties(node: Node) -> Mapping[str, Any]:

@@ -7,17 +7,18 @@ subschemas which we do not follow (``waiting``) with the whole subschema.
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
-from urllib.parse import unquote
 
 from argstream.errors import SchemaError
 from argstream.validation._dialects import (
     BY_NAME,
+    DYNAMIC,
     ONE,
     SEVERAL,
     Dialect,
     JsonSchema,
     dialect_of,
 )
+from argstream.validation._pointers import escaped, is_local, local_pointer, steps
 from argstream.validation.limits import SchemaLimits
 
 __all__ = ["ALONE", "WAITING", "Subschema", "read_subschemas"]
@@ -49,8 +50,6 @@ WAITING: Final[dict[str, tuple[str, ...]]] = {
     "dependentSchemas": ("object",),
     "dependencies": ("object",),
 }
-# Where the meaning of a part depends on who asks: then only the whole can be judged.
-_DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _IN_PLACE: Final = (
     "allOf",
     "anyOf",
@@ -62,9 +61,6 @@ _IN_PLACE: Final = (
     "dependentSchemas",
     "dependencies",
 )
-
-# Where definitions stand. All are read, for they may also be referred to by name.
-_SHELVES: Final = ("$defs", "definitions")
 
 # References to anchors and to other documents. How large a schema they make of it cannot be told,
 # but so few cannot make a value take long.
@@ -190,7 +186,7 @@ class _Reader:
     def _read_names(self, subschema: Subschema) -> None:
         keywords, pointer = subschema.keywords, subschema.pointer
         is_document = "$id" in keywords and pointer != ""
-        if is_document or any(keyword in keywords for keyword in _DYNAMIC):
+        if is_document or any(keyword in keywords for keyword in DYNAMIC):
             self.named += 1
         home = pointer if is_document else subschema.home
         reference = keywords.get("$ref")
@@ -214,10 +210,10 @@ class _Reader:
                     index: self.read(f"{pointer}/{keyword}/{index}", value, home)
                     for index, value in enumerate(values)
                 }
-        for keyword in (*BY_NAME, *_SHELVES):
+        for keyword in BY_NAME:
             if isinstance(named := keywords.get(keyword), dict):
                 subschema.names[keyword] = {
-                    name: self.read(f"{pointer}/{keyword}/{_escaped(name)}", value, home)
+                    name: self.read(f"{pointer}/{keyword}/{escaped(name)}", value, home)
                     for name, value in named.items()
                     if not isinstance(value, list)  # dependencies on mere names
                 }
@@ -227,25 +223,20 @@ class _Reader:
             raise SchemaError("$ref is a string", pointer=f"#{subschema.pointer}/$ref")
         if not home and self._address and reference.startswith(f"{self._address}#"):
             reference = reference.removeprefix(self._address)  # as some name themselves
-        if reference == "#" or reference.startswith("#/"):
-            subschema.target = self.read(home + unquote(reference[1:]), home=home)
+        if is_local(reference):
+            subschema.target = self.read(home + local_pointer(reference), home=home)
         else:
             self.named += 1
 
     def _find(self, pointer: str) -> Any:
         value: Any = self._schema
-        for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+        for name in steps(pointer):
             try:
                 value = value[int(name)] if isinstance(value, list) else value[name]
             except (KeyError, IndexError, ValueError, TypeError):
                 message = f"$ref to #{pointer}, but there is nothing at that place"
                 raise SchemaError(message, reason="unresolvable") from None
         return value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _measure(root: Subschema) -> None:

@@ -29,6 +29,7 @@ from tests.validation.schemas import NAMES, instances, steady
         ({"items": 3}, "#/items"),
         ({"properties": []}, "#/properties"),
         ({"properties": {"a/b": 3}}, "#/properties/a~1b"),
+        ({"properties": {"a/b": {"const": float("inf")}}}, "#/properties/a~1b/const"),
         ({"required": "a"}, "#/required"),
         ({"required": [1]}, "#/required"),
         ({"enum": 3}, "#/enum"),

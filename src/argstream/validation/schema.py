@@ -8,6 +8,7 @@ from argstream.errors import SchemaError
 from argstream.validation._dialects import dialect_of
 from argstream.validation._library import Library
 from argstream.validation._nodes import Nodes
+from argstream.validation._pointers import escaped
 from argstream.validation._subschemas import read_subschemas
 from argstream.validation.check import SchemaCheck
 from argstream.validation.limits import DEFAULT_SCHEMA_LIMITS, SchemaLimits
@@ -74,7 +75,10 @@ def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
         for key in schema:
             if not isinstance(key, str):
                 raise SchemaError(f"a key is a string, not {key!r}", pointer=pointer)
-        return {key: _plain(part, depth - 1, f"{pointer}/{key}") for key, part in schema.items()}
+        return {
+            key: _plain(part, depth - 1, f"{pointer}/{escaped(key)}")
+            for key, part in schema.items()
+        }
     if isinstance(schema, list | tuple):
         return [_plain(part, depth - 1, f"{pointer}/{i}") for i, part in enumerate(schema)]
     raise SchemaError(f"it is not JSON: {type(schema).__name__}", pointer=pointer)

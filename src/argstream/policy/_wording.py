@@ -7,30 +7,19 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from argstream.jsonstream import kinds
 from argstream.sanitise import visible_line
 
 __all__ = ["argument_words", "kind_of", "listed", "name_words", "shown"]
 
-_KINDS: Final[dict[type, str]] = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
 _MOST_CHARACTERS: Final = 80  # of one value
 _MOST_BITS: Final = 256  # of an integer: writing a longer one out takes time, or is refused
 
 
 def kind_of(value: object) -> str:
     """Name the kind of a JSON value; of anything else, its type."""
-    kind = _KINDS.get(type(value))
-    if kind is None:
-        # A subclass is what it is derived from; bool comes before int, which it is too.
-        kind = next((kind for base, kind in _KINDS.items() if isinstance(value, base)), None)
-    return kind or f"a {type(value).__name__}"
+    kind = kinds.kind_of(value)
+    return f"a {type(value).__name__}" if kind is None else kinds.KIND_WORDS[kind]
 
 
 def shown(value: Any) -> str:

@@ -4,20 +4,11 @@ from reprlib import Repr
 from typing import Any, Final
 
 from argstream.errors import ArgumentUnavailable
-from argstream.jsonstream import PENDING, JsonPath
+from argstream.jsonstream import PENDING, JsonPath, kinds
 from argstream.readers._progress import CallProgress, value_at
 
 __all__ = ["differs", "incomplete", "kind_of", "unavailable", "wrong_kind"]
 
-_KINDS: Final[dict[type, str]] = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
 _MOST: Final = 20  # keys to name: a message is for people
 
 _short = Repr()
@@ -67,7 +58,8 @@ def differs(progress: CallProgress, path: JsonPath) -> Exception:
 
 def kind_of(value: object) -> str:
     """Say of which kind of JSON a value is."""
-    return _KINDS.get(type(value), "nothing")
+    kind = kinds.kind_of(value)
+    return "nothing" if kind is None else kinds.KIND_WORDS[kind]
 
 
 def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnavailable:

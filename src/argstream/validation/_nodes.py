@@ -12,6 +12,7 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from argstream.jsonstream import Kind
+from argstream.jsonstream.kinds import KINDS, kind_of
 from argstream.validation._library import Library, is_valid
 from argstream.validation._subschemas import ALONE, WAITING, Subschema
 
@@ -23,7 +24,6 @@ __all__ = ["Candidates", "Choice", "Late", "Node", "Nodes", "Start"]
 Start: TypeAlias = Literal["dead", "sure", "open"]
 """What the first character of a value tells: it is wrong, it is right, or that is still open."""
 
-_KINDS: Final[tuple[Kind, ...]] = ("object", "array", "string", "number", "boolean", "null")
 _FEW: Final = 1000  # characters of candidates, all of whose beginnings are kept
 _KEPT: Final = 1024  # children by key: more keys than this are not names but data
 _FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
@@ -138,7 +138,7 @@ class Node:
         limits_keys = self.max_properties is not None
         self.takes_keys = limits_keys or bool(self._objects or self.name_rules)
         """Whether keys must be looked at at all."""
-        self.late: dict[Kind, list[Late]] = {kind: [] for kind in _KINDS}
+        self.late: dict[Kind, list[Late]] = {kind: [] for kind in KINDS}
         self.choices: list[Choice] = []
         for subschema in subschemas:
             self._read_choices(subschema)
@@ -148,11 +148,11 @@ class Node:
         self.candidates = self._read_candidates(kinds)
         self.reads_text = self.candidates is not None or self.max_length is not None
         """Whether a string must be looked at while it grows."""
-        self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in _KINDS}
+        self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in KINDS}
         """What a value's first character tells."""
         self.is_plain = not (self.choices or self.name_rules or limits_keys)
         """Whether nothing of it must be remembered while a value is written."""
-        self.ends: dict[Kind, bool] = {kind: bool(self.late[kind]) for kind in _KINDS}
+        self.ends: dict[Kind, bool] = {kind: bool(self.late[kind]) for kind in KINDS}
         self.ends["object"] |= bool(self.required)
         self.ends["string"] |= self.candidates is not None
         """Whether a whole value must be looked at; of numbers, those with a fraction aside."""
@@ -207,7 +207,7 @@ class Node:
                 self.choices.append(Choice(keyword, nodes, subschema))
 
     def _read_late(self, subschema: Subschema) -> None:
-        for kind in _KINDS:
+        for kind in KINDS:
             if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
                 self.late[kind].append(Late(self._nodes.library, subschema, ()))
             elif alone := tuple(
@@ -218,7 +218,7 @@ class Node:
                 self.late[kind].append(Late(self._nodes.library, subschema, alone))
 
     def _wait(self, subschema: Subschema) -> None:
-        for kind in _KINDS:
+        for kind in KINDS:
             self.late[kind].append(Late(self._nodes.library, subschema, ()))
 
     def _read_candidates(self, kinds: set[Kind]) -> Candidates | None:
@@ -227,13 +227,13 @@ class Node:
         if not lists:
             return None
         chosen = min(lists, key=len)
-        values = [value for value in chosen if _kind(value) in kinds]
+        values = [value for value in chosen if kind_of(value) in kinds]
         others = [one for one in self.subschemas if not _is_mere_list(one, chosen)]
         if len(values) <= _FILTERED:
             for late in [Late(self._nodes.library, one, ()) for one in others]:
                 values = [value for value in values if not late.refuses(value)]
             self.late["string"] = []  # what it would forbid is not among the candidates
-        kinds &= {_kind(value) for value in values}
+        kinds &= {kind_of(value) for value in values}
         for kind in kinds - {"string", "null"}:
             self.late[kind] = [Late(self._nodes.library, one, ()) for one in self.subschemas]
         return Candidates(value for value in values if isinstance(value, str))
@@ -314,7 +314,7 @@ def _prefix(subschema: Subschema) -> tuple[list[Subschema], Subschema | None]:
 
 def _kinds(subschemas: Iterable[Subschema]) -> tuple[set[Kind], bool]:
     """Say which kinds of value may come, and whether a number must be whole."""
-    kinds, is_integer = set(_KINDS), False
+    kinds, is_integer = set(KINDS), False
     for subschema in subschemas:
         if subschema.value is False:
             kinds.clear()
@@ -339,19 +339,3 @@ def _is_mere_list(subschema: Subschema, values: list[Any]) -> bool:
     """Say whether a subschema asks for nothing but one of these values."""
     is_plain = subschema.keywords.keys() <= _PLAIN and not isinstance(subschema.value, bool)
     return is_plain and _candidates(subschema) is values
-
-
-def _kind(value: object) -> Kind:
-    match value:
-        case bool():
-            return "boolean"
-        case None:
-            return "null"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"

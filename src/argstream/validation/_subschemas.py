@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from argstream.errors import SchemaError
+from argstream.jsonstream import Kind
+from argstream.jsonstream.kinds import KINDS
 from argstream.validation._dialects import (
     BY_NAME,
     DYNAMIC,
@@ -24,8 +26,7 @@ from argstream.validation.limits import SchemaLimits
 __all__ = ["ALONE", "WAITING", "Subschema", "read_subschemas"]
 
 # Keywords that wait, and the kinds of value that they are about.
-_ANY: Final = ("object", "array", "string", "number", "boolean", "null")
-ALONE: Final[dict[str, tuple[str, ...]]] = {
+ALONE: Final[dict[str, tuple[Kind, ...]]] = {
     "minimum": ("number",),
     "maximum": ("number",),
     "exclusiveMinimum": ("number",),
@@ -41,9 +42,9 @@ ALONE: Final[dict[str, tuple[str, ...]]] = {
     "minProperties": ("object",),
     "dependentRequired": ("object",),
 }
-WAITING: Final[dict[str, tuple[str, ...]]] = {
-    "not": _ANY,
-    "if": _ANY,
+WAITING: Final[dict[str, tuple[Kind, ...]]] = {
+    "not": KINDS,
+    "if": KINDS,
     "contains": ("array",),
     "unevaluatedItems": ("array",),
     "unevaluatedProperties": ("object",),

@@ -7,14 +7,15 @@ costs nothing beyond the value, and no string that still grows is held.
 from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from argstream.assembly import Call
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError, Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
+from argstream.settled import is_settled, value_at
 
-__all__ = ["CallProgress", "End", "Progress", "Stage", "value_at"]
+__all__ = ["CallProgress", "End", "Progress", "Stage"]
 
 
 class End(Enum):
@@ -127,38 +128,19 @@ class CallProgress:
             return "waiting"
         value = self.call.partial
         for depth, key in enumerate(path):
-            if not _has(value, key):
+            inner = value_at(value, (key,))
+            if inner is PENDING:
                 if self.is_over or not _may_have(value, key):
                     return "never"
                 return "never" if depth and self.is_settled(path[:depth]) else "waiting"
-            value = value[key]
+            value = inner
         if self.is_settled(path):
             return "settled"
         return "never" if self.is_over else "open"
 
     def is_settled(self, path: JsonPath) -> bool:
-        """Say whether a value that is there is final. The root is, with the call's verdict."""
-        call = self.call
-        if call.verdict == "complete":
-            return True
-        if call.in_doubt or not path or call.path[: len(path)] == path:
-            return False
-        return not (call.in_leaves and isinstance(value_at(call.partial, path), dict | list))
-
-
-def value_at(root: Any, path: JsonPath) -> Any:
-    """Give the value at a path; PENDING where there is none."""
-    for key in path:
-        if not _has(root, key):
-            return PENDING
-        root = root[key]
-    return root
-
-
-def _has(value: object, key: str | int) -> bool:
-    if isinstance(value, dict):
-        return key in value
-    return isinstance(value, list) and isinstance(key, int) and key < len(value)
+        """Say whether a value that is there is final."""
+        return is_settled(self.call, path)
 
 
 def _may_have(value: object, key: str | int) -> bool:

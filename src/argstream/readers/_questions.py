@@ -13,8 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from argstream.assembly import Call
 from argstream.errors import StreamFailure
 from argstream.jsonstream import JsonPath
-from argstream.readers._progress import CallProgress, End, Progress, value_at
+from argstream.readers._progress import CallProgress, End, Progress
 from argstream.readers._wording import differs, incomplete, unavailable, wrong_kind
+from argstream.settled import value_at
 
 __all__ = ["Argument", "FreeText", "Items", "NextCall", "Question", "Text", "Whole"]
 

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from argstream.errors import ArgumentUnavailable
 from argstream.jsonstream import PENDING, JsonPath, kinds
-from argstream.readers._progress import CallProgress, value_at
+from argstream.readers._progress import CallProgress
+from argstream.settled import value_at, verdict_words
 
 __all__ = ["differs", "incomplete", "kind_of", "unavailable", "wrong_kind"]
 
@@ -23,10 +24,10 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
     place, value, is_whole_path = _nearest(call.partial, path)
     asked = f"{_spelt(path)} of {_name(progress)}"
     if is_whole_path:
-        return _error(progress, path, f"{asked} is not whole: {_verdict(progress)}")
+        return _error(progress, path, f"{asked} is not whole: {verdict_words(call)}")
     came = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{asked} did not come: {_verdict(progress)}; {came}")
+        return _error(progress, path, f"{asked} did not come: {verdict_words(call)}; {came}")
     return _error(progress, path, f"{asked} did not come: {came}")
 
 
@@ -35,7 +36,8 @@ def incomplete(progress: CallProgress) -> BaseException:
     if (failure := progress.failure) is not None:
         return failure
     came = _contents((), progress.call.partial)
-    message = f"the arguments of {_name(progress)} are not complete: {_verdict(progress)}; {came}"
+    why = verdict_words(progress.call)
+    message = f"the arguments of {_name(progress)} are not complete: {why}; {came}"
     return _error(progress, (), message)
 
 
@@ -76,12 +78,6 @@ def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
             return path[:depth], root, False
         root = value
     return path, root, True
-
-
-def _verdict(progress: CallProgress) -> str:
-    verdict = progress.call.verdict
-    told = "reading was stopped" if progress.error is None else progress.error.message
-    return f"the call is {verdict} ({told})"
 
 
 def _contents(place: JsonPath, value: Any) -> str:

@@ -1,48 +1,18 @@
-"""What of a live call has settled, by the rules that its readers follow.
+"""What a typed view asks of a live call, beyond the rules of ``argstream.settled``.
 
-Whatever still grows is only looked at: a string that something refers to would be copied with every
-piece that is added to it. So nothing here returns such a value, and no frame that raises holds one.
+Nothing here returns a value that still grows, and no frame that raises holds one.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from argstream.errors import ArgumentUnavailable
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath
+from argstream.settled import LiveCall, is_settled, value_at, verdict_words
 
-__all__ = [
-    "LiveCall",
-    "at",
-    "invalid",
-    "is_certain",
-    "is_settled",
-    "kind_at",
-    "settled_items",
-    "unavailable",
-]
+__all__ = ["invalid", "is_certain", "kind_at", "settled_items", "unavailable"]
 
 _UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
-
-
-class LiveCall(Protocol):
-    """What is read of a call; ``argstream.Call`` has it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def error(self) -> ArgumentsError | None: ...
-    @property
-    def partial(self) -> Any: ...
-    @property
-    def path(self) -> JsonPath: ...
-    @property
-    def in_doubt(self) -> bool: ...
-    @property
-    def in_leaves(self) -> bool: ...
 
 
 def is_certain(call: LiveCall) -> bool:
@@ -50,31 +20,9 @@ def is_certain(call: LiveCall) -> bool:
     return not call.in_doubt or call.verdict == "complete"
 
 
-def is_settled(call: LiveCall, path: JsonPath) -> bool:
-    """Say whether a value that is there is final. The root is, once the call is complete."""
-    if call.verdict == "complete":
-        return True
-    if call.in_doubt or not path or call.path[: len(path)] == path:
-        return False
-    return not (call.in_leaves and kind_at(call, path) in (dict, list))
-
-
-def at(call: LiveCall, path: JsonPath) -> Any:
-    """Give what stands at a path, PENDING if nothing does: for what has settled."""
-    value = call.partial
-    for key in path:
-        if isinstance(value, dict):
-            value = value.get(key, PENDING)
-        elif isinstance(value, list) and isinstance(key, int) and -len(value) <= key < len(value):
-            value = value[key]
-        else:
-            return PENDING
-    return value
-
-
 def kind_at(call: LiveCall, path: JsonPath) -> type | None:
     """Say of which type the value at a path is; None if there is none."""
-    value = at(call, path)
+    value = value_at(call.partial, path)
     return None if value is PENDING else type(value)
 
 
@@ -83,7 +31,7 @@ def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
 
     So many were known to have settled before: they are not looked at again.
     """
-    items = at(call, path)
+    items = value_at(call.partial, path)
     if not isinstance(items, list) or not is_certain(call):
         return 0
     if is_settled(call, path):
@@ -103,7 +51,7 @@ def unavailable(call: LiveCall, path: JsonPath, told: str, reason: str = "") -> 
     """Say that a value has not settled, or never will."""
     size = _size(call, path)
     if call.verdict != "open":
-        why = "it was not given" if call.verdict == "complete" else _verdict(call)
+        why = "it was not given" if call.verdict == "complete" else verdict_words(call)
         message = f"{told} {'is not whole' if size else 'did not come'}: {why}"
     elif call.in_doubt:
         message = f"{told} has not settled: the text of the call may be meant in another way"
@@ -123,11 +71,6 @@ def invalid(call: LiveCall, path: JsonPath, told: str, reason: str) -> ArgumentU
 
 
 def _size(call: LiveCall, path: JsonPath) -> str:
-    value: Any = at(call, path) if path else None
+    value: Any = value_at(call.partial, path) if path else None
     unit = _UNITS.get(type(value))
     return "" if unit is None else f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
-
-
-def _verdict(call: LiveCall) -> str:
-    told = "reading was stopped" if call.error is None else call.error.message
-    return f"the call is {call.verdict} ({told})"

@@ -4,13 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 from argstream.jsonstream import PENDING, JsonPath
+from argstream.settled import LiveCall, is_settled, value_at
 from argstream.validation._field_validators import FieldPart, Outcome, Shape, ValuePart
 from argstream.validation._settled import (
-    LiveCall,
-    at,
     invalid,
     is_certain,
-    is_settled,
     kind_at,
     settled_items,
     unavailable,
@@ -95,7 +93,7 @@ class Fields:
                 found = self._judge(other, self._own_stage(other)[1])
                 if found.message is None and found.value is not PENDING:
                     earlier[other.name] = found.value
-            known = part.judge_field(at(self._call, path), earlier)
+            known = part.judge_field(value_at(self._call.partial, path), earlier)
             self._outcomes[part.name] = known
         return known
 
@@ -109,7 +107,7 @@ class Fields:
         path = (*self._base, name)
         if self.shape.takes_more and not name.startswith("__"):
             if kind_at(self._call, path) is not None and is_settled(self._call, path):
-                return at(self._call, path)
+                return value_at(self._call.partial, path)
             raise unavailable(self._call, path, repr(name))
         known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
@@ -203,7 +201,7 @@ class ItemsSoFar(Sequence[Any]):
             self._outcomes.clear()
         path = (*self._base, number)
         if number not in self._outcomes:
-            self._outcomes[number] = self._part.judge(at(self._call, path))
+            self._outcomes[number] = self._part.judge(value_at(self._call.partial, path))
         outcome = self._outcomes[number]
         if outcome.message is not None:
             raise invalid(self._call, path, f"item {number}", outcome.message)

@@ -31,8 +31,9 @@ from typing import Any, Generic, TypeVar, cast, overload
 from argstream.deltas import FREE_TEXT_KINDS
 from argstream.errors import UsageError
 from argstream.jsonstream import PENDING
+from argstream.settled import LiveCall
 from argstream.validation._field_validators import FieldPart, Shape, shape_of
-from argstream.validation._settled import LiveCall, unavailable
+from argstream.validation._settled import unavailable
 from argstream.validation._signatures import Definition, read_definition
 from argstream.validation._typed_views import Fields, ObjectSoFar
 from argstream.validation.tools import ToolSpec

@@ -114,6 +114,8 @@ class CallOpened(NamedTuple):
     id: str
     name: str
     kind: CallKind = "function"
+    may_be_renamed: bool = False
+    """Whether more of the name may come, as ``CallRenamed``."""
 
 
 class CallRenamed(NamedTuple):

@@ -59,6 +59,10 @@ class CallJudge(Protocol):
         """
 
     @property
+    def error(self) -> ArgumentsError | None:
+        """Why it refuses the call, if it does: perhaps for its name alone, from the start."""
+
+    @property
     def decision(self) -> Decision | None:
         """What a policy has decided so far, if there is one and it has."""
 
@@ -71,5 +75,6 @@ class Judge(Protocol):
     ) -> CallJudge | ArgumentsError | None:
         """Give the judge of a call to this tool, why it must not be, or None: it is let be.
 
-        ``may_grow`` says that more of the name may come: then it is asked again.
+        ``may_grow`` says that more of the name may come: when the arguments begin, it is asked
+        again. Until then it should not refuse what may become the name of another tool.
         """

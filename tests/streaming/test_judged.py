@@ -137,7 +137,7 @@ def test_a_wrong_call_is_rejected_with_the_piece_that_makes_it_wrong(streamed: S
 def test_however_the_text_is_cut_the_refusal_is_the_same(
     streamed: Streamed, text: str, keyword: str, offset: int
 ) -> None:
-    told = []
+    told: list[Event] = []
     for _, pieces in chunkings(text):
         payloads = arriving(streamed, *(one for one in pieces if one))
         call, events = read(payloads, protocol=streamed.protocol)
@@ -271,6 +271,23 @@ def test_a_name_that_comes_in_pieces_is_not_refused_at_its_first() -> None:
     assert refusal(events).message == 'the argument "all" is missing'
 
 
+@pytest.mark.parametrize("names", [("read_file",), ("rea", "d_file"), ("read", "_file")])
+def test_a_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
+    payloads = [
+        *(tool_calls(entry("", id="call_1", name=name)) for name in names),
+        tool_calls(entry('{"a": 1}')),
+        chunk(finish="tool_calls"),
+    ]
+    policy = Policy([Rule("deny", tool="read")], default="allow")
+    call, _ = read(payloads, tools=None, policy=policy)
+    assert call.verdict == "complete"
+    call, events = read(payloads, tools=None, policy=Policy([Rule("deny", tool="read_file")]))
+    assert call.verdict == "rejected"
+    assert call.decision is not None
+    assert call.decision.action == "deny"
+    assert refusal(events).reason == "denied"
+
+
 @pytest.mark.parametrize("schema", [{"type": "strng"}, {"$ref": "https://example.com/schema"}])
 def test_a_schema_that_cannot_be_used_says_of_which_tool_it_is(schema: Any) -> None:
     with pytest.raises(SchemaError, match="'write'"):
@@ -304,6 +321,12 @@ def test_a_text_is_judged_by_what_it_means(pieces: list[str], reinterpreted: str
     call, events = read(chat_call(*pieces))
     assert (call.verdict, call.reinterpreted) == ("complete", reinterpreted)
     assert not of_type(events, ToolArgsInvalid)
+
+
+@pytest.mark.parametrize("pieces", [*chunkings(f"{{}}{RIGHT}")], ids=lambda one: one[0])
+def test_an_empty_object_before_the_text_is_not_judged(pieces: tuple[str, list[str]]) -> None:
+    call, _ = read(chat_call(*(piece for piece in pieces[1] if piece)))
+    assert (call.verdict, call.reinterpreted) == ("complete", "empty_prefix")
 
 
 @pytest.mark.parametrize(
@@ -349,6 +372,34 @@ def test_leaves_that_come_late_count_before_something_is_missed() -> None:
     call, events = read(leaves("$.y"), tools=[tool])
     assert refusal(events).keyword == "required"
     assert call.verdict == "rejected"
+
+
+def test_what_rests_on_a_container_that_was_left_waits() -> None:
+    schema = {
+        "anyOf": [
+            {"properties": {"to": {"required": ["force"]}}},
+            {"properties": {"mode": {"enum": ["y"]}}},
+        ]
+    }
+    payloads = [
+        begin(),
+        gemini_chunk(piece(leaf("$.to.a", stringValue="x"))),
+        gemini_chunk(piece(leaf("$.mode", stringValue="x"))),
+        gemini_chunk(piece(leaf("$.to.force", boolValue=True), goes_on=False)),
+        gemini_chunk(finish="STOP"),
+    ]
+    call, _ = read(payloads, tools=[ToolSpec("write", "", schema)])
+    assert (call.verdict, call.reinterpreted) == ("complete", "restated")
+    policy = Policy(
+        [
+            Rule("allow", argument=("to", "force"), when=Equals(True)),
+            Rule("deny", argument="mode", when=Equals("x")),
+        ]
+    )
+    call, _ = read(payloads, tools=None, policy=policy)
+    assert call.verdict == "complete"
+    assert call.decision is not None
+    assert call.decision.action == "allow"
 
 
 def test_a_wrong_leaf_is_refused_at_once() -> None:
@@ -405,6 +456,36 @@ def test_a_denied_call_closes_the_source_before_its_content_is_written(
     assert (call.decision.action, call.decision.rule) == ("deny", "secrets")
 
 
+def test_a_source_that_fails_to_close_does_not_hide_the_refusal() -> None:
+    class Failing(Source):
+        def close(self) -> None:
+            raise OSError("it does not close")
+
+    events = stream(
+        Failing(anthropic_call('{"path": ".env"', ', "content": ""}')), policy=NO_SECRETS
+    )
+    told: list[Event] = []
+    with pytest.raises(OSError, match="does not close"):
+        told.extend(events)
+    assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
+
+
+def test_a_denial_without_a_condition_shows_what_was_read() -> None:
+    policy = Policy(
+        [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")]
+    )
+    call, events = read(anthropic_call('{"path": "/etc/x", "mode": "w'), policy=policy)
+    assert call.partial == {"path": "/etc/x"}
+    error = refusal(events)
+    assert (error.path, error.offset) == (("path",), 17)
+
+
+@pytest.mark.parametrize("policy", ["policy.toml", {"rules": []}, [Rule("deny")]])
+def test_what_is_no_policy_is_refused_at_once(policy: Any) -> None:
+    with pytest.raises(UsageError, match=r"Policy\.load"):
+        stream([], policy=policy)
+
+
 def test_an_async_source_is_closed_too() -> None:
     left, closed = [], []
 
@@ -447,6 +528,26 @@ def test_another_call_that_is_being_written_is_waited_for() -> None:
     assert source.rest[0]["type"] == "content_block_stop"
     assert isinstance(told[-1], TurnCompleted)
     assert told[-1].stop_reason == "rejected"
+
+
+def test_a_call_without_arguments_that_is_over_is_not_waited_for() -> None:
+    payloads = [
+        message_start(),
+        tool_use(0),
+        block_stop(0),
+        tool_use(1, id_="toolu_2"),
+        input_json(1, '{"path": ".env"'),
+        input_json(1, ', "content": "y"}'),
+        block_stop(1),
+        *message_end(),
+    ]
+    source = Source(payloads)
+    events = stream(source, policy=NO_SECRETS)
+    told = list(events)
+    assert [call.verdict for call in events.calls] == ["complete", "rejected"]
+    assert events.calls[0].arguments == {}
+    assert len(source.rest) == 4
+    assert isinstance(told[-1], TurnCompleted)
 
 
 def test_where_nothing_closes_a_call_the_next_one_does() -> None:

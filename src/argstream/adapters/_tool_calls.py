@@ -205,6 +205,6 @@ class CallFinder:
 
     def _open(self, call: _Call, deltas: list[Delta]) -> None:
         call.opened = True
-        deltas.append(CallOpened(call.key, call.id, call.name, call.kind))
+        deltas.append(CallOpened(call.key, call.id, call.name, call.kind, may_be_renamed=True))
         deltas += call.held
         call.held = []

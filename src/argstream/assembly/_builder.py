@@ -134,7 +134,7 @@ class EventBuilder:
     def is_busy(self, over: Collection[Hashable]) -> bool:
         """Say whether a call goes on, other than those that are over, by their keys."""
         return any(
-            not machine.settled and not (key in over and machine.is_whole)
+            not (machine.settled or machine.closed or (key in over and machine.is_whole))
             for turn in self._open_turns()
             for key, machine in turn.machines.items()
         )
@@ -142,6 +142,10 @@ class EventBuilder:
     def stop(self, events: list[Event]) -> None:
         """End all turns here: a call was refused, and nobody wants the rest."""
         for turn in self._open_turns():
+            *before, _ = turn.machines.values()
+            for machine in before:
+                if machine.closed:  # another call was begun after it, so nothing of it was cut
+                    machine.end("finished", None, events)
             self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
             message, read = turn.message(), turn.characters
             completed = TurnCompleted("rejected", message, Usage(), turn.parent_id, read)
@@ -304,7 +308,7 @@ class EventBuilder:
         turn.open_call(delta.key, machine)
         self.calls.append(call)
         self._machines_by_id[id_] = machine
-        machine.start(events)
+        machine.start(events, may_be_renamed=delta.may_be_renamed)
 
     def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
         """Give the call with this key; one that was never opened has no name."""

@@ -9,7 +9,7 @@ from math import isinf
 from typing import Any
 
 from argstream.assembly._conclusion import Conclusion
-from argstream.assembly._court import Court, Hearing, located, seen
+from argstream.assembly._court import Court, Hearing, located, read_until, seen
 from argstream.assembly._fault import Fault, contradiction, fault_of
 from argstream.assembly._json_writer import JsonWriter, UnwritableError, dumps
 from argstream.assembly._quirks import TextQuirk, make_quirks
@@ -90,11 +90,11 @@ class CallMachine:
         """Whether its JSON is whole, though the provider may not have closed it."""
         return self._reading.root_end is not None and self._reading.second is None
 
-    def start(self, events: list[Event]) -> None:
+    def start(self, events: list[Event], *, may_be_renamed: bool) -> None:
         """Announce the call; if its name alone is enough, refuse it."""
         call = self.call
         events.append(ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id))
-        self._reject(self._hearing.open(may_grow=True), events)
+        self._reject(self._hearing.open(may_grow=may_be_renamed), events)
 
     def rename(self, name: str, events: list[Event]) -> None:
         """Take the name with another piece, and judge what has come under it."""
@@ -135,7 +135,7 @@ class CallMachine:
             if len(raw) > self._limits.max_chars:
                 self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
             return
-        if len(raw) == len(text) and self._reject(self._hearing.name_is_whole(), events):
+        if len(raw) == len(text) and self._reject(self._hearing.begin(), events):
             return
         reading = self._reading
         if reading.pieces is not None:
@@ -343,7 +343,7 @@ class CallMachine:
         error = located(refusal, raw)
         if self._reading.doubt(Fault("rejected", error)):
             return
-        end = (error.offset or 0) + (not isinstance(last, Done))
+        end = read_until(last, error)
         if end < len(raw):
             self._reading.show(raw[:end])
         self._reject(error, events)
@@ -375,7 +375,7 @@ class CallMachine:
             self._invalid(Fault("malformed", error), events)
             return
         as_read = arguments is self._reading.parser.value
-        if self._reject(self._hearing.name_is_whole(), events) or self._reject(
+        if self._reject(self._hearing.begin(), events) or self._reject(
             self._hearing.conclude(arguments, as_read=as_read), events
         ):
             return

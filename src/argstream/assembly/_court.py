@@ -1,7 +1,7 @@
 """Where calls are judged while they are written.
 
 A judge (``judging``) looks at fragments and knows nothing of how providers write. When its word
-counts is decided here: not while the text may be meant in another way, and not for the end of a
+counts is decided here: not while the text may be meant in another way, and not after the end of a
 container for which more may come. Then the arguments are judged when they are whole.
 """
 
@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from argstream.assembly.call import Call
 from argstream.events import ArgumentsError
-from argstream.jsonstream import Done, Fragment, Parser, Start, Text
+from argstream.jsonstream import Done, Fragment, Invalid, Parser, Start, Text
 from argstream.judging import CallJudge, Judge, Refusal
 
-__all__ = ["Court", "Hearing", "located", "seen"]
+__all__ = ["Court", "Hearing", "located", "read_until", "seen"]
 
 
 class Court:
@@ -31,32 +31,32 @@ class Court:
 class Hearing:
     """One call before its judge."""
 
-    __slots__ = ("_call", "_court", "_has_begun", "_is_named", "_judge", "_waits")
+    __slots__ = ("_call", "_court", "_has_begun", "_has_left", "_judge", "_may_grow", "_waits")
 
     def __init__(self, call: Call, court: Court) -> None:
         self._call = call
         self._court = court
         self._judge: CallJudge | None = None
+        self._may_grow = False  # whether more of the name may come
         self._has_begun = False
-        self._is_named = False
+        self._has_left = False  # whether a container ended for which leaves may still come
         self._waits = False  # whether only whole arguments count
 
     def open(self, *, may_grow: bool) -> ArgumentsError | None:
-        """Find the judge for the call's name, of which more may come; or why it has none."""
+        """Find the judge for the call's name; say why it is refused for that alone, if it is."""
         judge = self._court.judge
-        self._is_named = not may_grow
         if judge is None:
             return None
+        self._may_grow = may_grow
         found = judge.open(self._call.name, self._call.kind, may_grow=may_grow)
         if isinstance(found, ArgumentsError):
             return found
-        self._is_named = self._is_named or found is not None
         self._judge = self._call.judge = found
-        return None
+        return None if found is None else found.error
 
-    def name_is_whole(self) -> ArgumentsError | None:
+    def begin(self) -> ArgumentsError | None:
         """Take the start of the arguments as a sign that no more of the name comes."""
-        return None if self._is_named else self.open(may_grow=False)
+        return self.open(may_grow=False) if self._may_grow else None
 
     def hear(self, fragments: Sequence[Fragment]) -> Refusal | None:
         """Show the judge what the text says; give its refusal, if it counts."""
@@ -67,13 +67,11 @@ class Hearing:
             if _root_kind(fragments[0]) != "object":  # it may stand for an object
                 self._waits = True
                 return None
-        last = fragments[-1]
-        if type(last) is Done and not last.path and not last.value:
-            fragments = fragments[:-1]  # of an empty object: the real text may follow
-        refusal = self._judge.feed(fragments)
-        if refusal is None:
-            return None
-        if self._call.in_doubt or (self._call.in_leaves and _ends(fragments[refusal.seen - 1])):
+        refusal = self._judge.feed(_sure(fragments))
+        if self._call.in_leaves:
+            told = fragments if refusal is None else fragments[: refusal.seen]
+            self._has_left = self._has_left or any(map(_ends, told))
+        if refusal is not None and (self._call.in_doubt or self._has_left):
             self._waits = True
             return None
         return refusal
@@ -83,6 +81,14 @@ class Hearing:
         if self._judge is None:
             return None
         return self._judge.finish(arguments, as_read=as_read and not self._waits)
+
+
+def _sure(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
+    """Leave out the end of an empty object: the real text may follow."""
+    end = len(fragments) - (type(fragments[-1]) is Invalid)
+    if end and type(last := fragments[end - 1]) is Done and not last.path and not last.value:
+        return fragments[: end - 1]
+    return fragments
 
 
 def _root_kind(fragment: Fragment) -> str:
@@ -100,6 +106,13 @@ def seen(fragments: list[Fragment], refusal: Refusal) -> list[Fragment]:
     if refusal.text is not None:
         kept[-1] = Text(kept[-1].path, refusal.text)
     return kept
+
+
+def read_until(last: Fragment, error: ArgumentsError) -> int:
+    """Say how much of the text had to be read to refuse it, by the fragment that decided."""
+    if isinstance(last, Text):
+        return (error.offset or 0) + 1
+    return last.offset if isinstance(last, Done) else last.offset + 1
 
 
 def located(refusal: Refusal, raw: str) -> ArgumentsError:

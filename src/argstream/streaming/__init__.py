@@ -203,22 +203,28 @@ class EventStream(_Reading, Iterator[Event]):
 
 
 def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[Event], None, None]:
+    last: list[Event] = []  # those with which reading was stopped
     try:
-        with items(source) as found:
-            for item in found:
-                if events := intake.take(item):
-                    if progress.notes_failures:
-                        progress.note(events)
-                    if intake.assembler.stopped:
-                        _abandon(source, intake)  # before anybody is told: each moment costs
-                        yield events
-                        return
-                    try:
-                        yield events
-                    except GeneratorExit:
-                        intake.assembler.abort()  # whatever the source says to being closed
-                        raise
-        if events := intake.close():
+        try:
+            with items(source) as found:
+                for item in found:
+                    if events := intake.take(item):
+                        if progress.notes_failures:
+                            progress.note(events)
+                        if intake.assembler.stopped:
+                            last = events
+                            break
+                        try:
+                            yield events
+                        except GeneratorExit:
+                            intake.assembler.abort()  # whatever the source says to being closed
+                            raise
+            if last:
+                _abandon(source, intake)  # before anybody is told: each moment costs
+        finally:
+            if last:
+                yield last
+        if not last and (events := intake.close()):
             if progress.notes_failures:
                 progress.note(events)
             yield events
@@ -303,24 +309,30 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 async def _read_async(
     source: object, intake: Intake, progress: Progress
 ) -> AsyncGenerator[list[Event], None]:
+    last: list[Event] = []
     try:
-        async with async_items(source) as found:
-            async for item in found:
-                if events := intake.take(item):
-                    if progress.notes_failures:
-                        progress.note(events)
-                    if intake.assembler.stopped:
-                        await _abandon_async(source, intake)
-                        yield events
-                        return
-                    try:
-                        yield events
-                    except GeneratorExit:
-                        intake.assembler.abort()  # whatever the source says to being closed
-                        raise
-                elif intake.assembler.closed:
-                    return  # by somebody else, though the source goes on
-        if events := intake.close():
+        try:
+            async with async_items(source) as found:
+                async for item in found:
+                    if events := intake.take(item):
+                        if progress.notes_failures:
+                            progress.note(events)
+                        if intake.assembler.stopped:
+                            last = events
+                            break
+                        try:
+                            yield events
+                        except GeneratorExit:
+                            intake.assembler.abort()  # whatever the source says to being closed
+                            raise
+                    elif intake.assembler.closed:
+                        return  # by somebody else, though the source goes on
+            if last:
+                await _abandon_async(source, intake)
+        finally:
+            if last:
+                yield last
+        if not last and (events := intake.close()):
             if progress.notes_failures:
                 progress.note(events)
             yield events

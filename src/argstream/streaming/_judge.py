@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from argstream.deltas import CallKind
-from argstream.errors import SchemaError
+from argstream.errors import SchemaError, UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Fragment
 from argstream.judging import CallJudge, Decision, Judge, Refusal
@@ -24,6 +24,10 @@ def judge_by(tools: Iterable[object] | None = None, policy: Policy | None = None
     if tools is not None:
         judges.append(_ToolJudge(tool_specs(tools)))
     if policy is not None:
+        if not isinstance(policy, Policy):
+            raise UsageError(
+                f"policy is a Policy, not {type(policy).__name__}: Policy.load(path) reads one"
+            )
         judges.append(policy)
     return judges[0] if len(judges) == 1 else _Bench(judges) if judges else None
 
@@ -46,7 +50,7 @@ class _ToolJudge:
             schema = self._schemas[name]
             return None if schema is None or kind != "function" else schema.check()
         if may_grow and any(known.startswith(name) for known in self._schemas):
-            return None
+            return None  # it will be asked again
         return ArgumentsError("unknown_tool", self._unknown(name))
 
     def _unknown(self, name: str) -> str:
@@ -82,6 +86,11 @@ class _CallBench:
 
     def __init__(self, judges: Sequence[CallJudge]) -> None:
         self._judges = judges
+
+    @property
+    def error(self) -> ArgumentsError | None:
+        """Why one of them refuses it."""
+        return next((one.error for one in self._judges if one.error is not None), None)
 
     @property
     def decision(self) -> Decision | None:

@@ -167,27 +167,37 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
         async with source as entered, async_items(entered) as found:
             yield found
     elif inspect.isawaitable(source):
-        async with async_items(await source) as found:
-            yield found
+        held = await source
+        try:
+            async with async_items(held) as found:
+                yield found
+        finally:
+            await close_async_source(held)  # nobody else has it
     else:
         raise _unknown(source)
 
 
 def close_source(source: Any) -> None:
     """Close what was not read to its end, if it can be closed."""
-    source = _stream_of_boto3(source) or source
+    source = _held_by(source)
     if callable(close := getattr(source, "close", None)):
         close()
 
 
 async def close_async_source(source: Any) -> None:
     """Close what was not read to its end, if it can be closed."""
-    source = _stream_of_boto3(source) or source
+    source = _held_by(source)
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if callable(close):
         waiting = close()
         if inspect.isawaitable(waiting):
             await waiting
+
+
+def _held_by(source: Any) -> Any:
+    """Give what has the connection: of a raw response, that is the response inside."""
+    source = _stream_of_boto3(source) or source
+    return source if hasattr(source, "close") else getattr(source, "http_response", source)
 
 
 def _stream_of_boto3(source: object) -> Any:

@@ -101,10 +101,8 @@ class Branches:
                 continue
             if child.is_impossible:
                 self._fail(judgement, Failure("key", path, offset, node))
-            elif child in children:
-                children[child].append(judgement)
             else:
-                children[child] = [judgement]
+                children.setdefault(child, []).append(judgement)
         self._children = children
 
     def take_start(self, fragment: Start) -> None:
@@ -178,17 +176,16 @@ class Branches:
         path, _, offset = fragment
         choice.holder.open_choices.append(choice)
         for node in choice.choice.branches:
-            branch = None if node is None else known.get(node)
-            if branch is None and node is not None:
-                branch = self._begin(node, [choice], fragment, frame, known)
-            elif branch is not None:
+            if node is None:
+                choice.sure += 1
+            elif (branch := known.get(node)) is not None:  # the same is asked elsewhere
                 branch.rests_on_it.append(choice)
                 if branch.failure is not None and (lost := _lose(choice, branch.failure)):
                     self._fail(choice.holder, lost)
-            if branch is None:
+            elif self._begin(node, [choice], fragment, frame, known) is None:
                 choice.sure += 1
         if choice.choice.keyword == "oneOf" and choice.sure > 1:
-            self._fail(choice.holder, Failure("oneOf", path, offset, choice=choice.choice))
+            self._fail(choice.holder, Failure("oneOf", path, offset))
 
     # Strings, and the end of a value
 
@@ -228,6 +225,7 @@ class Branches:
                     failure = end(judgement.node, kind, fragment) or _undecided(judgement, fragment)
                     if failure is not None:
                         self._fail(judgement, failure)
+                judgement.open_choices = []  # they refer to it: without this, it would be a cycle
 
     # Failing
 
@@ -256,10 +254,10 @@ _height = attrgetter("node.height")
 def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
     """Take a branch from a choice; if it was the last, say so."""
     choice.failures.append(failure)
-    if len(choice.failures) < len(choice.choice.branches):
+    if choice.alive:
         return None
-    keyword, path, offset = choice.choice.keyword, choice.path, failure.offset
-    return Failure(keyword, path, offset, choice=choice.choice, causes=tuple(choice.failures))
+    causes = tuple(choice.failures)
+    return Failure(choice.choice.keyword, choice.path, failure.offset, causes=causes)
 
 
 def _good(judgement: _Judgement, text: str) -> int | None:
@@ -281,5 +279,5 @@ def _undecided(judgement: _Judgement, fragment: Done) -> Failure | None:
     """See whether more branches of a value are left than may be."""
     for choice in judgement.open_choices:
         if choice.choice.keyword == "oneOf" and choice.alive > 1:
-            return Failure("oneOf", fragment.path, fragment.offset, choice=choice.choice)
+            return Failure("oneOf", fragment.path, fragment.offset)
     return None

@@ -19,7 +19,7 @@ from argstream.validation._subschemas import ALONE, WAITING, Subschema
 if TYPE_CHECKING:
     import jsonschema_rs
 
-__all__ = ["Candidates", "Choice", "Late", "Node", "Nodes", "Start"]
+__all__ = ["Candidates", "Choice", "Node", "Nodes"]
 
 Start: TypeAlias = Literal["dead", "sure", "open"]
 """What the first character of a value tells: it is wrong, it is right, or that is still open."""
@@ -34,31 +34,31 @@ _MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are judged at the c
 class Late:
     """What is asked of the library when a value is done."""
 
-    __slots__ = ("_library", "_validator", "keywords", "subschema")
+    __slots__ = ("_keywords", "_library", "_validator", "subschema")
 
     def __init__(self, library: Library, subschema: Subschema, keywords: tuple[str, ...]) -> None:
         """Ask about these keywords, which stand alone; if there are none, about the whole."""
         self._library = library
         self._validator: jsonschema_rs.Validator | None = None
         self.subschema = subschema
-        self.keywords = keywords
+        self._keywords = keywords
 
     def refuses(self, value: object) -> bool:
         """Say whether a whole value is not valid."""
         if self._validator is None:
-            self._validator = self._library.of(self._alone()) if self.keywords else self._whole()
+            self._validator = self._compile()
         return not is_valid(self._validator, value)
 
-    def _alone(self) -> dict[str, Any]:
-        return {keyword: self.subschema.keywords[keyword] for keyword in self.keywords}
-
-    def _whole(self) -> "jsonschema_rs.Validator":
-        return self._library.at(self.subschema.pointer)
+    def _compile(self) -> "jsonschema_rs.Validator":
+        if not self._keywords:
+            return self._library.at(self.subschema.pointer)
+        told = self.subschema.keywords
+        return self._library.of({keyword: told[keyword] for keyword in self._keywords})
 
     def blamed(self, value: object) -> str:
         """Name the keyword that a value, which was refused, does not fit."""
         keywords = self.subschema.keywords
-        for keyword in self.keywords or ("enum", "const", *ALONE):
+        for keyword in self._keywords or ("enum", "const", *ALONE):
             if keyword in keywords:
                 validator = self._library.of({keyword: keywords[keyword]})
                 if not is_valid(validator, value):
@@ -99,7 +99,6 @@ class Choice(NamedTuple):
 
     keyword: Literal["anyOf", "oneOf"]
     branches: "tuple[Node | None, ...]"
-    subschema: Subschema
 
 
 class Node:
@@ -204,7 +203,7 @@ class Node:
                 return
             nodes = tuple(self._nodes.node([branch]) for branch in branches)
             if keyword == "oneOf" or None not in nodes:
-                self.choices.append(Choice(keyword, nodes, subschema))
+                self.choices.append(Choice(keyword, nodes))
 
     def _read_late(self, subschema: Subschema) -> None:
         for kind in KINDS:

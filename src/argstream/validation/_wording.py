@@ -10,7 +10,7 @@ from argstream.events import ArgumentsError
 from argstream.jsonstream import JsonPath
 
 if TYPE_CHECKING:
-    from argstream.validation._nodes import Choice, Node
+    from argstream.validation._nodes import Node
 
 __all__ = ["Failure", "told"]
 
@@ -60,15 +60,17 @@ class Failure(NamedTuple):
     """Why a value does not fit. It is put into words only if the whole call is refused for it."""
 
     keyword: str
+    """A keyword; ``start``, ``key``, ``candidates`` and ``integer`` where it may be one of several,
+    empty where it is the schema as a whole."""
     path: JsonPath
     offset: int | None
     node: "Node | None" = None
     found: Any = None
     """What was found instead: a kind, a value, the start of a string, the names that lack."""
     limit: Any = None
-    choice: "Choice | None" = None
+    """What the keyword says; for ``candidates``, whether the string goes on."""
     causes: "tuple[Failure, ...]" = ()
-    """Why the branches of the choice do not fit."""
+    """Why the branches of a union do not fit."""
 
 
 def told(failure: Failure) -> ArgumentsError:

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from argstream.events import ArgumentsError
-from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
+from argstream.jsonstream import Done, Fragment, Key, Kind, Start, Text, parse
 from argstream.judging import Refusal
 from argstream.validation._branches import Branches
 from argstream.validation._endings import end, leaving, text_failure
@@ -83,7 +83,7 @@ class SchemaCheck:
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Give the final word on a whole value."""
         if not as_read or self.verdict == "open":
-            self._conclude((), arguments, None)
+            self._conclude(arguments, None)
             if self.verdict == "rejected":
                 self._explain(arguments)
         return self.error
@@ -100,11 +100,12 @@ class SchemaCheck:
         self._stack, self._container, self._child, self._scalar = [], None, None, None
         self._text, self._branches = None, None
 
-    def _conclude(self, path: JsonPath, value: object, offset: int | None) -> None:
+    def _conclude(self, value: object, offset: int | None) -> None:
+        """Give the library's word on the whole."""
         if self._library.is_valid(value):
             self.verdict, self.error = "valid", None
         else:
-            self._refuse(told(Failure("", path, offset)))
+            self._refuse(told(Failure("", (), offset)))
 
     # Keys and values
 
@@ -206,7 +207,7 @@ class SchemaCheck:
                 self._fail(failure)
                 return
         if not path:
-            self._conclude(path, value, offset)
+            self._conclude(value, offset)
 
     # Unions
 
@@ -228,7 +229,7 @@ class SchemaCheck:
         elif type(fragment) is Done and len(fragment.path) == self._depth:
             self._branches = self._text = None
             if not fragment.path:
-                self._conclude((), fragment.value, fragment.offset)
+                self._conclude(fragment.value, fragment.offset)
         return cut
 
     def _fail(self, failure: Failure) -> None:

@@ -1,6 +1,6 @@
 """How people use typed(), for type checkers: each line must be as precise as it says.
 
-``test_typed_types`` has mypy and pyright check this file. It is never run.
+mypy and pyright check this file (``tests.test_types``). It is never run.
 """
 
 from typing import Any, assert_type

@@ -76,14 +76,13 @@ def arriving(streamed: Streamed, *pieces: str) -> list[bytes]:
 def judged(payloads: Any, **options: Any) -> tuple[list[Call], list[Event]]:
     """Read payloads to their end, with the tool ``write``."""
     events = stream(payloads, **{"tools": [WRITE], **options})
-    return events.calls, list(events)
+    told = list(events)
+    return events.calls, told
 
 
 def read(payloads: Any, **options: Any) -> tuple[Call, list[Event]]:
     """Read a turn with one call."""
-    events = stream(payloads, **{"tools": [WRITE], **options})
-    told = list(events)
-    (call,) = events.calls
+    (call,), told = judged(payloads, **options)
     return call, told
 
 
@@ -170,9 +169,8 @@ def test_the_next_call_of_the_turn_is_read_all_the_same() -> None:
         block_stop(1),
         *message_end(),
     ]
-    calls = stream(payloads, tools=[WRITE])
-    list(calls)
-    assert [call.verdict for call in calls.calls] == ["rejected", "complete"]
+    calls, _ = judged(payloads)
+    assert [call.verdict for call in calls] == ["rejected", "complete"]
 
 
 def test_a_call_that_was_cut_is_truncated_not_rejected() -> None:
@@ -522,9 +520,8 @@ def test_another_call_that_is_being_written_is_waited_for() -> None:
         *message_end(),
     ]
     source = Source(payloads)
-    events = stream(source, policy=NO_SECRETS)
-    told = list(events)
-    assert [call.verdict for call in events.calls] == ["complete", "rejected"]
+    calls, told = judged(source, tools=None, policy=NO_SECRETS)
+    assert [call.verdict for call in calls] == ["complete", "rejected"]
     assert source.rest[0]["type"] == "content_block_stop"
     assert isinstance(told[-1], TurnCompleted)
     assert told[-1].stop_reason == "rejected"
@@ -559,9 +556,8 @@ def test_where_nothing_closes_a_call_the_next_one_does() -> None:
         chunk(finish="tool_calls"),
     ]
     source = Source(payloads)
-    events = stream(source, policy=NO_SECRETS)
-    told = list(events)
-    assert [call.verdict for call in events.calls] == ["complete", "rejected"]
+    calls, told = judged(source, tools=None, policy=NO_SECRETS)
+    assert [call.verdict for call in calls] == ["complete", "rejected"]
     assert len(source.rest) == 2
     assert isinstance(told[-1], TurnCompleted)
     assert told[-1].characters_read == 28
@@ -576,9 +572,8 @@ def test_a_call_that_is_not_whole_when_another_is_denied_goes_on() -> None:
         chunk(finish="tool_calls"),
     ]
     source = Source(payloads)
-    events = stream(source, policy=NO_SECRETS)
-    told = list(events)
-    assert [call.verdict for call in events.calls] == ["complete", "rejected"]
+    calls, told = judged(source, tools=None, policy=NO_SECRETS)
+    assert [call.verdict for call in calls] == ["complete", "rejected"]
     assert isinstance(told[-1], TurnCompleted)
 
 
@@ -595,13 +590,16 @@ def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
         block_start(0, "text", text=""),
         block_delta(0, "text_delta", text="I will."),
         block_stop(0),
-        tool_use(1),
-        input_json(1, '{"path": ".env"'),
+        block_start(1, "thinking", thinking=""),
+        block_delta(1, "thinking_delta", thinking="Or not?"),
+        tool_use(2),
+        input_json(2, '{"path": ".env"'),
         *message_end(),
     ]
     _, told = judged(payloads, policy=NO_SECRETS)
+    assert types(told)[-2:] == ["thinking_completed", "turn_completed"]
     assert isinstance(told[-1], TurnCompleted)
-    assert told[-1].characters_read == len("I will.") + len('{"path": ".env"')
+    assert told[-1].characters_read == len('I will.Or not?{"path": ".env"')
 
 
 @pytest.mark.parametrize(

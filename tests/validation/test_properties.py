@@ -17,7 +17,7 @@ from tests.validation.rulings import Ruling, batches, judge, judge_fragments, or
 from tests.validation.schemas import instances, schemas, steady
 from tests.validation.universes import Reading, Universe, arrays, objects, strings
 
-more = settings(steady, max_examples=settings().max_examples * 4)
+more = settings(steady, max_examples=settings().max_examples * 2)
 
 _LEAVES = ["1", '"a"', "null", "[]", "{}"]
 _UNIVERSE = Universe(

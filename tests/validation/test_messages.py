@@ -81,4 +81,63 @@ def test_a_message_stays_short_whatever_the_schema_lists() -> None:
 def test_a_definition_called_items_is_not_taken_for_the_keyword(schema: Any) -> None:
     error = judge(Schema({**schema, "$defs": {"items": False}}), ['{"a": 1}']).error
     assert error is not None
-    assert error.message.endswith("is not allowed")
+    assert error.message.endswith("must not be given")
+
+
+def test_of_a_union_the_branch_that_was_meant_is_told() -> None:
+    inner = {"type": "object", "properties": {"limit": {"type": "integer"}}}
+    for name in "cba":
+        inner = {
+            "type": "object",
+            "properties": {name: {"anyOf": [inner, {"type": "null"}]}},
+        }
+    error = judge(Schema(inner), ['{"a": {"b": {"c": {"limit": "ten"}}}}']).error
+    assert error is not None
+    assert (error.path, error.keyword) == (("a", "b", "c", "limit"), "type")
+    assert error.message == "'a.b.c.limit' must be a whole number, not a string"
+
+
+def test_of_forms_that_a_value_tells_apart_the_one_that_was_named_is_told() -> None:
+    forms = [
+        {
+            "properties": {"kind": {"const": kind}, "size": {"type": kind}},
+            "required": ["kind", "size"],
+        }
+        for kind in ("string", "integer", "boolean")
+    ]
+    error = judge(Schema({"oneOf": forms}), ['{"kind": "integer", "size": "large"}']).error
+    assert error is not None
+    assert error.message == "'size' must be a whole number, not a string"
+    error = judge(Schema({"oneOf": forms}), ['{"kind": "float"']).error
+    assert error is not None
+    assert all(f'"{kind}"' in error.message for kind in ("string", "integer", "boolean"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "message"),
+    [
+        (
+            {"enum": ["aa", "bb", "cc"], "not": {"const": "aa"}},
+            '"aa"',
+            'the arguments must be one of "bb" or "cc", not "a…',
+        ),
+        ({"enum": ["ab", "abc"], "maxLength": 2}, '"abc"', 'the arguments must be "ab", not "abc…'),
+        ({"enum": ["a"], "type": ["string", "integer"]}, "1",
+         'the arguments must be "a", not a number'),
+        ({"items": {"$ref": "#/$defs/Never"}, "$defs": {"Never": False}}, "[1]",
+         "the arguments must have at most 0 items"),
+    ],
+)  # fmt: skip
+def test_only_what_is_allowed_is_offered(schema: Any, text: str, message: str) -> None:
+    error = judge(Schema(schema), [text]).error
+    assert error is not None
+    assert error.message == message
+    assert error.keyword in ("enum", "items")
+
+
+def test_what_the_model_wrote_is_shown_without_what_could_act_on_a_screen() -> None:
+    schema = {"properties": {"a": {"const": "b"}}, "additionalProperties": False}
+    for text in ('{"a": "\u202e\u009b31m"}', '{"\u202e\u009b": 1}'):
+        error = judge(Schema(schema), [text]).error
+        assert error is not None
+        assert error.message.isprintable()

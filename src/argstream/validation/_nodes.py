@@ -7,6 +7,7 @@ Nodes are made when they are first needed and kept: there are at most as many as
 """
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -25,6 +26,7 @@ Start: TypeAlias = Literal["dead", "sure", "open"]
 """What the first character of a value tells: it is wrong, it is right, or that is still open."""
 
 _FEW: Final = 1000  # characters of candidates, all of whose beginnings are kept
+_MOST_NODES: Final = 4096  # sets of subschemas; what would need more is judged at its close
 _KEPT: Final = 1024  # children by key: more keys than this are not names but data
 _FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
 _PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
@@ -108,7 +110,7 @@ class Node:
         "_by_index", "_nodes", "_objects", "_prefixes", "_tuple_length", "candidates", "children",
         "choices", "ends", "height", "is_impossible", "is_integer", "is_plain", "late",
         "max_items", "max_length", "max_properties", "name_rules", "reads_text", "required",
-        "required_names", "starts", "subschemas", "takes_keys",
+        "required_names", "starts", "subschemas", "takes_keys", "values",
     )  # fmt: skip
 
     def __init__(self, nodes: "Nodes", subschemas: tuple[Subschema, ...]) -> None:
@@ -144,6 +146,8 @@ class Node:
             self._read_late(subschema)
         self.height = max((one.height for one in subschemas), default=0)
         kinds, self.is_integer = _kinds(subschemas)
+        self.values: list[Any] = []
+        """What it may be, if that is a list; for strings, ``candidates`` has it too."""
         self.candidates = self._read_candidates(kinds)
         self.reads_text = self.candidates is not None or self.max_length is not None
         """Whether a string must be looked at while it grows."""
@@ -199,7 +203,8 @@ class Node:
             if not branches:
                 continue
             if subschema.weight > limit or subschema.height > _MAX_HEIGHT:
-                self._wait(subschema)
+                for late in self.late.values():
+                    late.append(self._nodes.late(subschema))
                 return
             nodes = tuple(self._nodes.node([branch]) for branch in branches)
             if keyword == "oneOf" or None not in nodes:
@@ -208,7 +213,7 @@ class Node:
     def _read_late(self, subschema: Subschema) -> None:
         for kind in KINDS:
             if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
-                self.late[kind].append(Late(self._nodes.library, subschema, ()))
+                self.late[kind].append(self._nodes.late(subschema))
             elif alone := tuple(
                 name
                 for name, kinds in ALONE.items()
@@ -216,9 +221,12 @@ class Node:
             ):
                 self.late[kind].append(Late(self._nodes.library, subschema, alone))
 
-    def _wait(self, subschema: Subschema) -> None:
-        for kind in KINDS:
-            self.late[kind].append(Late(self._nodes.library, subschema, ()))
+    def wait_for(self, subschemas: Iterable[Subschema]) -> None:
+        """Judge by these only when a value is done."""
+        late = [self._nodes.late(subschema) for subschema in subschemas]
+        self.late = dict.fromkeys(KINDS, late)
+        self.starts = dict.fromkeys(KINDS, "open")
+        self.ends = dict.fromkeys(KINDS, True)
 
     def _read_candidates(self, kinds: set[Kind]) -> Candidates | None:
         """Keep of ``enum`` and ``const`` what all the other keywords allow as well."""
@@ -226,16 +234,19 @@ class Node:
         if not lists:
             return None
         chosen = min(lists, key=len)
-        values = [value for value in chosen if kind_of(value) in kinds]
-        others = [one for one in self.subschemas if not _is_mere_list(one, chosen)]
-        if len(values) <= _FILTERED:
-            for late in [Late(self._nodes.library, one, ()) for one in others]:
-                values = [value for value in values if not late.refuses(value)]
-            self.late["string"] = []  # what it would forbid is not among the candidates
-        kinds &= {kind_of(value) for value in values}
-        for kind in kinds - {"string", "null"}:
-            self.late[kind] = [Late(self._nodes.library, one, ()) for one in self.subschemas]
-        return Candidates(value for value in values if isinstance(value, str))
+        self.values = [value for value in chosen if kind_of(value) in kinds]
+        others = [
+            self._nodes.late(one) for one in self.subschemas if not _is_mere_list(one, chosen)
+        ]
+        if is_tried := len(self.values) <= _FILTERED:
+            for late in others:
+                self.values = [value for value in self.values if not late.refuses(value)]
+        kinds &= {kind_of(value) for value in self.values}
+        whole = [self._nodes.late(subschema) for subschema in self.subschemas]
+        for kind in kinds:
+            is_decided = kind == "string" or kind == "null"  # by the candidates, or the kind alone
+            self.late[kind] = whole if not is_decided else [] if is_tried else others
+        return Candidates(value for value in self.values if isinstance(value, str))
 
 
 class _Object:
@@ -271,26 +282,46 @@ class Nodes:
         self.library = library
         self.max_branches = max_branches
         self._nodes: dict[frozenset[Subschema], Node | None] = {}
+        self._late: dict[Subschema, Late] = {}
+
+    def late(self, subschema: Subschema) -> Late:
+        """Give what asks the library about a whole subschema."""
+        if subschema not in self._late:
+            self._late[subschema] = Late(self.library, subschema, ())
+        return self._late[subschema]
 
     def node(self, parts: Iterable[Subschema]) -> Node | None:
         """Give the node for values that must fit all of these; None if any value does."""
-        found = dict.fromkeys(parts)
-        unseen = list(found)
-        while unseen:  # what they refer to, and allOf, is asked of the same value
-            subschema = unseen.pop(0)
-            further = subschema.several("allOf")
-            if subschema.target is not None:
-                further.append(subschema.target)
-            for one in further:
-                if one not in found:
-                    found[one] = None
-                    unseen.append(one)
-        key = frozenset(found)
-        if key not in self._nodes:
-            node = Node(self, tuple(found))
-            is_free = all(start == "sure" for start in node.starts.values())
-            self._nodes[key] = None if is_free else node
+        given = dict.fromkeys(parts)
+        key = frozenset(given)
+        try:
+            return self._nodes[key]
+        except KeyError:
+            pass
+        if len(self._nodes) >= _MOST_NODES:
+            node = Node(self, ())
+            node.wait_for(given)
+            return node
+        made = Node(self, _asked_of_one_value(given))
+        is_free = all(start == "sure" for start in made.starts.values())
+        self._nodes[key] = None if is_free else made
         return self._nodes[key]
+
+
+def _asked_of_one_value(parts: Iterable[Subschema]) -> tuple[Subschema, ...]:
+    """Add what they refer to, and ``allOf``."""
+    found = dict.fromkeys(parts)
+    unseen = deque(found)
+    while unseen:
+        subschema = unseen.popleft()
+        further = subschema.several("allOf")
+        if subschema.target is not None:
+            further.append(subschema.target)
+        for one in further:
+            if one not in found:
+                found[one] = None
+                unseen.append(one)
+    return tuple(found)
 
 
 def _least(subschemas: Iterable[Subschema], keyword: str) -> int | None:

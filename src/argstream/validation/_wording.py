@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import JsonPath
+from argstream.sanitise import visible_line
 
 if TYPE_CHECKING:
     from argstream.validation._nodes import Node
@@ -75,8 +76,32 @@ class Failure(NamedTuple):
 
 def told(failure: Failure) -> ArgumentsError:
     """Put a failure into words."""
+    failure = _likely(failure)
     keyword, words = _words(failure)
     return ArgumentsError("schema", words, failure.offset, failure.path, keyword)
+
+
+def _likely(failure: Failure) -> Failure:
+    """Of a union, give the failure of the one branch that was meant, if that can be told.
+
+    It held out the longest; the others are of another kind, or a value told them apart.
+    """
+    while failure.causes:
+        meant = {
+            id(cause): cause for cause in failure.causes if not _is_another(cause, failure.path)
+        }
+        (last, *others) = meant.values() or (failure,)
+        if others or last is failure or last.offset != failure.offset:
+            break
+        failure = last
+    return failure
+
+
+def _is_another(cause: Failure, union: JsonPath) -> bool:
+    if cause.path == union:
+        return cause.keyword == "start"
+    has_list = cause.node is not None and bool(cause.node.values)
+    return cause.keyword == "candidates" or (cause.keyword == "start" and has_list)
 
 
 def _words(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
@@ -115,7 +140,7 @@ def _where(path: JsonPath) -> str:
         if isinstance(step, int):
             name += f"[{step}]"
         elif step.isidentifier():
-            name += f".{step}" if name else step
+            name += f".{visible_line(step)}" if name else visible_line(step)
         else:
             name += f"[{_json(step)}]"
     return f"'{name}'"
@@ -126,7 +151,7 @@ def _json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except ValueError:  # an integer with more digits than Python likes to print
         text = "so large a number"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return visible_line(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def _list(values: list[str], word: str = "or") -> str:
@@ -144,14 +169,13 @@ def _start(failure: Failure, where: str) -> tuple[str | None, str]:
     assert node is not None  # noqa: S101 - for the type checker: it is always given
     for subschema in node.subschemas:
         if subschema.value is False:
-            keyword = _keyword_of(subschema.pointer)
-            *parent, index = failure.path or ("",)
-            # A definition may be called items, too, and be used anywhere.
-            if isinstance(index, int) and keyword in ("items", "prefixItems", "additionalItems"):
-                return keyword, f"{_where(tuple(parent))} must have at most {index} items"
-            return keyword, f"{where} is not allowed"
+            *parent, step = failure.path or ("",)
+            if isinstance(step, int):
+                return "items", f"{_where(tuple(parent))} must have at most {step} items"
+            keyword = "properties" if failure.path else None
+            return keyword, f"{where} must not be given"
     expected = _expected(node)
-    if kind not in expected:
+    if kind not in expected and not (kind == "number" and "integer" in expected):
         kinds = _list([_KINDS[name] for name in expected]) if expected else "absent"
         return "type", f"{where} must be {kinds}, not {_KINDS[kind]}"
     return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {_KINDS[kind]}"
@@ -182,7 +206,7 @@ def _key(failure: Failure) -> tuple[str | None, str]:
     owner = f" of {_where(tuple(parent))}" if parent else ""
     noun = "property" if parent else "argument"
     if key in known:
-        return "properties", f"the {noun} {_json(key)}{owner} is not allowed"
+        return "properties", f"the {noun} {_json(key)}{owner} must not be given"
     words = f"there is no {noun} {_json(key)}{owner}"
     if close := get_close_matches(str(key)[:_SHOWN], known[:1000], n=1):
         words += f": did you mean {_json(close[0])}?"
@@ -223,30 +247,22 @@ def _candidate_keyword(node: "Node") -> str:
 
 
 def _allowed(node: "Node") -> str:
-    for subschema in node.subschemas:
-        if "const" in subschema.keywords:
-            return _json(subschema.keywords["const"])
-    for subschema in node.subschemas:
-        if "enum" in subschema.keywords:
-            values = [_json(value) for value in subschema.keywords["enum"]]
-            return values[0] if len(values) == 1 else f"one of {_list(values)}"
-    return "absent"
+    values = [_json(value) for value in node.values[: _LISTED + 1]]
+    if len(node.values) > _LISTED:
+        return f"one of {', '.join(values[:_LISTED])} and {len(node.values) - _LISTED} more"
+    return f"one of {_list(values)}" if len(values) > 1 else "".join(values) or "absent"
 
 
 def _choice(failure: Failure, where: str, depth: int) -> str:
     if not failure.causes:
-        return f"{where} fits more than one of the alternatives that exclude each other (oneOf)"
+        return f"{where} must fit only one of the alternatives (oneOf), but fits several"
     if depth == _DEPTH:
-        return f"{where} fits none of its alternatives"
+        return f"{where} must fit one of its alternatives"
     # The same failure may stand in many branches: each is put into words once.
     causes = {id(cause): cause for cause in failure.causes}.values()
-    words = list(dict.fromkeys(_words(cause, depth + 1)[1] for cause in islice(causes, _MOST)))
+    likely = map(_likely, islice(causes, _MOST))
+    words = list(dict.fromkeys(_words(cause, depth + 1)[1] for cause in likely))
     if len(words) == 1:
         return words[0]
     more = f"; and {len(words) - _CAUSES} more" if len(words) > _CAUSES else ""
-    return f"{where} fits none of the alternatives: {'; '.join(words[:_CAUSES])}{more}"
-
-
-def _keyword_of(pointer: str) -> str | None:
-    steps = [step for step in pointer.split("/") if not step.isdigit()]
-    return steps[-1] or None
+    return f"{where} must fit one of the alternatives: {'; or '.join(words[:_CAUSES])}{more}"

@@ -136,7 +136,7 @@ def test_a_wrong_call_is_rejected_with_the_piece_that_makes_it_wrong(streamed: S
 def test_however_the_text_is_cut_the_refusal_is_the_same(
     streamed: Streamed, text: str, keyword: str, offset: int
 ) -> None:
-    told: list[Event] = []
+    told: list[Any] = []
     for _, pieces in chunkings(text):
         payloads = arriving(streamed, *(one for one in pieces if one))
         call, events = read(payloads, protocol=streamed.protocol)
@@ -194,7 +194,11 @@ def test_no_arguments_are_judged_when_it_is_known_that_none_come() -> None:
 # Tools
 
 
-@every_protocol
+@pytest.mark.parametrize(
+    "streamed",
+    [one for one in STREAMED if one.protocol != "claude-agent"],
+    ids=lambda one: one.protocol,
+)
 def test_an_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) -> None:
     other = ToolSpec("read", "", SCHEMA)
     call, events = read(arriving(streamed, RIGHT), protocol=streamed.protocol, tools=[other])
@@ -243,6 +247,31 @@ def test_custom_tools_must_be_known_and_take_any_text() -> None:
     tools = [{"type": "custom", "name": "sql"}]
     assert read(custom_call("sql"), tools=tools)[0].arguments == "SELECT 1"
     assert refusal(read(custom_call("sqlite"), tools=tools)[1]).reason == "unknown_tool"
+
+
+def test_free_text_for_a_tool_that_takes_arguments_is_rejected() -> None:
+    tools = [ToolSpec("sql", "", {"type": "object"})]
+    _, events = read(custom_call("sql"), tools=tools)
+    assert "not free text" in refusal(events).message
+
+
+def test_a_name_that_is_the_beginning_of_another_is_unknown() -> None:
+    payloads = anthropic_call(RIGHT)
+    wider = ToolSpec("write_all", "", {})
+    for policy in (None, Policy([], default="allow")):
+        call, events = read(payloads, tools=[wider], policy=policy)
+        assert call.verdict == "rejected"
+        assert refusal(events).reason == "unknown_tool"
+
+
+def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
+    agent = next(one for one in STREAMED if one.protocol == "claude-agent")
+    other = ToolSpec("mine", "", SCHEMA)
+    call, _ = read(arriving(agent, RIGHT), tools=[other])
+    assert call.verdict == "complete"
+    denying = Policy([Rule("deny", tool="write")])
+    call, events = read(arriving(agent, RIGHT), tools=[other], policy=denying)
+    assert refusal(events).reason == "denied"
 
 
 def test_a_policy_decides_on_free_text_when_it_is_whole() -> None:
@@ -545,6 +574,20 @@ def test_a_call_without_arguments_that_is_over_is_not_waited_for() -> None:
     assert events.calls[0].arguments == {}
     assert len(source.rest) == 4
     assert isinstance(told[-1], TurnCompleted)
+
+
+def test_a_turn_that_has_failed_does_not_end_twice() -> None:
+    payloads = [
+        message_start(),
+        tool_use(0),
+        input_json(0, '{"content": "x'),
+        tool_use(1, id_="toolu_2"),
+        input_json(1, '{"path": ".env"'),
+        {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
+    ]
+    _, told = judged(payloads, tools=None, policy=NO_SECRETS)
+    assert types(told)[-1] == "stream_failed"
+    assert "turn_completed" not in types(told)
 
 
 def test_where_nothing_closes_a_call_the_next_one_does() -> None:

@@ -259,3 +259,26 @@ def test_a_schema_may_name_itself_by_its_address() -> None:
     }
     assert fed(schema, '{"a": 1').verdict == "rejected"
     assert fed(schema, '{"a": "b"}').verdict == "valid"
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "https://spec.openapis.org/oas/3.1/dialect/base",
+        "http://json-schema.org/draft-07/schema#/",
+        "http://json-schema.org/schema#",
+        "",
+    ],
+)
+def test_an_unknown_dialect_is_read_as_the_newest(dialect: str) -> None:
+    schema = {"$schema": dialect, "properties": {"a": {"type": "string"}}}
+    assert fed(schema, '{"a": 1').verdict == "rejected"
+    assert fed(schema, '{"a": "b"}').verdict == "valid"
+
+
+def test_a_long_enum_beside_other_keywords_is_not_taken_at_its_word() -> None:
+    many = [f"x{number}" for number in range(1001)]
+    schema = {"oneOf": [{"enum": [*many, "abcdef"], "maxLength": 3}, {"const": "abcdef"}]}
+    assert fed(schema, '"abcdef"').verdict == "valid"
+    schema = {"oneOf": [{"allOf": [{"enum": [*many, None]}, {"enum": many}]}, {"const": None}]}
+    assert fed(schema, "null").verdict == "valid"

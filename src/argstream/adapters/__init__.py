@@ -9,6 +9,7 @@ from argstream.deltas import CallClosed, Delta
 from argstream.errors import UsageError
 
 __all__ = [
+    "AGENTS",
     "Adapter",
     "ClosesNothing",
     "ProtocolName",
@@ -61,6 +62,9 @@ class ClosesNothing(Protocol):
     def over(self) -> list[CallClosed]:
         """Give the close of those calls that are over: another was written after them."""
 
+
+AGENTS: Final = frozenset({"claude-agent"})
+"""The protocols of agents that have tools of their own, and run all of them themselves."""
 
 # The class in the module that is named like the protocol. It is loaded when it is wanted: nobody
 # reads all of them.

@@ -65,7 +65,7 @@ class EventBuilder:
         """Whether nothing has been said at all."""
         self._turn_number = turn_number
         self._limits = limits
-        self._court = court or Court(None)
+        self._court = court or Court()
         self._quirks = quirks
         self._turn: Turn | None = None  # of whoever speaks now
         self._speaker = SpeakerChanged()
@@ -126,9 +126,10 @@ class EventBuilder:
         self._cut_all(message, events, verdict)
         self._forget_turns()
 
-    def is_worth_stopping(self, is_final: Callable[[Call], bool]) -> bool:
+    def is_worth_stopping(self) -> bool:
         """Say whether a call was refused in a turn of which more may come."""
-        turns = [turn for turn in self._open_turns() if not turn.ended]
+        is_final = self._court.is_final
+        turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
         return any(is_final(one.call) for turn in turns for one in turn.machines.values())
 
     def is_busy(self, over: Collection[Hashable]) -> bool:
@@ -142,14 +143,14 @@ class EventBuilder:
     def stop(self, events: list[Event]) -> None:
         """End all turns here: a call was refused, and nobody wants the rest."""
         for turn in self._open_turns():
-            *before, _ = turn.machines.values()
-            for machine in before:
+            for machine in list(turn.machines.values())[:-1]:
                 if machine.closed:  # another call was begun after it, so nothing of it was cut
                     machine.end("finished", None, events)
             self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
-            message, read = turn.message(), turn.characters
-            completed = TurnCompleted("rejected", message, Usage(), turn.parent_id, read)
-            events.append(completed)
+            if not turn.failed:
+                reason = turn.stop_reason if turn.ended else "rejected"
+                message, read = turn.message(), turn.characters
+                events.append(TurnCompleted(reason, message, Usage(), turn.parent_id, read))
         self._forget_turns()
 
     # Turns

@@ -389,7 +389,7 @@ class CallMachine:
         call = self.call
         verdict, error = call.verdict, call.error = fault
         if verdict == "rejected":
-            self._court.refused.append(call)
+            self._court.note(call)
         if self._reading.second is not None:
             call.in_doubt = False  # there is no other way to read it
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))

@@ -6,7 +6,7 @@ container for which more may come. Then the arguments are judged when they are w
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,17 +15,34 @@ from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Fragment, Invalid, Parser, Start, Text
 from argstream.judging import CallJudge, Judge, Refusal
 
-__all__ = ["Court", "Hearing", "located", "read_until", "seen"]
+__all__ = ["Court", "Hearing", "StopOn", "located", "read_until", "seen"]
+
+StopOn: TypeAlias = Literal["denied", "rejected", "never"]
+"""After what to stop reading: a call that a policy denies, any that is rejected, or nothing."""
 
 
 class Court:
-    """The judge of a stream, and the calls that were refused so far."""
+    """The judge of a stream, and what is to be done about those whom it refuses."""
 
-    __slots__ = ("judge", "refused")
+    __slots__ = ("_stop_on", "judge", "knows_all_tools", "must_stop")
 
-    def __init__(self, judge: Judge | None) -> None:
+    def __init__(self, judge: Judge | None = None, stop_on: StopOn = "never") -> None:
         self.judge = judge
-        self.refused: list[Call] = []
+        self._stop_on = stop_on
+        self.must_stop = False
+        """Whether a call was refused after which nothing more is to be read."""
+        self.knows_all_tools = True
+        """Whether a tool that the judge does not know is none; an agent has some of its own."""
+
+    def note(self, call: Call) -> None:
+        """Take note of a call that was refused."""
+        self.must_stop = self.must_stop or self.is_final(call)
+
+    def is_final(self, call: Call) -> bool:
+        """Say whether nothing more is to be read for this call's sake."""
+        if call.verdict != "rejected" or call.error is None or self._stop_on == "never":
+            return False
+        return self._stop_on == "rejected" or call.error.reason == "denied"
 
 
 class Hearing:
@@ -50,9 +67,12 @@ class Hearing:
         self._may_grow = may_grow
         found = judge.open(self._call.name, self._call.kind, may_grow=may_grow)
         if isinstance(found, ArgumentsError):
-            return found
-        self._judge = self._call.judge = found
-        return None if found is None else found.error
+            error: ArgumentsError | None = found
+        else:
+            self._judge = self._call.judge = found
+            error = None if found is None else found.error
+        is_unknown = error is not None and error.reason == "unknown_tool"
+        return None if is_unknown and not self._court.knows_all_tools else error
 
     def begin(self) -> ArgumentsError | None:
         """Take the start of the arguments as a sign that no more of the name comes."""

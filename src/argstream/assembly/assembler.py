@@ -6,9 +6,10 @@ whole way from bytes, an SDK's stream or an HTTP response there is ``stream()``.
 
 from collections.abc import Collection
 from reprlib import Repr
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from argstream.adapters import (
+    AGENTS,
     Adapter,
     ClosesNothing,
     ProtocolName,
@@ -18,7 +19,7 @@ from argstream.adapters import (
     payloads_in,
 )
 from argstream.assembly._builder import EventBuilder
-from argstream.assembly._court import Court
+from argstream.assembly._court import Court, StopOn
 from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
@@ -28,9 +29,6 @@ from argstream.jsonstream import Limits
 from argstream.judging import Judge
 
 __all__ = ["Assembler", "StopOn"]
-
-StopOn: TypeAlias = Literal["denied", "rejected", "never"]
-"""After what to stop reading: a call that a policy denies, any that is rejected, or nothing."""
 
 _MAX_UNREAD = 100  # who knows none of so many knows none of the rest, which may be endless
 _short = Repr()
@@ -71,17 +69,14 @@ class Assembler:
         that they are right while they come, not only at the end. ``turn`` goes into the ids that
         are made for calls to which the provider gave none, so that those of a later turn differ.
 
-        ``judge`` looks at the calls while they are written: see ``argstream.judge``. ``stop_on``
+        ``judge`` looks at the calls while they are written: see ``make_judge``. ``stop_on``
         says after which refusals nothing more is read, once no other call is being written.
         """
         is_told = protocol not in ("auto", "argstream")
-        self._adapter: Adapter | None = make_adapter(protocol) if is_told else None
+        self._court = Court(judge, _checked_stop(stop_on))
+        self._adapter: Adapter | None = self._use(protocol) if is_told else None
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._court = Court(judge)
         self._builder = EventBuilder(turn, limits, checked(quirks), self._court)
-        if stop_on not in get_args(StopOn):
-            raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
-        self._stop_on: StopOn = stop_on
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False
@@ -125,7 +120,7 @@ class Assembler:
             except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
                 self._lost(adapter, message, events)
-            if self._court.refused and not self.closed:
+            if self._court.must_stop and not self.closed:
                 self._stop_if_idle(adapter, events)
         return events
 
@@ -161,7 +156,7 @@ class Assembler:
 
     def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
         """Stop after a refusal that asks for it, as soon as no other call is being written."""
-        if not self._builder.is_worth_stopping(self._is_final):
+        if not self._builder.is_worth_stopping():
             return
         over = adapter.over() if isinstance(adapter, ClosesNothing) else []
         if not self._builder.is_busy({delta.key for delta in over}):
@@ -169,14 +164,13 @@ class Assembler:
             self._builder.stop(events)
             self.closed = self.stopped = True
 
-    def _is_final(self, call: Call) -> bool:
-        if call.verdict != "rejected" or call.error is None or self._stop_on == "never":
-            return False
-        return self._stop_on == "rejected" or call.error.reason == "denied"
-
     def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
         self._builder.take(adapter.interrupt(), events)
         self._builder.lost("bad_payload", mended(message), events, is_end=False)
+
+    def _use(self, protocol: str) -> Adapter:
+        self._court.knows_all_tools = protocol not in AGENTS
+        return make_adapter(protocol)
 
     def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
         """Find out what this is, and catch up with what could not be told before."""
@@ -185,7 +179,7 @@ class Assembler:
             if len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
             return None
-        adapter = self._adapter = make_adapter(name)
+        adapter = self._adapter = self._use(name)
         for earlier in self._unread:
             events += self.feed(*earlier)
         self._unread = []
@@ -197,3 +191,9 @@ class Assembler:
             message = f"no protocol is known that begins like this: {shown}"
             return StreamFailed("unknown_protocol", message)
         return StreamFailed("empty", "the stream ended before a message began", retryable=True)
+
+
+def _checked_stop(stop_on: StopOn) -> StopOn:
+    if stop_on not in get_args(StopOn):
+        raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
+    return stop_on

@@ -36,9 +36,7 @@ class _ToolJudge:
     """Knows the tools that there are, and judges by their schemas."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
-        self._schemas: dict[str, Schema | None] = {}
-        for tool in tools:
-            self._schemas[tool.name] = _schema(tool)
+        self._schemas = {tool.name: _schema(tool) for tool in tools}
 
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
@@ -48,7 +46,10 @@ class _ToolJudge:
             return None
         if name in self._schemas:
             schema = self._schemas[name]
-            return None if schema is None or kind != "function" else schema.check()
+            if schema is not None and kind == "custom":
+                message = f"{name!r} takes arguments, not free text"
+                return ArgumentsError("schema", message, keyword="type")
+            return None if schema is None else schema.check()
         if may_grow and any(known.startswith(name) for known in self._schemas):
             return None  # it will be asked again
         return ArgumentsError("unknown_tool", self._unknown(name))
@@ -72,25 +73,30 @@ class _Bench:
     ) -> CallJudge | ArgumentsError | None:
         """Give the judges of a call to this tool."""
         found: list[CallJudge] = []
+        error: ArgumentsError | None = None
         for one in self._judges:
             opened = one.open(name, kind, may_grow=may_grow)
             if isinstance(opened, ArgumentsError):
-                return opened
-            if opened is not None:
+                error = error or opened
+            elif opened is not None:
                 found.append(opened)
-        return found[0] if len(found) == 1 else _CallBench(found) if found else None
+        if error is None and len(found) < 2:
+            return found[0] if found else None
+        return _CallBench(found, error)
 
 
 class _CallBench:
-    """Several judges of one call."""
+    """Several judges of one call; one may have refused it for its name alone."""
 
-    def __init__(self, judges: Sequence[CallJudge]) -> None:
+    def __init__(self, judges: Sequence[CallJudge], error: ArgumentsError | None) -> None:
         self._judges = judges
+        self._error = error
 
     @property
     def error(self) -> ArgumentsError | None:
         """Why one of them refuses it."""
-        return next((one.error for one in self._judges if one.error is not None), None)
+        errors = (one.error for one in self._judges if one.error is not None)
+        return self._error or next(errors, None)
 
     @property
     def decision(self) -> Decision | None:

@@ -4,6 +4,7 @@ Drafts differ for us in three ways only: whether what stands beside ``$ref`` cou
 ``items`` may be a list, and whether there is ``prefixItems``. All else is the library's business.
 """
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-__all__ = ["BY_NAME", "DYNAMIC", "ONE", "SEVERAL", "Dialect", "JsonSchema", "dialect_of"]
+__all__ = [
+    "BY_NAME",
+    "DYNAMIC",
+    "ONE",
+    "SEVERAL",
+    "Dialect",
+    "JsonSchema",
+    "dialect_of",
+    "says_dialect",
+]
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
 
@@ -57,6 +67,7 @@ DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
+_LIBRARYS: Final = ("http://json-schema.org/draft-04/schema",)
 _BY_URI: Final = {
     "http://json-schema.org/draft-06/schema": Dialect(
         "Draft6", ref_stands_alone=True, items_may_be_list=True
@@ -69,23 +80,29 @@ _BY_URI: Final = {
 }
 
 
-def dialect_of(schema: JsonSchema) -> Dialect:
-    """Say in which dialect a schema is written.
+def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
+    """Say in which dialect a schema is written; ``others`` are addresses of other documents.
 
     One that does not say may use the spellings of draft 7. Draft 2019-09 understands these too, and
-    still lets other keywords stand beside ``$ref``.
+    still lets other keywords stand beside ``$ref``. So is one read that says what nobody knows.
     """
     if isinstance(schema, bool):
         return _NEWEST
-    declared = schema.get("$schema")
-    if declared is None:
-        return _LISTS if _has_lists(schema) else _NEWEST
-    uri = (
-        str(declared)
-        .removesuffix("#")
-        .replace("https://json-schema.org/draft-", "http://json-schema.org/draft-")
-    )
-    return _BY_URI.get(uri, _UNKNOWN)
+    uri = _declared(schema)
+    if uri in _LIBRARYS or uri in others:
+        return _UNKNOWN
+    return _BY_URI.get(uri, _LISTS if _has_lists(schema) else _NEWEST)
+
+
+def says_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
+    """Say whether a schema declares a dialect that somebody knows."""
+    uri = "" if isinstance(schema, bool) else _declared(schema)
+    return uri in _BY_URI or uri in _LIBRARYS or uri in others
+
+
+def _declared(schema: dict[str, Any]) -> str:
+    uri = str(schema.get("$schema", "")).rstrip("#/")
+    return uri.replace("https://json-schema.org/draft-", "http://json-schema.org/draft-")
 
 
 def _has_lists(schema: object) -> bool:

@@ -105,7 +105,8 @@ def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
 
 
 def _unresolvable(message: str, pointer: str) -> SchemaError:
-    message = f"{message}; nothing is fetched: give other documents with resources="
+    if "registry" in message:
+        message = f"{message}; nothing is fetched: give other documents to Schema(resources=…)"
     return SchemaError(message, pointer=f"#{pointer}", reason="unresolvable")
 
 

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from argstream.errors import SchemaError
-from argstream.validation._dialects import dialect_of
+from argstream.validation._dialects import dialect_of, says_dialect
 from argstream.validation._library import Library
 from argstream.validation._nodes import Nodes
 from argstream.validation._pointers import escaped
@@ -48,7 +48,9 @@ class Schema:
         documents = {
             uri: _plain(other, limits.max_depth) for uri, other in (resources or {}).items()
         }
-        dialect = dialect_of(plain)
+        dialect = dialect_of(plain, documents)
+        if isinstance(plain, dict) and not says_dialect(plain, documents):
+            plain.pop("$schema", None)  # the library would look for it
         root = read_subschemas(plain, dialect, limits, documents.values())
         self._library = Library(plain, dialect, documents, formats=formats)
         nodes = Nodes(self._library, limits.max_branches)

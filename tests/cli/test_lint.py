@@ -55,6 +55,20 @@ def test_findings_are_told_with_the_order_to_use(tmp_path: Path) -> None:
     ]
 
 
+def test_the_session_in_the_docs_is_what_it_prints() -> None:
+    write = schema(content=TEXT, path=TEXT, overwrite={"type": "boolean"})
+    edits = {"type": "array", "uniqueItems": True, "items": schema(old=TEXT, new=TEXT)}
+    tools = [
+        {"name": "write_file", "input_schema": write | {"required": ["content", "path"]}},
+        {"name": "edit", "input_schema": schema(path=TEXT, edits=edits)},
+    ]
+    docs = Path(__file__).parents[2] / "docs" / "tool-order.md"
+    _, session, *_ = docs.read_text(encoding="utf-8").split("```")
+    done = argstream("lint", "-", stdin=json.dumps(tools).encode())
+    printed = done.stdout.decode().replace("-:", "tools.json:", 1)
+    assert session == f"\n$ argstream lint tools.json\n{printed}"
+
+
 def test_nothing_to_say_is_one_line_and_0() -> None:
     done = argstream("lint", "-", stdin=json.dumps([GOOD]).encode())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"-: 1 tool, no findings\n", b"")
@@ -114,6 +128,26 @@ def test_a_file_that_cannot_be_read_does_not_keep_the_others_back(tmp_path: Path
     assert number.endswith("/number: give a list of tools, or a request with its tools")
     assert "/unknown: tools[0] cannot be read: " in unknown
     assert deep.endswith("/deep: it is nested too deeply")
+
+
+def test_a_schema_of_a_wrong_form_is_unusable() -> None:
+    schemas = [
+        '{"type": 5}',
+        '{"nullable": true, "anyOf": 3}',
+        '{"nullable": true, "enum": 5}',
+        '{"items":' * 300 + "{}" + "}" * 300,
+    ]
+    tools = [f'{{"name": "{n}", "parameters": {schema}}}' for n, schema in enumerate(schemas)]
+    done = argstream("lint", "--json", "-", stdin=f"[{','.join(tools)}]".encode())
+    assert (done.returncode, done.stderr) == (1, b"")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["code"] for one in found] == ["unusable"] * 4
+
+
+def test_tools_of_a_wrong_form_are_told() -> None:
+    done = argstream("lint", "-", stdin=b'[{"type": "namespace", "tools": 5}]')
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"argstream: cannot read -: tools[0]: tools must be a list, not 5\n"
 
 
 def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:

@@ -296,6 +296,17 @@ class TestLate:
         assert found.path == ("shape",)
         assert found.message.startswith("Let its 2 forms begin with a required property that tells")
 
+    def test_many_forms_are_counted_all(self) -> None:
+        forms = [an_object(path=TEXT, size={"const": number}) for number in range(300)]
+        assert "Let its 300 forms begin" in finding({"type": "object", "anyOf": forms}).message
+        forms = [an_object(path=TEXT, kind={"const": str(number)}) for number in range(300)]
+        found = finding({"type": "object", "anyOf": forms})
+        assert found.message.startswith('Put "kind" first, which tells its 300 forms apart')
+
+    def test_what_tells_only_the_first_of_many_forms_apart_does_not_count(self) -> None:
+        forms = [an_object(path=TEXT, kind={"const": str(number % 50)}) for number in range(60)]
+        assert "Let its 60 forms begin" in finding({"type": "object", "anyOf": forms}).message
+
     def test_a_name_that_only_one_form_allows_tells_them_apart(self) -> None:
         shapes = [an_object(label=TEXT, **{size: NUMBER}) for size in ("radius", "width")]
         assert findings(an_object(shape={"oneOf": shapes})) == []

@@ -5,14 +5,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 import typing_extensions
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from argstream.errors import UsageError
+from argstream.validation.order import lint
 from argstream.validation.tools import ToolSpec, load_tools, tool_specs
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -47,6 +51,7 @@ def names(*tools: object) -> list[str]:
         pytest.param({"parameters": SCHEMA}, id="gemini, one declaration"),
         pytest.param({"parametersJsonSchema": SCHEMA}, id="gemini, in JSON Schema"),
         pytest.param({"inputSchema": SCHEMA}, id="mcp"),
+        pytest.param({"schema": SCHEMA}, id="as a ToolSpec has it"),
     ],
 )
 def test_a_flat_tool(tool: dict[str, Any]) -> None:
@@ -120,11 +125,13 @@ def test_tools_that_anthropic_defines_are_known_by_name() -> None:
         {"type": "bash_20250124", "name": "bash"},
         {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
         {"type": "web_search_20260318", "name": "web_search", "max_uses": 3},
+        {"type": "function_20270101", "name": "later"},
     ]
     assert tool_specs(tools) == [
         ToolSpec("bash"),
         ToolSpec("str_replace_based_edit_tool"),
         ToolSpec("web_search"),
+        ToolSpec("later"),
     ]
 
 
@@ -207,6 +214,14 @@ def test_a_parameter_may_have_any_name() -> None:
     assert spec.schema["additionalProperties"] is True
 
 
+def test_arguments_without_a_parameter_may_have_a_type() -> None:
+    def tool(path: str, **more: int) -> None: ...
+
+    spec = ToolSpec.of(tool)
+    assert isinstance(spec.schema, dict)
+    assert spec.schema["additionalProperties"] == {"type": "integer"}
+
+
 def test_what_annotations_say_of_a_parameter_counts() -> None:
     def tool(count: Annotated[int, Field(gt=0, description="How many.")], name=None) -> None:  # type: ignore[no-untyped-def]
         ...
@@ -246,10 +261,15 @@ def test_a_dataclass_and_a_typed_dict() -> None:
     assert point.schema["required"] == ["x"]
 
 
+class Options(typing_extensions.TypedDict):
+    size: int
+
+
 def by_position(path: str, /) -> None: ...
 def any_number(*paths: str) -> None: ...
 def unknown_type(path: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def no_json(callback: Callable[[], int]) -> None: ...
+def unpacked(**more: typing_extensions.Unpack[Options]) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -259,6 +279,7 @@ def no_json(callback: Callable[[], int]) -> None: ...
         (any_number, r"'\*paths' by its position"),
         (unknown_type, "'Nowhere' is not defined"),
         (no_json, "has no JSON Schema"),
+        (unpacked, "a parameter for each of them"),
         (lambda path: path, "define a function"),
         (int, "class int defines no tool"),
     ],
@@ -304,6 +325,103 @@ class Handler(BaseModel):
 def test_what_cannot_be_read_is_named_with_its_place(tool: object, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         tool_specs([{"name": "first"}, tool])
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ({"name": "w", "inputschema": SCHEMA}, "'w'.: 'inputschema' is not read, but seems to be"),
+        ({"type": "function", "name": "w", "paramters": SCHEMA}, "'paramters' is not read"),
+        ({"type": "function", "function": {"name": "w", "Parameters": SCHEMA}}, "'Parameters'"),
+        ({"functionDeclarations": [{"name": "w", "parameter": {"x": 1}}]}, "'parameter'"),
+        ({"toolSpec": {"name": "w", "input_shema": {"json": SCHEMA}}}, "'input_shema'"),
+        ({"type": "custom", "name": "w", "input_schemas": SCHEMA}, "'input_schemas'"),
+        ({"type": "bash_20250124", "name": "w", "takes": SCHEMA}, "'takes'"),
+        ({"name": "w", "definition": {"$ref": "#/$defs/w"}}, "'definition'"),
+        ({"name": "w", "definition": {"type": "OBJECT"}}, "'definition'"),
+        ({"name": "w", "args": {"path": {"type": "string"}}}, "'args'"),
+        ({"name": "w", "model": WriteFile}, "'model'"),
+        ({"type": "function", "function": {"name": "w"}, "parameters": SCHEMA}, "beside the name"),
+        ({"type": "function", "function": {"name": "w"}, "params": SCHEMA}, "beside the name"),
+        ({"type": "funtion", "name": "w"}, "has the type 'funtion': did you mean 'function'?"),
+        ({"type": "Function", "name": "w", "parameters": SCHEMA}, "did you mean 'function'?"),
+        ({"type": "func", "name": "w"}, "did you mean 'function'?"),
+        ({"type": "costum", "name": "w"}, "did you mean 'custom'?"),
+    ],
+)
+def test_a_slip_of_the_pen_does_not_mean_that_nothing_is_validated(tool: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        tool_specs([tool])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"output_schema": SCHEMA},
+        {"response": {"type": "OBJECT"}, "behavior": "BLOCKING"},
+        {"cache_control": {"type": "ephemeral"}, "defer_loading": True},
+        {"user_location": {"type": "approximate", "city": "Rome"}},
+        {"_meta": {"properties": {}}, "annotations": {"title": "W"}},
+        {"input_examples": [{"type": "object"}], "allowed_callers": ["direct"]},
+        {"parameter": None, 5: SCHEMA},
+    ],
+)
+def test_what_else_a_tool_may_say_is_let_pass(more: dict[Any, Any]) -> None:
+    for tool in ({"name": "w"}, {"type": "function", "name": "w"}):
+        assert tool_specs([{**tool, **more}]) == [ToolSpec("w", "", ANY_OBJECT)]
+    assert tool_specs([{"type": "bash_20250124", "name": "w", **more}]) == [ToolSpec("w")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ({"type": "namespace", "tools": 5}, r"tools\[0\]: tools must be a list, not 5"),
+        ({"functionDeclarations": 5}, "functionDeclarations must be a list, not 5"),
+        ({"functionDeclarations": "abc"}, "functionDeclarations must be a list, not 'abc'"),
+        ({"functionDeclarations": [5]}, r"functionDeclarations\[0\] cannot be read: 5"),
+        ({"type": "computer_toolset_20260801", "configs": 5}, "configs must be an object, not 5"),
+        ({"type": "computer_toolset_20260801", "configs": {"key": 5}}, "configs.key must be an"),
+        ({5: 5}, "an object with 5"),
+        ({"name": "w", "parameters": "[" * 100_000}, "its schema is no JSON"),
+    ],
+)
+def test_a_part_of_a_wrong_form_is_named(tool: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        tool_specs([tool])
+
+
+def test_tools_that_contain_themselves_are_refused() -> None:
+    request: dict[str, Any] = {}
+    request["config"] = request
+    with pytest.raises(UsageError, match="cannot be read"):
+        tool_specs(request)
+    request["tools"] = [request]
+    with pytest.raises(UsageError, match="nested too deeply"):
+        tool_specs(request)
+
+
+KEYS = st.sampled_from(
+    [
+        *("name", "type", "function", "custom", "tools", "functionDeclarations", "toolSpec"),
+        *("parameters", "input_schema", "schema", "configs", "key", "nullable", "enum", "anyOf"),
+        *("items", "properties", "$ref", "minItems", "format", "description", "config"),
+    ]
+)
+WORDS = st.sampled_from(
+    ["w", "function", "custom", "namespace", "computer_toolset_20260801", "OBJECT", "integer", "1"]
+)
+ANYTHING = st.recursive(
+    WORDS | st.none() | st.booleans() | st.integers(0, 9) | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+)
+
+
+@given(ANYTHING, ANYTHING)
+def test_whatever_comes_is_read_or_refused(tool: Any, schema: Any) -> None:
+    """And what is read can be linted."""
+    for given_tool in (tool, {"name": "w", "parameters": schema}):
+        with suppress(UsageError):
+            lint(tool_specs([given_tool]))
 
 
 @pytest.mark.parametrize("tools", [WriteFile, write_file, ToolSpec("x"), "x", 3, None])
@@ -368,6 +486,7 @@ def test_only_what_is_defined_in_python_needs_the_extra() -> None:
 import sys
 sys.modules["pydantic"] = None
 from argstream.errors import MissingExtra
+from argstream.validation.order import lint
 from argstream.validation.tools import tool_specs
 assert tool_specs([{"name": "x"}])[0].name == "x"
 def tool(path: str) -> None: ...

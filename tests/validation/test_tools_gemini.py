@@ -5,6 +5,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from argstream.errors import SchemaError
+from argstream.validation import Schema
 from argstream.validation.tools import ToolSpec
 
 
@@ -92,3 +94,43 @@ def test_json_schema_stays_what_it_is() -> None:
         "additionalProperties": False,
     }
     assert translated(schema) == schema
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": 5},
+        {"type": [5]},
+        {"type": []},
+        {"type": 5, "nullable": True, "enum": ["1"]},
+        {"type": {"a": 1}, "enum": ["1"]},
+        {"nullable": True, "anyOf": 3},
+        {"nullable": True, "enum": 5},
+        {"properties": 5},
+        {"items": 5},
+    ],
+)
+def test_what_has_a_wrong_form_stays_so_and_is_refused_later(wrong: dict[str, Any]) -> None:
+    for schema in (wrong, {"properties": {"p": wrong}}):
+        with pytest.raises(SchemaError):
+            Schema(translated(schema))
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "STRING"}
+    for _ in range(levels):
+        schema = {"type": "ARRAY", "items": schema}
+    return schema
+
+
+def test_as_deep_as_a_schema_may_be_it_is_translated() -> None:
+    assert Schema(translated(deep(199))).is_valid([[["text"]]]) is False
+    assert Schema(translated(deep(199))).is_valid([])
+
+
+def test_what_is_nested_too_deeply_or_in_itself_is_refused_later() -> None:
+    endless: dict[str, Any] = {"type": "OBJECT"}
+    endless["anyOf"] = [endless, endless]
+    for schema in (deep(200), deep(5_000), endless):
+        with pytest.raises(SchemaError, match="nested too deeply"):
+            Schema(translated(schema))

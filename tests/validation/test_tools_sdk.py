@@ -1,12 +1,15 @@
 """Tools as the SDKs of the providers hold them: with their own objects."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import anthropic
 import cohere
 import mcp_types
 import openai
+import pytest
+import typing_extensions
+from claude_agent_sdk import tool as agent_tool
 from google.genai import types
 from langchain_core.tools import tool as langchain_tool
 from ollama import Tool as OllamaTool
@@ -15,6 +18,7 @@ from pydantic import BaseModel
 from xai_sdk.chat import tool as xai_tool  # type: ignore[import-untyped]
 from xai_sdk.tools import web_search  # type: ignore[import-untyped]
 
+from argstream.errors import UsageError
 from argstream.validation.tools import ToolSpec, tool_specs
 
 SCHEMA: dict[str, Any] = {
@@ -110,6 +114,21 @@ def test_gemini() -> None:
     assert tool_specs([types.Tool(google_search=types.GoogleSearch())]) == []
 
 
+def test_a_whole_request_of_gemini() -> None:
+    tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="read")])
+    config = types.GenerateContentConfig(tools=[tool, write_file])
+    for given in (config, [config], {"model": "gemini", "config": config}):
+        assert [spec.name for spec in tool_specs(given)] == ["read", "write_file"]
+
+
+def test_one_object_of_an_sdk_is_read_like_one_mapping() -> None:
+    tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="read")])
+    one = [langchain_tool(write_file), anthropic.beta_tool(write_file), xai_tool("x", "", SCHEMA)]
+    assert [tool_specs(given)[0].name for given in (tool, *one)] == [
+        *("read", "write_file", "write_file", "x"),
+    ]
+
+
 def test_mcp() -> None:
     assert ToolSpec.of(mcp_types.Tool(name="write", input_schema=SCHEMA)).schema == SCHEMA
 
@@ -133,3 +152,74 @@ def test_xai() -> None:
 def test_langchain() -> None:
     spec = ToolSpec.of(langchain_tool(write_file))
     assert (spec.name, required(spec)) == ("write_file", ["path"])
+
+
+async def handle(_: Any) -> dict[str, Any]:
+    return {}
+
+
+class Place(typing_extensions.TypedDict):
+    city: Annotated[str, "Where it is."]
+    codes: typing_extensions.NotRequired[list[int]]
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (SCHEMA, SCHEMA),
+        ({}, {}),
+        ({"type": "object"}, {"type": "object"}),
+        (WriteFile, {"type": "object"}),  # the SDK tells the model no more than that
+        (
+            {"type": str, "size": int | None, "tags": list[str], "any": dict[str, int]},
+            {
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string"},
+                    "size": {"type": "integer"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "any": {"type": "object"},
+                },
+                "required": ["type", "size", "tags", "any"],
+            },
+        ),
+        (
+            {"x": float | str, "y": set[str], "z": {"type": "string"}, "l": list, "b": bool},
+            {
+                "type": "object",
+                "properties": {
+                    "x": {"anyOf": [{"type": "number"}, {"type": "string"}]},
+                    "y": {},
+                    "z": {},
+                    "l": {"type": "array"},
+                    "b": {"type": "boolean"},
+                },
+                "required": ["x", "y", "z", "l", "b"],
+            },
+        ),
+        (
+            Place,
+            {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string"},
+                    "codes": {"type": "array", "items": {"type": "integer"}},
+                },
+                "required": ["city"],
+            },
+        ),
+    ],
+)
+def test_the_claude_agent_sdk(told: Any, expected: Any) -> None:
+    tool = agent_tool("write", "Write.", told)(handle)
+    assert tool_specs([tool]) == [ToolSpec("write", "Write.", expected)]
+    assert ToolSpec.of(tool, name="mcp__files__write").name == "mcp__files__write"
+
+
+class Lost(typing_extensions.TypedDict):
+    place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_types_of_the_claude_agent_sdk_that_are_not_there() -> None:
+    with pytest.raises(UsageError, match="'write' cannot be read: name 'Nowhere'"):
+        tool_specs([agent_tool("write", "", Lost)(handle)])

@@ -1,6 +1,8 @@
 """The arguments so far, typed: what has settled is validated, what has not says so."""
 
+import copy
 import json
+import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
@@ -13,6 +15,7 @@ import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     AliasPath,
     BaseModel,
@@ -192,6 +195,16 @@ def test_what_is_no_field_is_no_attribute() -> None:
     assert dir(view.so_far) == sorted(Order.model_fields)
 
 
+def test_a_view_can_be_copied_as_far_as_its_call_can() -> None:
+    view: Any = typed(Order, open_call('{"number": 7, "address": {"city": "Rome", '))
+    for so_far in (view.so_far, view.so_far.address):
+        assert repr(copy.copy(so_far)) == repr(so_far)
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(UsageError, match="cannot be copied or pickled"):
+                copied(so_far)
+    assert copy.copy(view.so_far).number == 7
+
+
 def test_it_can_be_shown() -> None:
     view = typed(Order, open_call('{"number": 1, "note": "secr'))
     assert repr(view) == "<TypedArguments of 'write', open: <Order so far: number>>"
@@ -352,6 +365,27 @@ def test_keys_that_are_no_fields_are_there_if_the_model_keeps_them() -> None:
         forbidden.value()
 
 
+class Scores(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int]
+
+    path: str
+
+
+def scores(path: str, **more: int) -> None: ...
+
+
+@pytest.mark.parametrize("definition", [Scores, scores])
+def test_keys_that_are_no_fields_are_validated_if_they_have_a_type(definition: Any) -> None:
+    view: Any = typed(definition, open_call('{"first": "5", "argument_0": "6", "bad": "x", '))
+    assert (view.so_far.first, view.so_far.argument_0) == (5, 6)
+    assert told(lambda: view.so_far.bad).startswith("'bad' is not valid: Input should be a valid")
+    whole = typed(definition, whole_call({"path": "p", "first": "5", "argument_0": "6"}))
+    assert dict(whole.value()) == {"path": "p", "first": 5, "argument_0": 6}
+    with pytest.raises(ValidationError, match="bad"):
+        typed(definition, whole_call({"path": "p", "bad": "x"})).value()
+
+
 # How it is judged
 
 
@@ -502,6 +536,45 @@ def test_a_model_validator_that_prepares_is_for_the_whole_too() -> None:
 def test_a_validator_does_not_see_a_field_that_is_not_valid() -> None:
     """As in a whole model."""
     assert typed(Guards, whole_call({"guard": {}, "low": "x", "high": 1})).so_far.high == 101
+
+
+def known_code(code: str) -> str:
+    return {"a": "A"}[code]
+
+
+Code = Annotated[str, AfterValidator(known_code)]
+
+
+class Fragile(BaseModel):
+    path: str
+    code: Code
+    codes: list[Code] = []
+    other: Code = ""
+
+
+def test_a_validator_that_falls_over_is_told_and_does_not_stop_who_only_looks() -> None:
+    view = typed(Fragile, open_call('{"code": "z", "path": "p", "codes": ["a", "z", '))
+    assert view.settled == {"code", "path"}
+    assert view.errors == {"code": "its validator raised KeyError: 'z'"}
+    assert "code" not in view
+    assert (view.so_far.path, repr(view.so_far)) == ("p", "<Fragile so far: path, code>")
+    assert view.so_far.codes[0] == "A"
+
+
+def test_who_wants_what_its_validator_fell_over_gets_the_cause() -> None:
+    view = typed(Fragile, open_call('{"code": "z", "codes": ["a", "z", '))
+    wants: list[Callable[[], object]] = [
+        lambda: view.so_far.code,
+        lambda: view.get("code"),
+        lambda: view.so_far.codes[1],
+    ]
+    for want in wants:
+        with pytest.raises(ArgumentUnavailable, match="raised KeyError: 'z'") as caught:
+            want()
+        assert isinstance(caught.value.__cause__, KeyError)
+    assert view.get("other", "none") == "none"
+    with pytest.raises(KeyError):
+        typed(Fragile, whole_call({"path": "p", "code": "z"})).value()
 
 
 class Later(BaseModel):

@@ -34,6 +34,8 @@ class Outcome(NamedTuple):
     """PENDING if there is none: it is not valid, or may be missing and is."""
     message: str | None = None
     """Why it is not valid."""
+    cause: Exception | None = None
+    """What a validator raised that says nothing of the value: it fell over."""
 
 
 class _Place(NamedTuple):
@@ -144,6 +146,8 @@ class Shape(NamedTuple):
     """Whether the fields are keys, as in a TypedDict, and not attributes."""
     takes_more: bool
     """Whether keys that are no fields are kept."""
+    more: ValuePart | None
+    """How the values of those are judged, if the model says it."""
 
 
 @lru_cache(maxsize=256)
@@ -172,12 +176,14 @@ def _shape(schema: _Schema, place: _Place, *, is_root: bool) -> Shape | None:
     if "fields" not in inner:
         return None
     place = _Place(config, place.definitions)
-    more = inner.get("extra_behavior") or config.get("extra_fields_behavior")
+    extra = inner.get("extra_behavior") or config.get("extra_fields_behavior")
+    more = inner.get("extras_schema")
     return Shape(
         schema["cls"].__name__ if "cls" in schema else "the object",
         dict(_fields(inner, place)),
         has_keys=schema["type"] == "typed-dict",
-        takes_more=more == "allow",
+        takes_more=extra == "allow",
+        more=None if more is None else ValuePart(more, place),
     )
 
 
@@ -260,10 +266,13 @@ def _constant(value: Any) -> _Schema:
 def _judged(validator: "SchemaValidator", value: object, *, depth: int) -> Outcome:
     from pydantic_core import ValidationError  # noqa: PLC0415 - an extra
 
+    text = json.dumps(value, ensure_ascii=False)
     try:
-        return Outcome(validator.validate_json(json.dumps(value, ensure_ascii=False)))
+        return Outcome(validator.validate_json(text))
     except ValidationError as error:
         return Outcome(PENDING, _told(error, depth))
+    except Exception as error:  # noqa: BLE001 - whoever asks for the value gets it as the cause
+        return Outcome(PENDING, f"its validator raised {type(error).__name__}: {error}", error)
 
 
 def _told(error: Any, depth: int) -> str:

@@ -8,6 +8,8 @@ as it is, apart from ``nullable``. Nothing becomes stricter than what Gemini was
 from collections.abc import Mapping
 from typing import Any, Final
 
+from argstream.validation.limits import DEFAULT_SCHEMA_LIMITS
+
 __all__ = ["json_schema_of"]
 
 _SPELLINGS: Final[dict[str, str]] = {
@@ -34,28 +36,45 @@ _LISTS: Final = {"anyOf", "allOf", "oneOf", "prefixItems"}
 _MAPS: Final = {"properties", "$defs", "definitions", "patternProperties"}
 
 
+class _TooDeep(Exception):  # noqa: N818 - it says what is the case
+    """The schema is nested more deeply than any that can be used."""
+
+
 def json_schema_of(parameters: Any) -> Any:
-    """Translate a schema, and all that it contains."""
-    if not isinstance(parameters, Mapping):
+    """Translate a schema, and all that it contains.
+
+    What has a wrong form is left as it is, and so is all of a schema that is nested too deeply, or
+    in itself: whoever compiles it says what is wrong.
+    """
+    try:
+        return _schema(parameters, 0)
+    except _TooDeep:
         return parameters
-    told: Mapping[str, Any] = parameters
+
+
+def _schema(schema: Any, depth: int) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    if depth >= DEFAULT_SCHEMA_LIMITS.max_depth:
+        raise _TooDeep
+    told: Mapping[str, Any] = schema
     found: dict[str, Any] = {}
     for name, value in told.items():
         keyword = _SPELLINGS.get(name, name)
         if name not in _LEFT_OUT and (value is not None or name == "const"):
-            found[keyword] = _translated(keyword, value)
+            found[keyword] = _translated(keyword, value, depth + 1)
     _mend_type(found)
     _mend_enum(found)
     return _with_null(found) if told.get("nullable") is True else found
 
 
-def _translated(keyword: str, value: Any) -> Any:
+def _translated(keyword: str, value: Any, depth: int) -> Any:
     if keyword in _SCHEMAS:
-        return json_schema_of(value)
+        return _schema(value, depth)
     if keyword in _LISTS and isinstance(value, list | tuple):
-        return [json_schema_of(one) for one in value]
+        return [_schema(one, depth + 1) for one in value]
     if keyword in _MAPS and isinstance(value, Mapping):
-        return {name: json_schema_of(one) for name, one in value.items()}
+        return {name: _schema(one, depth + 1) for name, one in value.items()}
     if keyword in _COUNTS and isinstance(value, str):
         number = _number(value)
         return value if number is None else number
@@ -65,42 +84,54 @@ def _translated(keyword: str, value: Any) -> Any:
 
 
 def _mend_type(schema: dict[str, Any]) -> None:
-    told = schema.pop("type", None)
-    types = [told] if isinstance(told, str) else list(told or ())
-    known = [
-        str(getattr(one, "value", one)).lower()  # the SDK's is an enum
-        for one in types
-    ]
-    if "type_unspecified" not in known and known:
-        schema["type"] = known[0] if isinstance(told, str) else known
+    told = schema.get("type")
+    if isinstance(told, str):
+        schema["type"] = _type(told)
+    elif isinstance(told, list | tuple):
+        schema["type"] = [_type(one) for one in told]
+    if "type_unspecified" in _types(schema):
+        del schema["type"]
     if schema.get("format") == "enum":
         del schema["format"]
+
+
+def _type(told: Any) -> Any:
+    name = getattr(told, "value", told)  # the SDK's is an enum
+    return name.lower() if isinstance(name, str) else told
 
 
 def _mend_enum(schema: dict[str, Any]) -> None:
     """Read the values of an enum of numbers: Gemini writes all of them as strings."""
     values = schema.get("enum")
-    if not isinstance(values, list | tuple) or schema.get("type") in (None, "string"):
+    types = _types(schema)
+    if not isinstance(values, list | tuple) or types in ([], ["string"]):
         return
     read = [_number(value) if isinstance(value, str) else value for value in values]
-    if schema["type"] in ("integer", "number") and None not in read:
+    if types in (["integer"], ["number"]) and None not in read:
         schema["enum"] = read
-    elif any(isinstance(value, str) for value in values) and "string" not in schema["type"]:
+    elif any(isinstance(value, str) for value in values) and "string" not in types:
         del schema["enum"]  # no value of the type could be among them
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
-    types = schema.get("type")
-    if types is not None:
-        known = types if isinstance(types, list) else [types]
-        schema["type"] = known if "null" in known else [*known, "null"]
-    if "enum" in schema and None not in schema["enum"]:
-        schema["enum"] = [*schema["enum"], None]
-    if "anyOf" in schema:
-        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    types = _types(schema)
+    if types and "null" not in types:
+        schema["type"] = [*types, "null"]
+    for keyword, null in (("enum", None), ("anyOf", {"type": "null"})):
+        told = schema.get(keyword)
+        if isinstance(told, list | tuple) and null not in told:
+            schema[keyword] = [*told, null]
     return schema
+
+
+def _types(schema: dict[str, Any]) -> list[Any]:
+    """Give the types that a schema names; none if what stands there is of no use."""
+    told = schema.get("type")
+    if isinstance(told, str):
+        return [told]
+    return told if isinstance(told, list) else []
 
 
 def _number(text: str) -> int | float | None:

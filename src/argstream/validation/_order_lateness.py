@@ -29,7 +29,7 @@ _SAYS_WHAT_IT_IS: Final = {
     *("$dynamicRef", "$ref", "allOf", "anyOf", "const", "enum", "if", "items", "not", "oneOf"),
     *("prefixItems", "properties", "type"),
 }
-_MAX_FORMS: Final = 32
+_MAX_FORMS: Final = 32  # whose order is looked at, and each with each
 
 _OBJECTS_WAIT: Final = (
     "not",
@@ -179,15 +179,16 @@ def _says(node: Node, word: str) -> bool:
 
 def _hard_to_tell(part: Part, document: Document, lengths: Lengths) -> Iterator[Remark]:
     path, node = part.path, part.node
-    followed = [document.follow(form) for form in branches(node, "oneOf", "anyOf")[:_MAX_FORMS]]
-    forms = [_with_outer(node, form) for form in followed if properties(form)]
+    followed = map(document.follow, branches(node, "oneOf", "anyOf"))
+    every = [form for form in followed if properties(form)]
+    forms = [_with_outer(node, form) for form in every[:_MAX_FORMS]]
     if len(forms) < 2 or _differ_early(forms, lengths):
         return
-    tellers = [name for name in in_order(forms[0]) if _tells_apart(name, forms, document)]
+    tellers = [name for name in in_order(forms[0]) if _tells_apart(name, node, every, document)]
     if not tellers:
         yield Remark(
             path,
-            f"Let its {len(forms)} forms begin with a required property that tells them apart, such"
+            f"Let its {len(every)} forms begin with a required property that tells them apart, such"
             ' as "kind" with a "const" of its own in each: without one, a mistake is seen late.',
         )
         return
@@ -197,14 +198,14 @@ def _hard_to_tell(part: Part, document: Document, lengths: Lengths) -> Iterator[
         order = (teller, *(name for name in in_order(late) if name != teller))
         yield Remark(
             path,
-            f"Put {listed([teller])} first, which tells its {len(forms)} forms apart: until it"
+            f"Put {listed([teller])} first, which tells its {len(every)} forms apart: until it"
             " comes, a mistake in one of them may be right in another.",
             order,
         )
     elif any(teller not in required(form) for form in forms):
         yield Remark(
             path,
-            f"Require {listed([teller])}, which tells its {len(forms)} forms apart: until it comes,"
+            f"Require {listed([teller])}, which tells its {len(every)} forms apart: until it comes,"
             " a mistake in one of them may be right in another.",
         )
 
@@ -218,10 +219,11 @@ def _with_outer(outer: Node, form: Node) -> Node:
     }
 
 
-def _tells_apart(name: str, forms: list[Node], document: Document) -> bool:
+def _tells_apart(name: str, outer: Node, forms: list[Node], document: Document) -> bool:
     chosen: set[str] = set()
+    around = properties(outer).get(name)
     for form in forms:
-        values = _choices(document.follow(properties(form).get(name)))
+        values = _choices(document.follow(properties(form).get(name, around)))
         if not values or not chosen.isdisjoint(values):
             return False
         chosen |= values

@@ -10,14 +10,21 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from argstream.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Definition", "describe", "is_definition", "json_schema", "read_definition"]
+__all__ = [
+    "Definition",
+    "describe",
+    "is_definition",
+    "is_typed_dict",
+    "json_schema",
+    "read_definition",
+]
 
 _KNOWN = "a pydantic model, a dataclass, a TypedDict or a function"
 
@@ -59,6 +66,11 @@ def json_schema(definition: Definition) -> dict[str, Any]:
         raise UsageError(f"{definition.name} has no JSON Schema: {error}") from error
 
 
+def is_typed_dict(hint: object) -> bool:
+    """Say whether it is a TypedDict, be it of typing or of typing_extensions."""
+    return isinstance(hint, type) and issubclass(hint, dict) and hasattr(hint, "__required_keys__")
+
+
 def describe(found: object) -> str:
     """Name what was found, for a message."""
     if isinstance(found, type):
@@ -69,7 +81,7 @@ def describe(found: object) -> str:
 @lru_cache(maxsize=256)
 def _of_class(tool: type) -> Definition:
     is_model = hasattr(tool, "__pydantic_core_schema__")
-    if not (is_model or dataclasses.is_dataclass(tool) or _is_typed_dict(tool)):
+    if not (is_model or dataclasses.is_dataclass(tool) or is_typed_dict(tool)):
         raise UsageError(f"{describe(tool)} defines no tool; what does is {_KNOWN}")
     told = tool.__doc__ or ""
     if dataclasses.is_dataclass(tool) and told.startswith(f"{tool.__name__}("):
@@ -87,23 +99,18 @@ def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
     hints = _hints(function)
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    takes_more = False
+    more: Any = None
     for number, parameter in enumerate(parameters):
         if parameter.kind is parameter.VAR_KEYWORD:
-            takes_more = True
+            more = _more(parameter, name, hints.get(parameter.name, Any))
             continue
         _check(parameter, name, is_first=number == 0)
         field = f"argument_{number}"
         names[field] = parameter.name
         fields[field] = _field(parameter, hints.get(parameter.name, Any))
-    model = _model(name, fields, takes_more=takes_more)
+    model = _model(name, fields, more)
     told = inspect.getdoc(function) or ""
     return Definition(name, told, _adapter(model, f"{name}()"), names)
-
-
-def _is_typed_dict(tool: type) -> bool:
-    """Say whether it is a TypedDict, be it of typing or of typing_extensions."""
-    return issubclass(tool, dict) and hasattr(tool, "__required_keys__")
 
 
 def _check(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
@@ -132,11 +139,27 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     return Annotated[hint, Field(alias=parameter.name)], default
 
 
-def _model(name: str, fields: dict[str, Any], *, takes_more: bool) -> type:
-    from pydantic import ConfigDict, create_model  # noqa: PLC0415 - an extra
+def _more(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
+    """Give the type of the arguments that have no parameter of their own."""
+    if getattr(get_origin(hint), "_name", None) == "Unpack":  # of typing, or typing_extensions
+        raise UsageError(
+            f"{name}() takes '**{parameter.name}' as the keys of a TypedDict: give it a parameter"
+            " for each of them"
+        )
+    return hint
 
-    config = ConfigDict(extra="allow" if takes_more else "ignore", arbitrary_types_allowed=True)
-    model: type = create_model(name, __config__=config, **fields)
+
+def _model(name: str, fields: dict[str, Any], more: Any) -> type:
+    from pydantic import BaseModel, ConfigDict, create_model  # noqa: PLC0415 - an extra
+
+    class Arguments(BaseModel):
+        model_config = ConfigDict(
+            extra="ignore" if more is None else "allow", arbitrary_types_allowed=True
+        )
+        if more not in (None, Any):
+            __pydantic_extra__: dict[str, more]
+
+    model: type = create_model(name, __base__=Arguments, **fields)
     return model
 
 

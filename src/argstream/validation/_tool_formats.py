@@ -5,11 +5,12 @@ dumped, or asked for what they would send; no SDK is imported.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reprlib import Repr
 from typing import Any, Final, Literal, NamedTuple
 
 from argstream.errors import UsageError
+from argstream.validation._agent_sdk_tools import is_agent_sdk_tool, schema_of_types
 from argstream.validation._builtin_tools import (
     GEMINI_HOSTED,
     HOSTED_TYPES,
@@ -24,19 +25,18 @@ from argstream.validation._signatures import (
     json_schema,
     read_definition,
 )
+from argstream.validation._tool_spelling import SCHEMA_KEYS, intended_type, misspelt_schema
 
-__all__ = ["FORMS", "FoundTool", "found", "listed", "tools_in"]
+__all__ = ["FORMS", "FoundTool", "found", "is_sent", "listed", "tools_in"]
 
 FORMS: Final = (
     "a ToolSpec, a pydantic model class, a function, or a tool in the format of Anthropic, OpenAI "
-    "(Chat, Responses, Realtime), Gemini, Bedrock, Cohere, Ollama, xAI, LangChain or MCP"
-)
-_SCHEMA_KEYS: Final = (
-    *("input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
-    "parameters",
+    "(Chat, Responses, Realtime), Gemini, Bedrock, Cohere, Ollama, xAI, LangChain, MCP or the "
+    "Claude Agent SDK"
 )
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _ENVELOPES: Final = ("toolConfig", "tool_config", "session", "setup", "result", "config")
+_MOST_ENVELOPES: Final = 4  # one in the other
 _short = Repr()
 _short.maxstring = 60
 
@@ -62,22 +62,49 @@ def tools_in(tool: object, where: str) -> Iterator[FoundTool]:
     elif hasattr(tool, "tool_call_schema"):  # LangChain
         fields = {name: getattr(tool, name, None) for name in ("name", "description")}
         yield _flat({**fields, "input_schema": getattr(tool, "tool_call_schema")}, where)  # noqa: B009 - of an object of any type
-    else:
+    elif (tools := listed(tool)) is not None:
+        yield from _each(tools, where)
+    elif is_sent(tool):
         yield from _in_mapping(_dumped(tool, where), where)
+    elif is_agent_sdk_tool(tool):
+        yield _of_agent_sdk(tool, where)
+    else:
+        raise _unreadable(tool, where)
 
 
-def listed(content: Mapping[str, Any]) -> list[object] | None:
+def is_sent(tool: object) -> bool:
+    """Say whether it is an object of an SDK, which knows what it would send."""
+    return not isinstance(tool, type) and (
+        hasattr(tool, "model_dump")
+        or (hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"))  # xAI’s, of protobuf
+        or callable(getattr(tool, "to_dict", None))
+    )
+
+
+def listed(content: object, depth: int = _MOST_ENVELOPES) -> list[object] | None:
     """Find the list of tools in what may be a whole request; None if there is none."""
-    if content.get("type") in ("namespace", "mcp_toolset"):
+    if not depth or not (isinstance(content, Mapping) or is_sent(content)):
+        return None
+    if _member(content, "type") in ("namespace", "mcp_toolset"):
         return None
     for key in ("tools", "functions"):
-        if isinstance(content.get(key), list):
-            return list(content[key])
+        tools = _member(content, key)
+        if isinstance(tools, Sequence) and not isinstance(tools, str | bytes):
+            return list(tools)
     for key in _ENVELOPES:
-        inner = content.get(key)
-        if isinstance(inner, Mapping) and (tools := listed(inner)) is not None:
-            return tools
+        found = listed(_member(content, key), depth - 1)
+        if found is not None:
+            return found
     return None
+
+
+def _member(content: Any, key: str) -> Any:
+    return content.get(key) if isinstance(content, Mapping) else getattr(content, key, None)
+
+
+def _each(tools: Iterable[object], where: str) -> Iterator[FoundTool]:
+    for number, one in enumerate(tools):
+        yield from tools_in(one, f"{where}.tools[{number}]")
 
 
 def _defined(tool: Any, where: str) -> FoundTool:
@@ -91,16 +118,15 @@ def _defined(tool: Any, where: str) -> FoundTool:
 
 def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[FoundTool]:
     if (tools := listed(tool)) is not None:
-        for number, one in enumerate(tools):
-            yield from tools_in(one, f"{where}.tools[{number}]")
+        yield from _each(tools, where)
         return
     for key in _DECLARATIONS:
-        for number, one in enumerate(tool.get(key) or ()):
+        for number, one in enumerate(_list(tool, key, where)):
             yield _declared(one, f"{where}.{key}[{number}]")
     if any(key in tool for key in _DECLARATIONS):
         _refuse_computer_use(tool, where)
     elif isinstance(inner := _first(tool, "toolSpec", "tool_spec", "function"), Mapping):
-        yield _flat(inner, where)
+        yield _inside(inner, tool, where)
     elif isinstance(inner := tool.get("custom"), Mapping):
         yield _flat(inner, where)._replace(schema=None, kind="custom")
     elif isinstance(type_ := tool.get("type"), str):
@@ -114,19 +140,20 @@ def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[FoundTool]:
 def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[FoundTool]:
     """Read a tool that says of which type it is: OpenAI's Responses and Anthropic's own."""
     if type_ == "namespace":
-        for number, one in enumerate(tool.get("tools") or ()):
-            for inner in tools_in(one, f"{where}.tools[{number}]"):
-                yield inner._replace(is_shared=True)
+        for inner in _each(_list(tool, "tools", where), where):
+            yield inner._replace(is_shared=True)
     elif type_ in TOOLSETS:
-        for name in _members(tool, type_):
+        for name in _members(tool, type_, where):
             yield FoundTool(name, is_shared=True)
     elif type_ in NAMED_TYPES:
         yield FoundTool(NAMED_TYPES[type_])
     elif type_ in UNNAMED_TYPES:
         _refuse_unnamed(UNNAMED_TYPES[type_], where)
-    elif type_ == "custom" and not _has_schema(tool):
+    elif (meant := intended_type(type_)) is not None and type_ not in HOSTED_TYPES:
+        raise UsageError(f"{where} has the type {type_!r}: did you mean {meant!r}?")
+    elif type_ == "custom" and _schema_key(tool) is None:
         yield _flat(tool, where)._replace(schema=None, kind="custom")
-    elif type_ == "function" or _has_schema(tool):
+    elif type_ == "function" or _schema_key(tool) is not None:
         yield _flat(tool, where)
     elif "name" in tool:  # Anthropic's own: bash_20250124, web_search_20260318 …
         yield _flat(tool, where)._replace(schema=None)
@@ -134,16 +161,48 @@ def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[FoundToo
         raise _unreadable(tool, where)
 
 
-def _members(tool: Mapping[str, Any], type_: str) -> Iterator[str]:
+def _members(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[str]:
     configs = tool.get("configs") or {}
+    if not isinstance(configs, Mapping):
+        raise UsageError(f"{where}: its configs must be an object, not {found(configs)}")
     for name in TOOLSETS[type_]:
-        if (configs.get(name) or {}).get("enabled") is not False:
+        config = configs.get(name) or {}
+        if not isinstance(config, Mapping):
+            raise UsageError(f"{where}: configs.{name} must be an object, not {found(config)}")
+        if config.get("enabled") is not False:
             yield name
+
+
+def _list(tool: Mapping[str, Any], key: str, where: str) -> Iterable[object]:
+    value = tool.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise UsageError(f"{where}: {key} must be a list, not {found(value)}")
+    return value
+
+
+def _of_agent_sdk(tool: Any, where: str) -> FoundTool:
+    try:
+        schema = schema_of_types(tool.input_schema)
+    except (NameError, TypeError) as error:
+        raise UsageError(f"{where}: the types of {tool.name!r} cannot be read: {error}") from error
+    return _flat({**vars(tool), "input_schema": schema}, where)
+
+
+def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> FoundTool:
+    """Read a tool that stands in another object: what is beside it counts for nothing."""
+    key = _schema_key(outer) or misspelt_schema(outer)
+    if key is not None and _schema_key(inner) is None:
+        raise UsageError(f"{where}: {key!r} is not read there: put it beside the name")
+    return _flat(inner, where)
 
 
 def _declared(declaration: object, where: str) -> FoundTool:
     """Read a declaration of Gemini."""
     if not isinstance(declaration, Mapping):
+        if not is_sent(declaration):
+            raise _unreadable(declaration, where)
         declaration = _dumped(declaration, where)
     return _flat(declaration, where, is_gemini=True)
 
@@ -153,7 +212,13 @@ def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> Fo
     name = tool.get("name")
     if not isinstance(name, str) or not name:
         raise UsageError(f"{where}: a tool needs a name, but has {_short.repr(name)}")
-    key = next((key for key in _SCHEMA_KEYS if tool.get(key) is not None), None)
+    key = _schema_key(tool)
+    if key is None and (misspelt := misspelt_schema(tool)) is not None:
+        raise UsageError(
+            f"{where} ({name!r}): {misspelt!r} is not read, but seems to be the schema of its"
+            " arguments: call it 'input_schema' or 'parameters', as the provider does, or leave it"
+            " out"
+        )
     schema = _schema(None if key is None else tool[key], f"{where} ({name!r})")
     if is_gemini and key == "parameters":
         schema = json_schema_of(schema)
@@ -184,7 +249,7 @@ def _schema(told: Any, where: str) -> Mapping[str, Any] | bool:
 def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: its schema is no JSON: {error}") from error
 
 
@@ -193,15 +258,12 @@ def _dumped(tool: Any, where: str) -> Mapping[str, Any]:
     if hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"):  # xAI’s, a protobuf message
         return {field.name: _of_message(value) for field, value in tool.ListFields()}
     try:
-        if hasattr(tool, "model_dump"):
-            sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-        elif callable(to_dict := getattr(tool, "to_dict", None)):
-            sent = to_dict()
-        else:
-            raise _unreadable(tool, where)
+        sent = (
+            tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            if hasattr(tool, "model_dump")
+            else tool.to_dict()
+        )
     except (TypeError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
         raise UsageError(f"{where}: {describe(tool)} cannot be read: {error}") from error
     if not isinstance(sent, Mapping):
         raise _unreadable(tool, where)
@@ -217,7 +279,7 @@ def _of_message(value: Any) -> Any:
 def _is_hosted(tool: Mapping[str, Any], where: str) -> bool:
     """Say whether a tool without a type and a name is one that the provider runs."""
     _refuse_computer_use(tool, where)
-    keys = {_camel_case(key) for key in tool}
+    keys = {_camel_case(str(key)) for key in tool}
     of_bedrock = {"cachePoint", "systemTool"}
     return bool(keys) and (keys <= GEMINI_HOSTED or keys <= of_bedrock or keys <= HOSTED_TYPES)
 
@@ -227,8 +289,8 @@ def _camel_case(key: str) -> str:
     return key if key in HOSTED_TYPES else head + "".join(word.capitalize() for word in rest)
 
 
-def _has_schema(tool: Mapping[str, Any]) -> bool:
-    return any(tool.get(key) is not None for key in _SCHEMA_KEYS)
+def _schema_key(tool: Mapping[str, Any]) -> str | None:
+    return next((key for key in SCHEMA_KEYS if tool.get(key) is not None), None)
 
 
 def _first(tool: Mapping[str, Any], *keys: str) -> Any:

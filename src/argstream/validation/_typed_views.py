@@ -28,6 +28,7 @@ class Fields:
         self.shape = shape
         self._root: Any = None
         self._outcomes: dict[str, Outcome] = {}
+        self._more: dict[str, Outcome] = {}
         self._views: dict[JsonPath, Any] = {}
 
     def is_ready(self, part: FieldPart) -> bool:
@@ -48,7 +49,7 @@ class Fields:
         if stage == "ready":
             outcome = self._judge(part, path)
             if outcome.message is not None:
-                raise invalid(self._call, path, repr(name), outcome.message)
+                raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
             if outcome.value is not PENDING:
                 return outcome.value
         elif stage == "open":
@@ -83,9 +84,7 @@ class Fields:
         return ("ready" if is_closed else "waiting"), base + part.places[0]
 
     def _judge(self, part: FieldPart, path: JsonPath) -> Outcome:
-        if self._call.partial is not self._root:  # the first time; or the text was read anew
-            self._root = self._call.partial
-            self._outcomes.clear()
+        self._begin_anew_if_read_anew()
         known = self._outcomes.get(part.name)
         if known is None:
             earlier = {}
@@ -103,15 +102,33 @@ class Fields:
         return self._views[path]
 
     def _unknown(self, name: str) -> Any:
-        """Give what is no field, but is kept by a model that keeps it; it is not validated."""
+        """Give what is no field, but is kept by a model that keeps it."""
         path = (*self._base, name)
         if self.shape.takes_more and not name.startswith("__"):
             if kind_at(self._call, path) is not None and is_settled(self._call, path):
-                return value_at(self._call.partial, path)
+                return self._kept(name, path)
             raise unavailable(self._call, path, repr(name))
         known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
         raise kind(f"{name!r} is no field of {self.shape.name}; so far there are only: {known}")
+
+    def _kept(self, name: str, path: JsonPath) -> Any:
+        part = self.shape.more
+        if part is None:
+            return value_at(self._call.partial, path)
+        self._begin_anew_if_read_anew()
+        if name not in self._more:
+            self._more[name] = part.judge(value_at(self._call.partial, path))
+        outcome = self._more[name]
+        if outcome.message is not None:
+            raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
+        return outcome.value
+
+    def _begin_anew_if_read_anew(self) -> None:
+        if self._call.partial is not self._root:
+            self._root = self._call.partial
+            self._outcomes.clear()
+            self._more.clear()
 
     def _reason(self, part: FieldPart, stage: _Stage, path: JsonPath) -> str:
         if stage != "waiting" or kind_at(self._call, path) is None:
@@ -132,6 +149,8 @@ class ObjectSoFar:
         self._argstream_fields = fields
 
     def __getattr__(self, name: str) -> Any:
+        if name in ObjectSoFar.__slots__:  # of an object that copy or pickle has just made
+            raise AttributeError(name)
         if self._argstream_fields.shape.has_keys:
             raise AttributeError(f"this has keys, not attributes: [{name!r}]")
         return self._argstream_fields.value(name)
@@ -204,7 +223,7 @@ class ItemsSoFar(Sequence[Any]):
             self._outcomes[number] = self._part.judge(value_at(self._call.partial, path))
         outcome = self._outcomes[number]
         if outcome.message is not None:
-            raise invalid(self._call, path, f"item {number}", outcome.message)
+            raise invalid(self._call, path, f"item {number}", outcome.message) from outcome.cause
         return outcome.value
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from argstream.errors import UsageError
-from argstream.validation._tool_formats import FORMS, FoundTool, found, listed, tools_in
+from argstream.validation._tool_formats import FORMS, FoundTool, found, is_sent, listed, tools_in
 
 __all__ = ["ToolSpec", "load_tools", "tool_specs"]
 
@@ -57,7 +57,9 @@ class ToolSpec(Struct, frozen=True):
 def tool_specs(tools: Iterable[object]) -> list[ToolSpec]:
     """Read tools, of any mix of formats; of one request with its tools, these.
 
-    Raises UsageError for what cannot be read, and for two tools of one name.
+    Tools of the Claude Agent SDK have the names that they were given; its calls say
+    ``mcp__server__name``, so use ``ToolSpec.of(tool, name=…)`` to judge them. Raises UsageError for
+    what cannot be read, and for two tools of one name.
     """
     return _read((f"tools[{number}]", tool) for number, tool in enumerate(_entries(tools)))
 
@@ -86,7 +88,7 @@ def load_tools(path: str | Path) -> list[ToolSpec]:
 
 
 def _entries(tools: object) -> list[object]:
-    if isinstance(tools, Mapping):
+    if isinstance(tools, Mapping) or (is_sent(tools) and not isinstance(tools, list | tuple)):
         inner = listed(tools)
         return [tools] if inner is None else inner
     if isinstance(tools, ToolSpec | str | bytes) or not isinstance(tools, Iterable):
@@ -95,6 +97,13 @@ def _entries(tools: object) -> list[object]:
 
 
 def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
+    try:
+        return _read_all(entries)
+    except RecursionError as error:
+        raise UsageError("the tools are nested too deeply to be read") from error
+
+
+def _read_all(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
     specs: dict[str, ToolSpec] = {}
     shared: set[str] = set()
     for where, tool in entries:

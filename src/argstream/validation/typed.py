@@ -21,6 +21,9 @@ keys that it does not know, are for the whole: they have their say in ``value()`
 - A field that may be spelt in several ways (``AliasChoices``, ``populate_by_name``) counts as
   settled before the end only in its first spelling: a later one would yield to that.
 - A field whose validators ask for ``info`` waits for the fields defined before it.
+- If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
+  value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
+  gets ``ArgumentUnavailable`` with that exception as its cause. ``value()`` raises it as it is.
 - Numbers have come as ``int`` and ``float``; a ``Decimal`` is made of these.
 """
 
@@ -72,7 +75,10 @@ class TypedArguments(Generic[Model]):
 
     @property
     def errors(self) -> dict[str, str]:
-        """What pydantic says of fields that have settled and are not valid."""
+        """What pydantic says of fields that have settled and are not valid.
+
+        Of one whose validator fell over, it says what that raised.
+        """
         found: dict[str, str] = {}
         for name, part in self._fields.shape.fields.items():
             outcome = self._fields.outcome(part)
@@ -87,8 +93,13 @@ class TypedArguments(Generic[Model]):
         return outcome is not None and outcome.message is None and outcome.value is not PENDING
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a field that has settled and is valid, or the default."""
+        """Give a field that has settled and is valid, or the default.
+
+        Raises ``ArgumentUnavailable`` if its validator fell over: a default would hide that.
+        """
         outcome = self._fields.outcome(self._part(name))
+        if outcome is not None and outcome.cause is not None:
+            return self._fields.value(name)
         if outcome is None or outcome.message is not None or outcome.value is PENDING:
             return default
         return outcome.value
@@ -96,8 +107,9 @@ class TypedArguments(Generic[Model]):
     def value(self) -> Model:
         """Give all of it, of a complete call: the model; for a function, its arguments by name.
 
-        It is made anew each time. Raises ``ArgumentUnavailable`` if the call is not complete, and
-        pydantic's ``ValidationError`` if its arguments are not valid.
+        It is made anew each time. Raises ``ArgumentUnavailable`` if the call is not complete,
+        pydantic's ``ValidationError`` if its arguments are not valid, and what else a validator of
+        yours raises.
         """
         if self._call.verdict != "complete":
             raise unavailable(self._call, (), f"all of {self._call.name!r}", "it is being written")

@@ -34,7 +34,7 @@ from argstream.errors import ArgumentUnavailable, UsageError
 from argstream.events import ArgumentCompleted
 from argstream.testing import chunkings, cut
 from argstream.validation.tools import ToolSpec
-from argstream.validation.typed import TypedArguments, typed
+from argstream.validation.views import TypedArguments, typed
 from tests.providers import anthropic_call, chat_call, only_call
 from tests.readers.test_readers import leaves, restated
 from tests.turns import STREAMED, Streamed

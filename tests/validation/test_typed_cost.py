@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from argstream.assembly import Assembler
 from argstream.testing import cut
-from argstream.validation.typed import typed
+from argstream.validation.views import typed
 from tests.growth import cost_ratio
 from tests.providers import anthropic_call
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from argstream import Call
 from argstream.validation.tools import ToolSpec, tool_specs
-from argstream.validation.typed import TypedArguments, typed
+from argstream.validation.views import TypedArguments, typed
 
 
 class Edit(BaseModel):

@@ -6,7 +6,7 @@ from argstream.validation.limits import SchemaLimits
 from argstream.validation.order import Finding, lint
 from argstream.validation.schema import Schema
 from argstream.validation.tools import ToolSpec, load_tools, tool_specs
-from argstream.validation.typed import TypedArguments, typed
+from argstream.validation.views import TypedArguments, typed
 
 __all__ = [
     "Finding",

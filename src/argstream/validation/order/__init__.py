@@ -8,7 +8,7 @@ has to decide by the path waits until all of the content is written. So the lint
 - ``late``: what can be judged only at the end of a value, or never;
 - ``unusable``: a schema that cannot be compiled. This is an error.
 
-What is long and what is short is in ``_order_lengths``. If the schema does not tell, nothing is
+What is long and what is short is in ``_lengths``. If the schema does not tell, nothing is
 said. docs/tool-order.md has the reasons and the measurements.
 """
 
@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from argstream.errors import SchemaError
-from argstream.validation._order_findings import Finding, FindingCode, SchemaPath, listed, place
-from argstream.validation._order_lateness import remarks
-from argstream.validation._order_lengths import Lengths
-from argstream.validation._order_schemas import Document, Node, in_order, properties, required
+from argstream.validation.order._findings import Finding, FindingCode, SchemaPath, listed, place
+from argstream.validation.order._lateness import remarks
+from argstream.validation.order._lengths import Lengths
+from argstream.validation.order._schemas import Document, Node, in_order, properties, required
 from argstream.validation.schema import Schema
 from argstream.validation.tools import ToolSpec
 

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from argstream.validation._order_findings import SchemaPath
 from argstream.validation._pointers import is_local, local_pointer, steps
+from argstream.validation.order._findings import SchemaPath
 
 __all__ = [
     "Document",

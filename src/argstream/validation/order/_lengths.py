@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from argstream.validation._order_schemas import Document, Node, branches, properties, types
-from argstream.validation._order_words import Length, is_setting, length_by_words
+from argstream.validation.order._schemas import Document, Node, branches, properties, types
+from argstream.validation.order._words import Length, is_setting, length_by_words
 
 __all__ = ["Lengths"]
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias, overload
 
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.settled import LiveCall, is_settled, value_at
-from argstream.validation._field_validators import FieldPart, Outcome, Shape, ValuePart
-from argstream.validation._settled import (
+from argstream.validation.views._field_validators import FieldPart, Outcome, Shape, ValuePart
+from argstream.validation.views._live_call import (
     invalid,
     is_certain,
     kind_at,

@@ -10,22 +10,22 @@ from reprlib import Repr
 from typing import Any, Final, Literal, NamedTuple
 
 from argstream.errors import UsageError
-from argstream.validation._agent_sdk_tools import is_agent_sdk_tool, schema_of_types
-from argstream.validation._builtin_tools import (
-    GEMINI_HOSTED,
-    HOSTED_TYPES,
-    NAMED_TYPES,
-    TOOLSETS,
-    UNNAMED_TYPES,
-)
-from argstream.validation._gemini_schema import json_schema_of
 from argstream.validation._signatures import (
     describe,
     is_definition,
     json_schema,
     read_definition,
 )
-from argstream.validation._tool_spelling import SCHEMA_KEYS, intended_type, misspelt_schema
+from argstream.validation.tools._agent_sdk import is_agent_sdk_tool, schema_of_types
+from argstream.validation.tools._builtin import (
+    GEMINI_HOSTED,
+    HOSTED_TYPES,
+    NAMED_TYPES,
+    TOOLSETS,
+    UNNAMED_TYPES,
+)
+from argstream.validation.tools._gemini_schema import json_schema_of
+from argstream.validation.tools._spelling import SCHEMA_KEYS, intended_type, misspelt_schema
 
 __all__ = ["FORMS", "FoundTool", "found", "is_sent", "listed", "tools_in"]
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from argstream.errors import UsageError
-from argstream.validation._tool_formats import FORMS, FoundTool, found, is_sent, listed, tools_in
+from argstream.validation.tools._formats import FORMS, FoundTool, found, is_sent, listed, tools_in
 
 __all__ = ["ToolSpec", "load_tools", "tool_specs"]
 

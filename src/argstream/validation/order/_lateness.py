@@ -9,9 +9,10 @@ from itertools import combinations, zip_longest
 from typing import Final, NamedTuple
 
 from argstream.validation._dialects import DYNAMIC, dialect_of
-from argstream.validation._order_findings import SchemaPath, listed, place
-from argstream.validation._order_lengths import Lengths
-from argstream.validation._order_schemas import (
+from argstream.validation._pointers import is_local
+from argstream.validation.order._findings import SchemaPath, listed, place
+from argstream.validation.order._lengths import Lengths
+from argstream.validation.order._schemas import (
     Document,
     Node,
     Part,
@@ -21,7 +22,6 @@ from argstream.validation._order_schemas import (
     required,
     types,
 )
-from argstream.validation._pointers import is_local
 
 __all__ = ["Remark", "remarks"]
 

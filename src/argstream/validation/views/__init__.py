@@ -35,11 +35,11 @@ from argstream.deltas import FREE_TEXT_KINDS
 from argstream.errors import UsageError
 from argstream.jsonstream import PENDING
 from argstream.settled import LiveCall
-from argstream.validation._field_validators import FieldPart, Shape, shape_of
-from argstream.validation._settled import unavailable
 from argstream.validation._signatures import Definition, read_definition
-from argstream.validation._typed_views import Fields, ObjectSoFar
 from argstream.validation.tools import ToolSpec
+from argstream.validation.views._field_validators import FieldPart, Shape, shape_of
+from argstream.validation.views._live_call import unavailable
+from argstream.validation.views._so_far import Fields, ObjectSoFar
 
 __all__ = ["LiveCall", "TypedArguments", "typed"]
 

@@ -24,12 +24,10 @@ def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
     A second judge gets each fragment alone: both must decide alike, at the same fragment.
     """
     check, by_one = policy.open(tool), policy.open(tool)
-    if isinstance(check, ArgumentsError):
-        return Outcome(policy.decide(tool, {}), "open", check)
-    assert isinstance(check, PolicyCheck)
-    assert isinstance(by_one, PolicyCheck)
+    assert check is not None
+    assert by_one is not None
     if (decision := decision_of(check)) is not None:
-        return Outcome(decision, "open")
+        return Outcome(decision, "open", check.error)
     parser = Parser(unique_keys=True)
     for chunk in chunks:
         fragments = parser.feed(chunk)

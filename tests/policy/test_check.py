@@ -9,6 +9,7 @@ from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Parser, Text, parse
 from argstream.judging import CallJudge, Decision, Judge, Refusal
 from argstream.policy import (
+    EVERY_ITEM,
     Action,
     Between,
     Equals,
@@ -33,6 +34,11 @@ def opened(policy: Policy, tool: str = "write", kind: Any = "function") -> Polic
     check = policy.open(tool, kind)
     assert isinstance(check, PolicyCheck)
     return check
+
+
+def error_of(check: PolicyCheck) -> ArgumentsError:
+    assert check.error is not None
+    return check.error
 
 
 def test_a_policy_is_a_judge() -> None:
@@ -85,38 +91,49 @@ def test_after_the_decision_nothing_changes_it() -> None:
 
 def test_a_tool_that_is_denied_by_its_name_is_refused_at_once() -> None:
     policy = Policy([Rule("deny", tool="rm", reason="No.")], defaults={"dd": "deny"})
-    assert policy.open("rm") == ArgumentsError(
+    refused = opened(policy, "rm")
+    assert refused.error == ArgumentsError(
         "denied", "a call of rm is denied by the policy (rule 1): No."
     )
-    assert policy.open("dd") == ArgumentsError(
+    assert refused.decision == Decision("deny", "No.", "rule 1")
+    assert opened(policy, "dd").error == ArgumentsError(
         "denied",
         "a call of dd is denied by the policy: "
         "no rule says otherwise than the default, which is deny",
     )
-    assert opened(policy, "ls").decision == Decision(
+    let_be = opened(policy, "ls")
+    assert let_be.error is None
+    assert let_be.decision == Decision(
         "ask", "no rule says otherwise than the default, which is ask"
     )
 
 
+def test_whoever_feeds_a_call_that_was_refused_at_once_is_told_once_more() -> None:
+    check = opened(Policy([Rule("deny", tool="rm")]), "rm")
+    assert check.feed([]) is None
+    assert check.feed(Parser().feed('{"a": 1')) == Refusal(error_of(check), 1)
+    assert check.feed([Done(("a",), 1, 7)]) is None
+    assert check.finish({"a": 1}, as_read=True) == check.error
+
+
 def test_a_name_of_which_more_may_come_is_not_denied_for_its_beginning() -> None:
-    policy = Policy(
-        [Rule("allow", tool="write_file"), Rule("allow", tool="s*_read")],
-        default="deny",
-        defaults={"writing": "ask"},
+    """``read`` is no tool here; ``read_file`` is, and it comes in two pieces."""
+    policy = Policy([Rule("deny", tool="read"), NO_SECRETS], default="allow")
+    assert policy.open("read", may_grow=True) is None  # ask again
+    assert opened(policy, "read").error is not None
+    assert opened(policy, "read_file").error is None
+    assert (
+        Policy([Rule("allow", tool="write_file")], default="deny").open("write_", may_grow=True)
+        is None
     )
-    for beginning in ("", "w", "write", "writ", "write_", "s", "sx", "writin"):
-        assert isinstance(policy.open(beginning), ArgumentsError)
-        check = policy.open(beginning, may_grow=True)
-        assert isinstance(check, PolicyCheck)
-        # The start of its arguments says that the name is over.
-        assert check.feed([]) is None
-        refusal = check.feed(Parser().feed('{"a": 1'))
-        assert refusal is not None
-        assert (refusal.seen, refusal.error) == (1, policy.open(beginning))
-        assert check.feed([Done(("a",), 1, 7)]) is None
-        assert check.finish({}, as_read=True) == refusal.error
-    for other in ("x", "write_file_", "rm", "W"):
-        assert isinstance(policy.open(other, may_grow=True), ArgumentsError)
+
+
+def test_a_name_that_is_not_denied_has_its_judge_although_more_may_come() -> None:
+    policy = Policy([NO_SECRETS], default="ask")
+    for name, decided in (("write", False), ("read", True)):
+        check = policy.open(name, may_grow=True)
+        assert check is not None
+        assert (check.decision is not None) is decided
 
 
 def test_a_rule_about_the_tool_alone_decides_at_once_if_it_is_its_turn() -> None:
@@ -153,8 +170,7 @@ def test_free_text_is_judged_as_a_whole_when_it_is_complete() -> None:
 
 def test_a_rule_about_an_argument_cannot_be_told_of_free_text() -> None:
     """The path may be somewhere in the text: the rule must not be off because of its form."""
-    error = Policy([NO_SECRETS]).open("write", "custom")
-    assert isinstance(error, ArgumentsError)
+    error = error_of(opened(Policy([NO_SECRETS]), "write", "custom"))
     assert "since it is free text, not an object" in error.message
     allowing = Policy([Rule("allow", tool="write", argument="path", when=Prefix("a"))])
     assert opened(allowing, kind="custom").decision is not None
@@ -212,6 +228,114 @@ def test_a_rule_of_several_arguments_names_them_all_and_points_at_its_first() ->
         )
         assert outcome.error.path == ("b",)
         assert outcome.error.offset == text.index("true") + 4
+
+
+ONLY_IN_SRV = Rule("allow", tool="write", argument="path", when=Under("/srv"), name="in srv")
+NOWHERE_ELSE = Rule("deny", tool="write", name="nowhere else", reason="Only below /srv.")
+NOT_IN_SRV = 'the argument path, "/etc/x", is not under "/srv"'
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (Policy([ONLY_IN_SRV, NOWHERE_ELSE]), f"Only below /srv. ({NOT_IN_SRV})"),
+        (Policy([ONLY_IN_SRV, Rule("deny")]), NOT_IN_SRV),
+        (
+            Policy([ONLY_IN_SRV], default="deny"),
+            f"no rule says otherwise than the default, which is deny ({NOT_IN_SRV})",
+        ),
+        (
+            Policy([ONLY_IN_SRV, Rule("ask", argument="path", when=Prefix("/tmp/")), NOWHERE_ELSE]),
+            (
+                f"Only below /srv. ({NOT_IN_SRV} and "
+                'the argument path, "/etc/x", does not begin with "/tmp/")'
+            ),
+        ),
+    ],
+)
+def test_what_is_denied_since_no_rule_allows_it_has_its_place(policy: Policy, reason: str) -> None:
+    outcome = read(policy, '{"path":"/etc/x","c":1}', tool="write")
+    assert outcome.after == ("path",)
+    assert (outcome.decision.reason, outcome.decision.path) == (reason, ("path",))
+    assert outcome.error is not None
+    assert (outcome.error.offset, outcome.error.path) == (16, ("path",))
+    assert outcome.error.message.endswith(reason)
+    assert policy.decide("write", {"path": "/etc/x", "c": 1}).reason == reason
+
+
+def test_the_place_is_that_of_the_argument_that_settled_it() -> None:
+    first, second = (Rule("allow", argument=key, when=Equals("x")) for key in "ab")
+    policy = Policy([first, second], default="deny")
+    for text, place in (('{"a": 1, "b": 2}', "b"), ('{"b": 2, "a": 1}', "a")):
+        outcome = read(policy, text)
+        assert outcome.error is not None
+        assert (outcome.error.offset, outcome.error.path) == (15, (place,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "reason"),
+    [
+        (Rule("allow", argument="a", when=Prefix("x")), "{}", "the argument a did not come"),
+        (
+            Rule("allow", argument=("a", "b"), when=Prefix("x")),
+            '{"a": {"c": 1}}',
+            'the argument ["a", "b"] did not come',
+        ),
+        (
+            Rule("allow", argument="a", when=Prefix("x")),
+            '{"a": null}',
+            "the argument a is null, as if it had not come",
+        ),
+        (
+            Rule("allow", argument="a", when=Prefix("x")),
+            '{"a": 5}',
+            (
+                'of the argument a, 5, it cannot be told whether it begins with "x", '
+                "since it is a number, not a string"
+            ),
+        ),
+        (
+            Rule("allow", argument=("a", EVERY_ITEM), when=Prefix("x")),
+            '{"a": []}',
+            "the argument a, an array of 0, has no item like that",
+        ),
+        (
+            Rule("allow", argument=("a", EVERY_ITEM), when=Prefix("x")),
+            '{"a": ["x", "y"]}',
+            'the argument ["a", 1], "y", does not begin with "x"',
+        ),
+        (
+            Rule("allow", when=lambda arguments: len(arguments) > 1),
+            '{"a": 1}',
+            "all that the call says is not what <lambda> looks for",
+        ),
+    ],
+)
+def test_why_a_rule_does_not_match_is_said(rule: Rule, text: str, reason: str) -> None:
+    outcome = read(Policy([rule, Rule("deny")]), text)
+    assert outcome.decision.reason == reason
+    assert outcome.error is not None
+    assert outcome.error.offset is not None
+
+
+def test_a_denial_that_is_certain_while_a_rule_waits_has_its_place_too() -> None:
+    def fails(value: Any) -> bool:
+        raise LookupError(value)
+
+    rule = Rule("ask", where={"a": fails, "b": Equals("x")})
+    outcome = read(Policy([rule], default="deny"), '{"a": 1, "c": 2}')
+    assert outcome.error is not None
+    assert (outcome.error.offset, outcome.error.path) == (7, ("a",))
+
+
+def test_one_that_is_asked_about_says_what_would_have_allowed_it() -> None:
+    policy = Policy([NO_SECRETS, ONLY_IN_SRV])
+    assert policy.decide("write", {"path": "/etc/x"}) == Decision(
+        "ask",
+        f"no rule says otherwise than the default, which is ask ({NOT_IN_SRV})",
+        None,
+        ("path",),
+    )
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ UNTELLABLE = [
 
 def judged(place: Path, path: str, condition: Any = None) -> bool | None:
     written = path.replace("{{", "{").replace("}}", "}").replace("{place}", str(place))
-    answer = (condition or Under(place / "work")).test(written)
+    answer = (condition or Under(place / "work", base=place / "work")).test(written)
     return None if isinstance(answer, Unclear) else answer
 
 
@@ -188,7 +188,7 @@ def test_a_path_that_leads_elsewhere_is_not(place: Path, path: str) -> None:
 def test_what_tools_read_in_different_ways_cannot_be_told(place: Path, path: str) -> None:
     assert judged(place, path) is None
     # The opposite cannot be told either: neither an allow rule nor a deny rule is got round.
-    assert judged(place, path, Not(Under(place / "work"))) is None
+    assert judged(place, path, Not(Under(place / "work", base=place / "work"))) is None
 
 
 def test_up_through_a_link_cannot_be_told_where_the_two_ways_part(place: Path) -> None:
@@ -201,7 +201,7 @@ def test_up_through_a_link_cannot_be_told_where_the_two_ways_part(place: Path) -
 @pytest.mark.parametrize("path", [*OUTSIDE, *UNTELLABLE])
 def test_no_trick_gets_past_a_policy_either_way(place: Path, path: str) -> None:
     written = path.replace("{{", "{").replace("}}", "}").replace("{place}", str(place))
-    inside = Under(place / "work")
+    inside = Under(place / "work", base=place / "work")
     allowing = Policy([Rule("allow", argument="path", when=inside)], default="deny")
     denying = Policy([Rule("deny", argument="path", when=Not(inside))], default="allow")
     for policy in (allowing, denying):
@@ -239,6 +239,46 @@ def test_a_relative_path_begins_at_the_root(
     assert judged(place, path, Under(place / "work", base=root)) is expected
 
 
+NO_ROOT = Unclear("it is relative, and the policy has no root for it to begin at")
+
+
+def test_without_a_root_a_relative_path_is_inside_only_if_this_process_is(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody said where the tool runs. From elsewhere, it would open another file."""
+    inside = Under(place / "work")
+    monkeypatch.chdir("/")
+    assert inside.test("etc/passwd") == NO_ROOT
+    assert inside.test("a.txt") == NO_ROOT
+    assert inside.test(str(place / "work" / "a.txt").lstrip("/")) is True  # from both
+    assert inside.test(str(place / "work" / "a.txt")) is True
+    monkeypatch.chdir(place / "work")
+    assert inside.test("a.txt") is True
+    assert inside.test("sub/../a.txt") is True
+    assert inside.test("to-outside/secret") is False
+
+
+@pytest.mark.parametrize("where", ["/", "{place}", "{place}/work", "{place}/outside"])
+def test_without_a_root_what_leads_out_from_everywhere_is_outside(
+    place: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(where.replace("{place}", str(place)))
+    assert judged(place, "../" * 30 + "etc/passwd", Under(place / "work")) is False
+    assert judged(place, "/etc/passwd", Under(place / "work")) is False
+
+
+def test_without_a_root_and_a_place_of_its_own_nothing_relative_can_be_told(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    assert judged(place, "a.txt", Under(place / "work")) is None
+    assert judged(place, "a.txt") is True  # it has a base
+    assert judged(place, "{place}/work/a.txt", Under(place / "work")) is True
+
+
 def test_a_relative_directory_begins_at_the_root(place: Path) -> None:
     policy = Policy(
         [Rule("allow", argument="path", when=Under("work/sub"))], root=place, default="deny"
@@ -248,11 +288,12 @@ def test_a_relative_directory_begins_at_the_root(place: Path) -> None:
 
 
 def test_the_directory_may_be_a_link_or_not_exist_yet(place: Path) -> None:
-    assert judged(place, "a.txt", Under(place / "alias")) is True
-    assert judged(place, "{place}/work/a.txt", Under(place / "alias")) is True
-    assert judged(place, "a.txt", Under(place / "new")) is True
-    assert judged(place, "../outside", Under(place / "new")) is False
-    assert judged(place, "a.txt", Under(place / "work" / "round")) is None
+    alias, new = place / "alias", place / "new"
+    assert judged(place, "a.txt", Under(alias, base=alias)) is True
+    assert judged(place, "{place}/work/a.txt", Under(alias)) is True
+    assert judged(place, "a.txt", Under(new, base=new)) is True
+    assert judged(place, "../outside", Under(new, base=new)) is False
+    assert judged(place, "{place}/a.txt", Under(place / "work" / "round")) is None
 
 
 def test_one_of_several_directories_is_enough(place: Path) -> None:
@@ -286,7 +327,7 @@ def test_a_directory_that_may_not_be_looked_at_bars_the_way(
         return lstat(path)
 
     monkeypatch.setattr(os, "lstat", refusing)
-    assert Under(place / "work").test("sub/b.txt") == Unclear(
+    assert Under(place / "work", base=place / "work").test("sub/b.txt") == Unclear(
         "it cannot be looked up (permission denied)"
     )
 
@@ -317,7 +358,7 @@ def test_a_letter_composed_in_another_way_may_be_the_same_name(place: Path) -> N
 
 
 def test_a_link_made_later_counts_from_then_on(place: Path) -> None:
-    condition = Under(place / "work")
+    condition = Under(place / "work", base=place / "work")
     assert condition.test("later/secret") is True
     (place / "work" / "later").symlink_to("../outside")
     assert condition.test("later/secret") is False

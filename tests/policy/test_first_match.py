@@ -244,6 +244,24 @@ def test_a_function_that_raises_denies_the_call() -> None:
     assert "LookupError: no ⟦ESC⟧[2J 5" in outcome.error.message
 
 
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("never")
+
+
+def test_a_function_that_raises_what_cannot_be_shown_denies_the_call_all_the_same() -> None:
+    def fails_badly(value: Any) -> bool:
+        raise UnspeakableError(value)
+
+    policy = Policy([Rule("allow", argument="a", when=fails_badly)], default="allow")
+    outcome = read(policy, '{"a": 5, "b": 1}')
+    assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
+    assert outcome.error is not None
+    assert outcome.error.message.endswith(
+        "made it raise UnspeakableError, which cannot be shown (RuntimeError)"
+    )
+
+
 def test_a_function_that_raises_is_heard_in_its_turn() -> None:
     """So the outcome does not depend on the order of the arguments."""
     failing = Rule("ask", argument="a", when=fails)

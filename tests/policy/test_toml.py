@@ -76,6 +76,14 @@ def test_every_argument_can_be_named(written: str, path: Any) -> None:
     assert only_rule(f"argument = {written}\nequals = 1").conditions == ((path, Equals(1)),)
 
 
+def test_a_key_named_star_is_another_argument_than_any_item() -> None:
+    rule = only_rule(
+        'conditions = [{ argument = ["a", { key = "*" }], equals = 1 }, '
+        '{ argument = ["a", "*"], equals = 2 }]'
+    )
+    assert [path for path, _ in rule.conditions] == [("a", "*"), ("a", ANY_ITEM)]
+
+
 def test_all_parts_of_a_rule_are_read() -> None:
     rule = only_rule(
         """
@@ -125,6 +133,16 @@ RULE = '[[rules]]\naction = "deny"\n'
         ('[defaults]\nrm = "never"', 'policy: defaults, rm: "never" is no decision'),
         ("root = 1", "root must be a directory, and 1 is a number"),
         ('root = "work"', "must be an absolute directory"),
+        ('root = "~nobody-has-this-name/x"', "there is no such home directory"),
+        ('root = "/a\\u0000b"', "it has a NUL in it"),
+        pytest.param(f"default = {'9' * 5000}", "policy: this is no TOML: ", id="a long number"),
+        pytest.param(f"default = 0x{'f' * 5000}", "a number of 20000 bits is no", id="a long 0x"),
+        pytest.param("a = " + "[" * 2000, "policy: it is nested too deeply", id="many arrays"),
+        pytest.param(
+            RULE + 'argument = "a"\n' + "not." * 2000 + "equals = 1",
+            "policy: it is nested too deeply",
+            id="many negations",
+        ),
         ("rules = 1", "rules are tables, each below a line [[rules]]"),
         ("[rules]", "rules are tables, each below a line [[rules]]"),
         ("rules = [1]", "rules are tables, each below a line [[rules]]"),
@@ -177,6 +195,16 @@ RULE = '[[rules]]\naction = "deny"\n'
             "condition 1: there are two conditions on",
         ),
         (
+            RULE + 'conditions = [{ argument = ["a", { key = "b" }], equals = 1 }, '
+            '{ argument = ["a", "b"], equals = 2 }]',
+            "condition 2: there are two conditions on",
+        ),
+        (
+            RULE + 'argument = ["a", "*"]\nequals = 1\n'
+            'conditions = [{ argument = ["a", { item = "any" }], equals = 2 }]',
+            "condition 1: there are two conditions on",
+        ),
+        (
             '[[rules]]\naction = "allow"\nargument = ["a", "*"]\nequals = 1',
             'in TOML { item = "every" }',
         ),
@@ -196,6 +224,11 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(UsageError, match=re.escape(f"{file}: the policy cannot be read: ")):
         Policy.load(str(file))
+    with pytest.raises(UsageError, match="the policy cannot be read: "):
+        Policy.load("a\0b")
+    file.write_text('root = "~nobody-has-this-name/x"')
+    with pytest.raises(UsageError, match=re.escape(f"{file}: ")):
+        Policy.load(file)
     file.write_text('[[rules]]\naction = "no"')
     with pytest.raises(UsageError, match=re.escape(f"{file}: rule 1: ")):
         Policy.load(file)

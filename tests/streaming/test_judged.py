@@ -21,7 +21,7 @@ from argstream.events import (
 from argstream.policy import Equals, Glob, Policy, Rule
 from argstream.streaming import make_judge
 from argstream.testing import chunkings, cut
-from argstream.validation import ToolSpec
+from argstream.validation import Schema, ToolSpec
 from tests.adapters.test_gemini import begin, leaf, piece
 from tests.adapters.test_gemini import chunk as gemini_chunk
 from tests.providers import (
@@ -319,6 +319,12 @@ def test_a_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
 def test_a_schema_that_cannot_be_used_says_of_which_tool_it_is(schema: Any) -> None:
     with pytest.raises(SchemaError, match="'write'"):
         stream([], tools=[ToolSpec("write", "", schema)])
+
+
+def test_a_schema_may_be_compiled_before_with_options_of_its_own() -> None:
+    schema = Schema({"properties": {"path": {"format": "date"}}}, formats=True)
+    _, events = read(anthropic_call(RIGHT), tools=[ToolSpec("write", "", schema)])
+    assert refusal(events).keyword == "format"
 
 
 def test_an_assembler_takes_the_same_judge() -> None:

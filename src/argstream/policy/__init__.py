@@ -9,20 +9,11 @@ from argstream.judging import Action, Decision
 from argstream.policy._condition import Answer, Condition, Unclear
 from argstream.policy.arguments import ANY_ITEM, EVERY_ITEM, Argument, ExactKey
 from argstream.policy.check import PolicyCheck
-from argstream.policy.conditions import (
-    AllOf,
-    Between,
-    Equals,
-    Glob,
-    Not,
-    Prefix,
-    Regex,
-    Search,
-    When,
-)
+from argstream.policy.conditions import AllOf, Between, Equals, Not, When
 from argstream.policy.directory import Under
 from argstream.policy.policy import Policy
 from argstream.policy.rules import Rule
+from argstream.policy.texts import Glob, Prefix, Regex, Search
 
 __all__ = [
     "ANY_ITEM",

@@ -4,16 +4,23 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.judging import Action
 from argstream.policy._condition import Condition
 from argstream.policy._wording import kind_of, name_words, shown
-from argstream.policy.arguments import ArgumentSteps, ExactKey, Item, pattern_of
-from argstream.policy.conditions import AllOf, Between, Equals, Glob, Not, Prefix, Regex, Search
+from argstream.policy.arguments import (
+    ArgumentPattern,
+    ArgumentSteps,
+    ExactKey,
+    Item,
+    pattern_of,
+)
+from argstream.policy.conditions import AllOf, Between, Equals, Not
 from argstream.policy.directory import Under
 from argstream.policy.rules import Rule, action_of
+from argstream.policy.texts import Glob, Prefix, Regex, Search
 
 __all__ = ["PolicyParts", "read_policy"]
 
@@ -31,6 +38,9 @@ _CONDITION_KEYS: Final = ("argument", *_TEST_KEYS)
 _RULE_KEYS: Final = ("action", "tool", "name", "reason", "conditions", *_CONDITION_KEYS)
 _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
+_Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
+"""By what the steps mean, since the same may be written in several ways."""
+
 
 class PolicyParts(NamedTuple):
     """What a policy is made of."""
@@ -45,7 +55,7 @@ def read_policy(text: str) -> PolicyParts:
     """Read the text of a policy. Errors say which rule it is, and what to do."""
     try:
         policy = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also of a number that Python does not read
         raise UsageError(f"this is no TOML: {error}") from None
     _refuse_unknown(policy, _POLICY_KEYS)
     root = policy.get("root")
@@ -87,7 +97,7 @@ def _rule(table: dict[str, Any]) -> Rule:
     entries = table.get("conditions", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError('conditions is an array of tables: [{ argument = "path", glob = "*" }]')
-    conditions: dict[ArgumentSteps, Condition] = {}
+    conditions: _Conditions = {}
     own = {key: table[key] for key in _CONDITION_KEYS if key in table}
     if own:
         _add_condition(own, conditions)
@@ -100,21 +110,23 @@ def _rule(table: dict[str, Any]) -> Rule:
     return Rule(
         action_of(table["action"]),
         tool=_strings("tool", table["tool"]) if "tool" in table else None,
-        where=conditions,
+        where=dict(conditions.values()),
         name=table.get("name", ""),
         reason=table.get("reason", ""),
     )
 
 
-def _add_condition(table: dict[str, Any], conditions: dict[ArgumentSteps, Condition]) -> None:
+def _add_condition(table: dict[str, Any], conditions: _Conditions) -> None:
     if "argument" not in table:
         raise UsageError('it has no argument: give argument = "path", or [] for the whole text')
     steps = _steps(table["argument"])
-    if steps in conditions:
+    pattern = pattern_of(steps)
+    if pattern in conditions:
         raise UsageError(
             f"there are two conditions on {shown(table['argument'])}: write both into one table"
         )
-    conditions[steps] = _condition({key: table[key] for key in table if key != "argument"})
+    test = _condition({key: table[key] for key in table if key != "argument"})
+    conditions[pattern] = steps, test
 
 
 def _steps(argument: object) -> ArgumentSteps:

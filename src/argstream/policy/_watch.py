@@ -18,7 +18,7 @@ from argstream.policy._wording import kind_of
 from argstream.policy.arguments import EVERY_ITEM, ArgumentPattern, Item
 from argstream.policy.rules import Rule
 
-__all__ = ["Finding", "RuleState", "WatchTree"]
+__all__ = ["Finding", "Miss", "RuleState", "WatchTree"]
 
 
 class Finding(NamedTuple):
@@ -35,10 +35,25 @@ class Finding(NamedTuple):
     """What was raised instead of an answer."""
 
 
+class Miss(NamedTuple):
+    """Why a condition does not hold."""
+
+    path: JsonPath
+    value: Any
+    offset: int | None
+    """Where the value ended, if it was read."""
+    condition: Condition | None = None
+    """What does not hold of it; None if it could not be asked, since there is no such value."""
+    unclear: str | None = None
+    """Why it could not be told, if it could not."""
+    step: str | int | Item | None = None
+    """The next step to the argument, if it is not there."""
+
+
 class RuleState:
     """What is known of one rule now."""
 
-    __slots__ = ("name", "open_watches", "outcome", "rule", "watches")
+    __slots__ = ("miss", "name", "open_watches", "outcome", "rule", "watches")
 
     def __init__(self, rule: Rule, name: str) -> None:
         self.rule = rule
@@ -47,6 +62,8 @@ class RuleState:
         self.open_watches = len(self.watches)
         self.outcome: Action | bool | None = None if self.watches else rule.action
         """What it decides; False if it does not match; None while it waits."""
+        self.miss: Miss | None = None
+        """Why it does not match, if it does not."""
 
     @property
     def possible(self) -> set[Action]:
@@ -63,11 +80,11 @@ class RuleState:
         found = [watch.finding for watch in self.watches if watch.finding is not None]
         return [finding for finding in found if finding.failure is not None][:1] or found
 
-    def take(self, *, holds: bool) -> None:
-        """Hear that one more of its conditions is settled."""
+    def take(self, miss: Miss | None) -> None:
+        """Hear that one more of its conditions is settled, and whether it holds."""
         self.open_watches -= 1
-        if not holds:
-            self.outcome = False
+        if miss is not None:
+            self.outcome, self.miss = False, miss
         elif not self.open_watches:
             failed = any(finding.failure is not None for finding in self.findings)
             self.outcome = "deny" if failed else self.rule.action
@@ -97,34 +114,32 @@ class Watch:
         """
         if not self.is_open or self.state.outcome is not None:
             return False
-        depth = len(path)
-        if depth == len(self.pattern):
-            self._ask(path, value, offset)
-        else:
-            self._look_inside(path, value, offset)
-        if depth <= self._first_item:
-            self._end()
+        ask = self._ask if len(path) == len(self.pattern) else self._look_inside
+        miss = ask(path, value, offset)
+        if miss is not None and self._every:
+            self._settle(miss)
+        elif len(path) <= self._first_item:
+            self._end(miss or Miss(path, value, offset, step=self._step_from(path)))
         return not self.is_open
 
-    def _ask(self, path: JsonPath, value: Any, offset: int | None) -> None:
+    def _ask(self, path: JsonPath, value: Any, offset: int | None) -> Miss | None:
         condition = self.condition
         if value is None and not condition.takes_null:
-            self._miss()
-            return
+            return Miss(path, value, offset)
         try:
             answer = condition.test(value)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call is denied for it
             self.finding = Finding(path, value, offset, condition, failure=error)
-            self._settle(holds=True)
-            return
+            self._settle(None)
+            return None
         if isinstance(answer, Unclear):
-            self._doubt(path, value, offset, answer.why)
-        elif answer:
-            self._hit(Finding(path, value, offset, condition))
-        else:
-            self._miss()
+            return self._doubt(path, value, offset, answer.why)
+        if not answer:
+            return Miss(path, value, offset, condition)
+        self._hit(Finding(path, value, offset, condition))
+        return None
 
-    def _look_inside(self, path: JsonPath, value: Any, offset: int | None) -> None:
+    def _look_inside(self, path: JsonPath, value: Any, offset: int | None) -> Miss | None:
         """See whether the next step could be taken; what it led to has been met before."""
         step = self.pattern[len(path)]
         wanted, there = (
@@ -133,41 +148,39 @@ class Watch:
             else ("an array", isinstance(value, list) and _has_item(value, step))
         )
         if there:
-            return
+            return None
         # A rule for all tools is about those that have such an argument, and free text has none.
         # But a rule that names a tool expects it to be there.
         is_free_of_it = isinstance(value, str) and not path and self.state.rule.tools is None
         is_kind = isinstance(value, dict if isinstance(step, str) else list)
         if value is None or is_kind or is_free_of_it:
-            self._miss()
-        else:
-            kind = "free text" if not path else kind_of(value)
-            self._doubt(path, value, offset, f"it is {kind}, not {wanted}")
+            return Miss(path, value, offset, step=step)
+        kind = "free text" if not path else kind_of(value)
+        return self._doubt(path, value, offset, f"it is {kind}, not {wanted}")
 
-    def _doubt(self, path: JsonPath, value: Any, offset: int | None, why: str) -> None:
+    def _doubt(self, path: JsonPath, value: Any, offset: int | None, why: str) -> Miss | None:
         if self.state.rule.action == "allow":
-            self._miss()
-        else:
-            self._hit(Finding(path, value, offset, self.condition, unclear=why))
+            return Miss(path, value, offset, self.condition, unclear=why)
+        self._hit(Finding(path, value, offset, self.condition, unclear=why))
+        return None
 
     def _hit(self, finding: Finding) -> None:
         if self.finding is None:
             self.finding = finding
         if not self._every:
-            self._settle(holds=True)
+            self._settle(None)
 
-    def _miss(self) -> None:
-        if self._every:
-            self._settle(holds=False)
-
-    def _end(self) -> None:
-        """Hear that nothing more can come of it."""
+    def _end(self, miss: Miss) -> None:
+        """Hear that nothing more can come of it, and why it does not hold if nothing was found."""
         if self.is_open:
-            self._settle(holds=self._every and self.finding is not None)
+            self._settle(None if self._every and self.finding is not None else miss)
 
-    def _settle(self, *, holds: bool) -> None:
+    def _step_from(self, path: JsonPath) -> str | int | Item | None:
+        return self.pattern[len(path)] if len(path) < len(self.pattern) else None
+
+    def _settle(self, miss: Miss | None) -> None:
         self.is_open = False
-        self.state.take(holds=holds)
+        self.state.take(miss)
 
 
 def _has_item(value: list[Any], step: int | Item) -> bool:

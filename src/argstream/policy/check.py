@@ -6,21 +6,27 @@ they all say the same: then nothing that comes can change the outcome, and it is
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.events import ArgumentsError
-from argstream.jsonstream import Done, Fragment
+from argstream.jsonstream import Done, Fragment, JsonPath
 from argstream.judging import Action, Decision, Refusal
 from argstream.policy._reasons import default_reason, message, rule_reason
-from argstream.policy._watch import RuleState, WatchTree
+from argstream.policy._watch import Miss, RuleState, WatchTree
 from argstream.policy.rules import Rule
 
 __all__ = ["PolicyCheck"]
 
+_MORE_LENIENT: Final[dict[Action, tuple[Action, ...]]] = {
+    "allow": (),
+    "ask": ("allow",),
+    "deny": ("allow", "ask"),
+}
+
 
 class PolicyCheck:
-    """Judges one call; ``Policy.open`` makes it."""
+    """Judges one call; ``Policy.open`` makes it. Its ``error`` may be there from the start."""
 
     __slots__ = (
         "_decision", "_default", "_has_refused", "_name", "_offset", "_rules", "_states", "_tree",
@@ -60,7 +66,7 @@ class PolicyCheck:
             if type(fragment) is not Done:
                 continue
             path, value, offset = fragment
-            if self._tree.settle(path, value, offset) and self._decide():
+            if self._tree.settle(path, value, offset) and self._decide(fragment):
                 return self._refuse(seen)
         return None
 
@@ -86,24 +92,51 @@ class PolicyCheck:
         self._decision: Decision | None = None
         self._offset: int | None = None
 
-    def _decide(self) -> bool:
-        """Decide if nothing that may still come makes a difference; say whether that is so."""
+    def _decide(self, done: Done | None = None) -> bool:
+        """Decide if nothing that may still come makes a difference; say whether that is so.
+
+        ``done`` is the value that has settled, if one has.
+        """
         possible: set[Action] = set()
+        before: list[RuleState] = []
         for state in self._states:
             outcome = state.outcome
             if outcome is None:
                 possible |= state.possible
             elif not isinstance(outcome, bool):
                 if possible <= {outcome}:
-                    self._decide_by(state, outcome)
+                    self._decide_by(state, outcome, before, done)
                 break
+            before.append(state)
         else:
             if possible <= {self._default}:
-                self._decision = Decision(self._default, default_reason(self._default))
+                self._decide_by(None, self._default, before, done)
         return self._decision is not None
 
-    def _decide_by(self, state: RuleState, action: Action) -> None:
-        findings = state.findings
-        path = findings[0].path if findings else ()
-        self._offset = findings[0].offset if findings else None
-        self._decision = Decision(action, rule_reason(state.rule, findings), state.name, path)
+    def _decide_by(
+        self, state: RuleState | None, action: Action, before: list[RuleState], done: Done | None
+    ) -> None:
+        """Take the word of a rule, or of the default, with those before it that do not match."""
+        findings = [] if state is None else state.findings
+        misses = [] if findings else _misses(before, action)
+        path: JsonPath = ()
+        self._offset = None
+        if findings or misses:
+            path, _, self._offset, *_ = findings[0] if findings else misses[0]
+        elif done is not None and action == "deny":
+            path, _, self._offset = done
+        if state is None:
+            self._decision = Decision(action, default_reason(action, misses), None, path)
+        else:
+            reason = rule_reason(state.rule, findings, misses)
+            self._decision = Decision(action, reason, state.name, path)
+
+
+def _misses(before: list[RuleState], action: Action) -> list[Miss]:
+    """Say why no rule decided more leniently: of the one argument that settled last."""
+    lenient = _MORE_LENIENT[action]
+    misses = [one.miss for one in before if one.miss is not None and one.rule.action in lenient]
+    if not misses:
+        return []
+    last = max(misses, key=lambda miss: miss.offset or 0)
+    return [miss for miss in misses if (miss.path, miss.offset) == (last.path, last.offset)]

@@ -5,36 +5,28 @@ for a path, gets it past a rule that merely compares, and the tool may well take
 not. So a value of another kind than the condition is about is neither right nor wrong: ``Unclear``.
 Whoever asks decides what that means; a ``Rule`` decides cautiously.
 
-``Under``, the one condition that looks at the file system, has a module of its own.
+Those about strings are in ``texts``, and ``Under``, which looks at the file system, in
+``directory``.
 """
 
-import re
 from collections.abc import Callable
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.policy._condition import Answer, Condition, Unclear
-from argstream.policy._glob import CompiledGlob
 from argstream.policy._wording import kind_of, listed, shown
 
 __all__ = [
     "AllOf",
     "Between",
     "Equals",
-    "Glob",
     "Not",
-    "Prefix",
-    "Regex",
-    "Search",
-    "StringCondition",
     "Test",
     "When",
     "as_condition",
 ]
-
-_UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 Test: TypeAlias = Callable[[Any], bool | None]
 """A function of one's own: what it returns is the answer, None that it cannot be told."""
@@ -43,8 +35,9 @@ Test: TypeAlias = Callable[[Any], bool | None]
 class Equals(Condition):
     """It is this value, or one of these: strings, numbers, booleans or null.
 
-    Numbers are compared as numbers: 1 is 1.0. A string is never a number, and ``True`` is not 1:
-    if the kinds differ, it cannot be told.
+    Numbers are compared as numbers: 1 is 1.0. A string is never a number, and ``True`` is not 1: of
+    a value of another kind than all of these it cannot be told, nor of one that reads like one of
+    them, as ``"0"`` does where 0 is among them.
 
     >>> Equals("main", "master").test("main"), Equals(True).test("true")
     (True, Unclear(why='it is a string, not a boolean'))
@@ -72,126 +65,21 @@ class Equals(Condition):
     def _test(self, value: Any) -> Answer:
         kind = kind_of(value)
         others = []
+        has_its_kind = value is None
         for candidate in self._parts:
             other = kind_of(candidate)
             if other == kind:
+                has_its_kind = True
                 if candidate == value:
                     return True
-            elif candidate is not None and value is not None:
-                others.append(other)
-        return Unclear(f"it is {kind}, not {others[0]}") if others else False
+            elif candidate is not None:
+                others.append(candidate)
+        if has_its_kind:
+            others = [candidate for candidate in others if _reads_like(value, candidate)]
+        return Unclear(f"it is {kind}, not {kind_of(others[0])}") if others else False
 
     def _words(self, negated: bool) -> str:  # noqa: FBT001
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
-
-
-class StringCondition(Condition):
-    """The base of conditions about strings, as the tool will see them: decoded."""
-
-    __slots__ = ()
-
-    def __init__(self, *texts: str) -> None:
-        name = type(self).__name__
-        if not texts:
-            raise UsageError(f"{name} needs at least one string")
-        for text in texts:
-            if not isinstance(text, str):
-                raise UsageError(f"{name} needs strings, and {shown(text)} is {kind_of(text)}")
-            if not text:
-                raise UsageError(f"{name}: an empty string says nothing; leave it out")
-        self._set(*texts)
-
-    def _test(self, value: Any) -> Answer:
-        if not isinstance(value, str):
-            return Unclear(f"it is {kind_of(value)}, not a string")
-        return self._test_text(value)
-
-    def _test_text(self, text: str) -> Answer:
-        raise NotImplementedError
-
-
-class Prefix(StringCondition):
-    """It begins with this, or with one of these.
-
-    The text is taken as it is written, so a path with ``..`` in it may lead out of what it begins
-    with: then, if the prefix has a slash, it cannot be told. For directories there is ``Under``.
-    """
-
-    __slots__ = ()
-
-    def _test_text(self, text: str) -> Answer:
-        if _leads_up(text, self._parts):
-            return Unclear("it has a '..' in it; for directories use under")
-        return text.startswith(self._parts)
-
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
-        return f"{'does not begin' if negated else 'begins'} with {listed(self._parts)}"
-
-
-class Glob(StringCondition):
-    """All of it matches this glob, or one of these.
-
-    ``*`` is any run of characters without ``/``, ``**`` any run at all, ``**/`` any number of
-    directories, ``?`` one character but ``/``, ``[a-z]`` one of a set, ``[!a-z]`` one that is not.
-    A leading dot is nothing special; upper and lower case differ. As for ``Prefix``, ``..`` in the
-    text cannot be told if the glob has a slash.
-
-    >>> Glob("**/*.env").test("config/.env"), Glob("*.env").test("config/.env")
-    (True, False)
-    """
-
-    __slots__ = ("_compiled",)
-
-    _compiled: tuple[CompiledGlob, ...]
-
-    def __init__(self, *patterns: str) -> None:
-        super().__init__(*patterns)
-        compiled = tuple(CompiledGlob(pattern, paths=True) for pattern in patterns)
-        object.__setattr__(self, "_compiled", compiled)
-
-    def _test_text(self, text: str) -> Answer:
-        if _leads_up(text, self._parts):
-            return Unclear("it has a '..' in it; for directories use under")
-        return any(glob.matches(text) for glob in self._compiled)
-
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
-        return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
-
-
-class Regex(StringCondition):
-    """All of it matches this regular expression, or one of these: ``re.fullmatch``.
-
-    ``.`` does not match a newline unless the expression begins with ``(?s)``. A bad expression can
-    take long on a text made for it; that is up to whoever writes the policy.
-    """
-
-    __slots__ = ("_compiled",)
-
-    _compiled: tuple[re.Pattern[str], ...]
-
-    def __init__(self, *patterns: str) -> None:
-        super().__init__(*patterns)
-        object.__setattr__(self, "_compiled", tuple(_expression(text) for text in patterns))
-
-    def _test_text(self, text: str) -> Answer:
-        return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
-
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
-        verb = "does not match" if negated else "matches"
-        return f"{verb} the pattern {listed(self._parts)}"
-
-
-class Search(Regex):
-    """Somewhere in it, this regular expression matches, or one of these: ``re.search``."""
-
-    __slots__ = ()
-
-    def _test_text(self, text: str) -> Answer:
-        return any(pattern.search(text) is not None for pattern in self._compiled)
-
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
-        verb = "has nothing in it that matches" if negated else "has something in it that matches"
-        return f"{verb} the pattern {listed(self._parts)}"
 
 
 class Between(Condition):
@@ -232,7 +120,8 @@ class Between(Condition):
         if lower is not None and upper is not None:
             is_open = "above" in given or "below" in given
             if lower > upper or (is_open and lower == upper):
-                raise UsageError(f"no number lies between {lower} and {upper} like that")
+                said = f"{shown(lower)} and {shown(upper)}"
+                raise UsageError(f"no number lies between {said} like that")
         self._set(*given.items())
 
     def _test(self, value: Any) -> Answer:
@@ -243,7 +132,9 @@ class Between(Condition):
         return all(_within(value, name, bound) for name, bound in self._parts)
 
     def _words(self, negated: bool) -> str:  # noqa: FBT001
-        said = " and ".join(f"{name.replace('_', ' ')} {bound}" for name, bound in self._parts)
+        said = " and ".join(
+            f"{name.replace('_', ' ')} {shown(bound)}" for name, bound in self._parts
+        )
         return f"{'is not' if negated else 'is'} {said}"
 
     def __repr__(self) -> str:
@@ -363,16 +254,10 @@ def as_condition(condition: Condition | Test) -> Condition:
     return When(condition)
 
 
-def _leads_up(text: str, patterns: tuple[str, ...]) -> bool:
-    """Say whether a text may be a path that leaves what it seems to be in."""
-    return any("/" in pattern for pattern in patterns) and _UP.search(text) is not None
-
-
-def _expression(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+def _reads_like(value: Any, candidate: Any) -> bool:
+    """Say whether a value of another kind is written as this one is, but for quotes."""
+    text, other = (value, candidate) if isinstance(value, str) else (candidate, value)
+    return isinstance(text, str) and text.strip().casefold() == shown(other).casefold()
 
 
 def _is_nan(value: Any) -> bool:

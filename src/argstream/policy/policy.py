@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from argstream.deltas import CallKind
 from argstream.errors import UsageError
-from argstream.events import ArgumentsError
 from argstream.judging import Action, Decision
 from argstream.policy._toml import read_policy
 from argstream.policy._wording import name_words, shown
 from argstream.policy.check import PolicyCheck
+from argstream.policy.directory import expanded_directory
 from argstream.policy.rules import Rule, ToolNames, action_of
 
 __all__ = ["Policy"]
@@ -24,7 +24,7 @@ class Policy:
 
     Where none does, the tool's entry in ``defaults`` holds (an exact name before a glob, globs in
     order), and where there is none, ``default``. ``root`` is where relative paths begin that are
-    compared with a directory.
+    compared with a directory: the one that the tools run in.
 
     >>> from argstream.policy import Glob
     >>> policy = Policy([Rule("deny", argument="path", when=Glob("**/.env"))], default="allow")
@@ -54,8 +54,6 @@ class Policy:
             except UsageError as error:
                 raise UsageError(f"{name_words(name)}: {error}") from None
         self._rules = tuple(named)
-        self._tools = [rule.tools for rule in self.rules if rule.tools is not None]
-        self._tools += [tools for tools, _ in self._named_defaults]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -63,7 +61,7 @@ class Policy:
         file = Path(path)
         try:
             text = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise UsageError(f"{file}: the policy cannot be read: {error}") from None
         return cls._read(text, str(file), file.absolute().parent)
 
@@ -78,10 +76,12 @@ class Policy:
             parts = read_policy(text)
             root = parts.root
             if root is not None and directory is not None:
-                root = str(directory / Path(root).expanduser())
+                root = str(directory / expanded_directory(root))
             return cls(parts.rules, default=parts.default, defaults=parts.defaults, root=root)
         except UsageError as error:
             raise UsageError(f"{source}: {error}") from None
+        except RecursionError:
+            raise UsageError(f"{source}: it is nested too deeply") from None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -90,19 +90,16 @@ class Policy:
 
     def open(
         self, name: str, kind: CallKind = "function", *, may_grow: bool = False
-    ) -> PolicyCheck | ArgumentsError | None:
-        """Begin to judge a call; give the error at once if the tool alone is denied.
+    ) -> PolicyCheck | None:
+        """Begin to judge a call. If the tool alone is denied, the judge has its ``error`` at once.
 
-        A call that the provider runs itself cannot be held back by rules: None. With ``may_grow``,
-        more of the name may come. If that could make it one that the policy knows, the judge waits
-        for the first fragment before it refuses.
+        None is for a call that the provider runs itself, which rules cannot hold back. It is also
+        for a denied name of which more may come, ``may_grow``: ask again when it is whole.
         """
         if kind in _RUN_BY_THE_PROVIDER:
             return None
         check = self._check(name, kind)
-        if may_grow and any(tools.may_come_to_contain(name) for tools in self._tools):
-            return check
-        return check.error or check
+        return None if may_grow and check.error is not None else check
 
     def decide(self, name: str, arguments: dict[str, Any] | str) -> Decision:
         """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
@@ -126,7 +123,7 @@ class Policy:
 
 
 def _absolute(root: str | os.PathLike[str]) -> str:
-    path = Path(root).expanduser()
+    path = Path(expanded_directory(root))
     if not path.is_absolute():
         raise UsageError(f"the root {shown(str(root))} must be an absolute directory")
     return str(path)

@@ -1,6 +1,5 @@
 """``Rule``: for which tools, under which conditions, what is decided."""
 
-import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any, Final, TypeAlias, get_args
@@ -23,7 +22,6 @@ __all__ = ["Rule", "ToolNames", "action_of"]
 Where: TypeAlias = Mapping[Any, Condition | Test]
 """What must hold of several arguments, each named by a key or by a tuple of steps."""
 
-_SPECIAL: Final = re.compile(r"[*?[]")
 _ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 
 
@@ -42,17 +40,6 @@ class ToolNames:
 
     def __contains__(self, name: str) -> bool:
         return name in self._exact or any(glob.matches(name) for glob in self._globs)
-
-    def may_come_to_contain(self, beginning: str) -> bool:
-        """Say whether more of a name may make it one of these, which it is not yet."""
-        if beginning in self:
-            return False
-        for name in self.names:
-            plain = _SPECIAL.split(name, maxsplit=1)[0]
-            # What a glob says behind its first star is not looked at: it may well be so.
-            if plain.startswith(beginning) or (plain != name and beginning.startswith(plain)):
-                return True
-        return False
 
 
 class Rule:

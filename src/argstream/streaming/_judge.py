@@ -123,8 +123,8 @@ def _place(refusal: Refusal) -> tuple[int, int]:
 
 
 def _schema(tool: ToolSpec) -> Schema | None:
-    if tool.schema is None:
-        return None
+    if tool.schema is None or isinstance(tool.schema, Schema):
+        return tool.schema
     try:
         return Schema(tool.schema)
     except SchemaError as error:

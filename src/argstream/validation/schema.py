@@ -48,6 +48,8 @@ class Schema:
         documents = {
             uri: _plain(other, limits.max_depth) for uri, other in (resources or {}).items()
         }
+        self.source: Mapping[str, Any] | bool = plain
+        """What it was made of."""
         dialect = dialect_of(plain, documents)
         if isinstance(plain, dict) and not says_dialect(plain, documents):
             plain.pop("$schema", None)  # the library would look for it

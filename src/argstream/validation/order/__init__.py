@@ -36,7 +36,7 @@ def lint(tools: Iterable[ToolSpec]) -> list[Finding]:
 
 
 def _lint(tool: ToolSpec) -> Iterator[Finding]:
-    schema = tool.schema
+    schema = tool.schema.source if isinstance(tool.schema, Schema) else tool.schema
     if schema is None:
         return
     problem = _problem(schema)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from argstream.errors import UsageError
+from argstream.validation.schema import Schema
 from argstream.validation.tools._formats import FORMS, FoundTool, found, is_sent, listed, tools_in
 
 __all__ = ["ToolSpec", "load_tools", "tool_specs"]
@@ -28,8 +29,11 @@ class ToolSpec(Struct, frozen=True):
 
     name: str
     description: str = ""
-    schema: Mapping[str, Any] | bool | None = None
-    """The JSON Schema of its arguments; None: nothing is known of them (free text, built-in)."""
+    schema: Mapping[str, Any] | bool | Schema | None = None
+    """The JSON Schema of its arguments; None: nothing is known of them (free text, built-in).
+
+    One that is compiled already (``Schema``) may have its own limits, formats and resources.
+    """
     kind: Literal["function", "custom"] = "function"
     """``custom`` takes free text."""
     source: Any = None

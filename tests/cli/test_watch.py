@@ -341,3 +341,56 @@ class TestCalls:
 
     def test_no_file_is_wrong_usage(self) -> None:
         assert argstream("calls").returncode == 2
+
+
+# Judged
+
+
+def test_a_denied_call_ends_the_reading_and_whoever_writes(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    rule = 'action = "deny"\nargument = "path"\nglob = "**/.env"'
+    policy.write_text(f'default = "allow"\n[[rules]]\nname = "secrets"\n{rule}\n')
+    writer = subprocess.Popen(
+        [COMMAND, "watch", "--policy", str(policy)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=ENVIRONMENT,
+    )
+    assert writer.stdin is not None
+    turn = anthropic_call('{"path": "/srv/.env"', ', "content": "')
+    writer.stdin.write(sse(turn[:4]))
+    assert writer.wait(30) == 1  # though its input is still open
+    assert writer.stdout is not None
+    shown = writer.stdout.read().decode().splitlines()
+    assert shown[1] == "    path = /srv/.env"
+    assert shown[2].startswith("  ✗ write: rejected, a call of write is denied by the policy (secr")
+    assert shown[3] == "— rejected: stopped after 20 characters"
+    with pytest.raises(BrokenPipeError):
+        writer.stdin.write(sse(turn[4:]))
+    for pipe in (writer.stdin, writer.stdout, writer.stderr):
+        assert pipe is not None
+        pipe.close()
+
+
+def test_calls_are_judged_by_the_tools_of_a_file(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([{"name": "write", "input_schema": schema}]))
+    turn = tmp_path / "turn.sse"
+    turn.write_bytes(sse(anthropic_call('{"path": 7}')))
+    done = argstream("calls", str(turn), "--tools", str(tools))
+    assert done.returncode == 1
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["verdict"] == "rejected"
+    assert json.loads(line)["error"] == "'path' must be a string, not a number"
+
+
+def test_tools_that_cannot_be_read_are_told_before_anything_is_shown(tmp_path: Path) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text("[{]")
+    done = argstream("watch", str(tools), "--tools", str(tools))
+    assert done.returncode == 2
+    assert not done.stdout
+    assert b"is no JSON" in done.stderr

@@ -336,6 +336,15 @@ def test_an_assembler_takes_the_same_judge() -> None:
     assert make_judge() is None
 
 
+def test_a_judge_may_be_made_once_for_many_streams() -> None:
+    judge = make_judge([WRITE], NO_SECRETS)
+    for _ in range(2):
+        call, _ = read(anthropic_call('{"path": 7}'), tools=None, judge=judge)
+        assert call.verdict == "rejected"
+    with pytest.raises(UsageError, match="or a judge"):
+        stream([], tools=[WRITE], judge=judge)
+
+
 # Texts that are meant in another way
 
 

@@ -67,6 +67,8 @@ class PlainLines:
                 if not text and self._growing == ("thinking", block):
                     self._write("…")  # it does not say what
                 self._end_line()
+            case TurnCompleted(reason, characters_read=int(read)):
+                self._line(f"— {visible_line(reason or '')}: stopped after {read} characters")
             case TurnCompleted(reason, _, usage):
                 self._line(f"— {visible_line(reason or 'no stop reason')} ({_cost(usage)})")
             case RunCompleted(_, usage):

@@ -33,6 +33,17 @@ _Protocol = Annotated[
 ]
 
 
+_Tools = Annotated[
+    str | None,
+    typer.Option(
+        help="Judge calls by these tools: JSON, in any provider's format.", metavar="FILE"
+    ),
+]
+_Policy = Annotated[
+    str | None, typer.Option(help="Judge calls by this policy: TOML.", metavar="FILE")
+]
+
+
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
         typer.echo(f"argstream {__version__}")
@@ -76,6 +87,8 @@ def parse(
 def watch(
     file: Annotated[str, typer.Argument(help="A recorded stream, or - for standard input.")] = "-",
     protocol: _Protocol = "auto",
+    tools: _Tools = None,
+    policy: _Policy = None,
     *,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the events as JSON, one a line.")
@@ -83,18 +96,21 @@ def watch(
 ) -> None:
     """Show a model's turn while it arrives, for instance of: curl -N … | argstream watch.
 
-    Recordings of `argstream record` are understood as well.
+    Recordings of `argstream record` are understood as well. When the policy denies a call, reading
+    stops, and so does curl.
 
-    Exits with 0 if all is well, with 1 if a call is cut off or malformed or this is no stream of a
-    provider, with 2 if it cannot be read, with 130 after Ctrl-C.
+    Exits with 0 if all is well, with 1 if a call is cut off, malformed or rejected or this is no
+    stream of a provider, with 2 if it cannot be read, with 130 after Ctrl-C.
     """
-    raise typer.Exit(watch_stream(file, protocol, as_json=as_json))
+    raise typer.Exit(watch_stream(file, protocol, as_json=as_json, tools=tools, policy=policy))
 
 
 @app.command()
 def calls(
     files: Annotated[list[str], typer.Argument(help="Recorded streams, or - for standard input.")],
     protocol: _Protocol = "auto",
+    tools: _Tools = None,
+    policy: _Policy = None,
 ) -> None:
     """Print the tool calls of recorded streams, one JSON line each.
 
@@ -103,7 +119,7 @@ def calls(
     Exits with 0 if all is well, with 1 if a call is not complete or a file is no stream of a
     provider, with 2 if one cannot be read.
     """
-    raise typer.Exit(list_calls(files, protocol))
+    raise typer.Exit(list_calls(files, protocol, tools, policy))
 
 
 @app.command()

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._plain import PlainLines
+from argstream.cli._rules import NO_RULES, Rules, read_rules
+from argstream.errors import MissingExtra, UsageError
 from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid, to_json
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
@@ -14,30 +16,40 @@ from argstream.streaming import stream
 __all__ = ["show_stream", "watch_stream"]
 
 
-def watch_stream(file: str, protocol: ProtocolName, *, as_json: bool) -> int:
+def watch_stream(
+    file: str,
+    protocol: ProtocolName,
+    *,
+    as_json: bool,
+    tools: str | None = None,
+    policy: str | None = None,
+) -> int:
     """Show a file, or standard input for "-", as it arrives.
 
     Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken,
-    2 if it cannot be read.
+    2 if it cannot be read, or the tools or the policy cannot.
     """
     try:
         return show_stream(
             chunks(file, "waiting for a provider's stream on standard input"),
             protocol,
             as_json=as_json,
+            rules=read_rules(tools, policy),
         )
-    except UnreadableFile as error:
-        complain(str(error))
+    except (UnreadableFile, UsageError, MissingExtra) as error:
+        complain(visible_line(str(error)))
         return 2
 
 
-def show_stream(source: Iterable[bytes], protocol: ProtocolName, *, as_json: bool) -> int:
+def show_stream(
+    source: Iterable[bytes], protocol: ProtocolName, *, as_json: bool, rules: Rules = NO_RULES
+) -> int:
     """Show what arrives, for people or as JSON. Returns 0 if all is well, else 1."""
     lines = PlainLines(sys.stdout.write)
     incomplete = 0
     failures: list[str] = []
     try:
-        for event in stream(source, protocol):
+        for event in stream(source, protocol, rules.tools, rules.policy):
             if as_json:
                 sys.stdout.write(_to_line(event))
             else:

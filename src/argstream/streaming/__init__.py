@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self, cast, overload
 
 from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler, Call, Quirk, StopOn
+from argstream.errors import UsageError
 from argstream.events import Event
 from argstream.jsonstream import Limits
 from argstream.judging import Judge
@@ -54,6 +55,7 @@ def stream(
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     turn: int = 0,
@@ -66,6 +68,7 @@ def stream(
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     turn: int = 0,
@@ -77,6 +80,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     turn: int = 0,
@@ -99,6 +103,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     With a ``policy`` its rules decide on each argument as it settles. When it denies a call and
     no other call is being written, the source is closed, and the turn ends as ``rejected``.
     ``stop_on`` changes that: ``rejected`` stops also for a schema's sake, ``never`` reads on.
+    For many streams, make a ``judge`` once (``make_judge``), and give that.
 
     Bad input never raises: it becomes an event. An exception of the source is raised unchanged
     after every open call has its verdict. To end early, use ``with`` or close the stream: that
@@ -107,7 +112,10 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
     """
-    judge = None if tools is None and policy is None else make_judge(tools, policy)
+    if tools is not None or policy is not None:
+        if judge is not None:
+            raise UsageError("stream() takes tools and a policy, or a judge that was made of them")
+        judge = make_judge(tools, policy)
     assembler = Assembler(
         protocol, quirks=quirks, turn=turn, limits=limits, judge=judge, stop_on=stop_on
     )
@@ -120,10 +128,10 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
 def make_judge(
     tools: Iterable[object] | None = None, policy: "Policy | None" = None
 ) -> Judge | None:
-    """Make the judge of calls to these tools under this policy, for ``Assembler(judge=…)``.
+    """Make the judge of calls to these tools under this policy, once for many streams.
 
-    ``stream()`` does so itself. Schemas are compiled here, so make it once if there are many
-    streams. Without either there is nothing to judge by: None.
+    Schemas are compiled here. ``stream()`` and ``Assembler`` take it as ``judge``. Without tools
+    and policy there is nothing to judge by: None.
     """
     from argstream.streaming._judge import judge_by  # noqa: PLC0415 - few need what it loads
 

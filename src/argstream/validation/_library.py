@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Library", "is_valid"]
 
 _HOME: Final = "argstream://schema/"  # where relative references of a schema without an $id begin
+_TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 _BACKTRACKS: Final = 100_000  # for patterns that look around or back; all others are linear
 
 
@@ -101,6 +102,8 @@ def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
     pointer = "".join(f"/{escaped(step)}" for step in error.instance_path)
     if isinstance(error.kind, type(error.kind).Referencing):
         return _unresolvable(message, pointer)
+    if pointer.endswith("/type") and isinstance(error.instance, str):
+        message = f"{error.instance!r} is no type of JSON: there are {', '.join(_TYPES)}"
     return SchemaError(f"the schema is not valid: {message}", pointer=f"#{pointer}")
 
 

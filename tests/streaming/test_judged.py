@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.policy import Equals, Glob, Policy, Rule
+from argstream.recording import Recorder
 from argstream.streaming import make_judge
 from argstream.testing import chunkings, cut
 from argstream.validation import Schema, ToolSpec
@@ -270,8 +272,10 @@ def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
     call, _ = read(arriving(agent, RIGHT), tools=[other])
     assert call.verdict == "complete"
     denying = Policy([Rule("deny", tool="write")])
-    call, events = read(arriving(agent, RIGHT), tools=[other], policy=denying)
-    assert refusal(events).reason == "denied"
+    for tools in (None, [other]):
+        _, events = read(arriving(agent, RIGHT), tools=tools, policy=denying)
+        assert refusal(events).reason == "denied"
+        assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
 
 
 def test_a_policy_decides_on_free_text_when_it_is_whole() -> None:
@@ -512,6 +516,67 @@ def test_a_source_that_fails_to_close_does_not_hide_the_refusal() -> None:
     assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
 
 
+def test_who_is_cancelled_while_a_source_is_closed_is_cancelled() -> None:
+    class Hanging:
+        def __init__(self) -> None:
+            self.rest = anthropic_call('{"path": ".env"', ', "content": ""}')
+
+        def __aiter__(self) -> "Hanging":
+            return self
+
+        async def __anext__(self) -> Any:
+            return self.rest.pop(0)
+
+        async def aclose(self) -> None:
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with asyncio.timeout(0.05):
+            async for _ in stream(Hanging(), policy=NO_SECRETS):
+                pass
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+
+
+def test_what_is_awaited_is_closed_only_if_it_was_left_and_hides_no_error() -> None:
+    class Awaited:
+        def __init__(self, payloads: list[Any], error: Exception | None) -> None:
+            self.rest, self.error = payloads, error
+
+        def __aiter__(self) -> "Awaited":
+            return self
+
+        async def __anext__(self) -> Any:
+            if self.rest:
+                return self.rest.pop(0)
+            raise self.error or StopAsyncIteration
+
+        async def aclose(self) -> None:
+            raise RuntimeError("it does not close")
+
+    async def main(error: Exception | None) -> list[Event]:
+        async def ask() -> Awaited:
+            return Awaited(anthropic_call(RIGHT), error)
+
+        return [event async for event in stream(ask())]
+
+    assert types(asyncio.run(main(None)))[-1] == "turn_completed"
+    with pytest.raises(ConnectionError):
+        asyncio.run(main(ConnectionError("lost")))
+
+
+def test_the_end_of_a_recording_is_not_told_of_after_a_denial(tmp_path: Path) -> None:
+    file = tmp_path / "turn.rec"
+    with Recorder(file) as recorder:
+        recorder.write(sse(anthropic_call('{"path": ".env"', ', "content": "')[:4]))
+        recorder.close("cut")
+    recorded = file.read_bytes()
+    for _, pieces in chunkings(recorded):
+        told = list(stream(pieces, policy=NO_SECRETS))
+        assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
+
+
 def test_a_denial_without_a_condition_shows_what_was_read() -> None:
     policy = Policy(
         [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")]
@@ -585,8 +650,8 @@ def test_a_call_without_arguments_that_is_over_is_not_waited_for() -> None:
     source = Source(payloads)
     events = stream(source, policy=NO_SECRETS)
     told = list(events)
-    assert [call.verdict for call in events.calls] == ["complete", "rejected"]
-    assert events.calls[0].arguments == {}
+    # Whether nothing of it was cut only the stop reason could tell, which does not come.
+    assert [call.verdict for call in events.calls] == ["aborted", "rejected"]
     assert len(source.rest) == 4
     assert isinstance(told[-1], TurnCompleted)
 

@@ -143,9 +143,6 @@ class EventBuilder:
     def stop(self, events: list[Event]) -> None:
         """End all turns here: a call was refused, and nobody wants the rest."""
         for turn in self._open_turns():
-            for machine in list(turn.machines.values())[:-1]:
-                if machine.closed:  # another call was begun after it, so nothing of it was cut
-                    machine.end("finished", None, events)
             self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"

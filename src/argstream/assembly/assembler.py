@@ -24,7 +24,7 @@ from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
 from argstream.errors import UsageError
-from argstream.events import Event, InvalidVerdict, StreamFailed
+from argstream.events import ArgumentDelta, Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
 from argstream.judging import Judge
 
@@ -120,7 +120,7 @@ class Assembler:
             except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
                 self._lost(adapter, message, events)
-            if self._court.must_stop and not self.closed:
+            if self._court.must_stop and not _is_mere_text(events):
                 self._stop_if_idle(adapter, events)
         return events
 
@@ -156,7 +156,8 @@ class Assembler:
 
     def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
         """Stop after a refusal that asks for it, as soon as no other call is being written."""
-        if not self._builder.is_worth_stopping():
+        if self.closed or not self._builder.is_worth_stopping():
+            self._court.must_stop = False
             return
         over = adapter.over() if isinstance(adapter, ClosesNothing) else []
         if not self._builder.is_busy({delta.key for delta in over}):
@@ -191,6 +192,11 @@ class Assembler:
             message = f"no protocol is known that begins like this: {shown}"
             return StreamFailed("unknown_protocol", message)
         return StreamFailed("empty", "the stream ended before a message began", retryable=True)
+
+
+def _is_mere_text(events: list[Event]) -> bool:
+    """Say whether nothing has come but a piece of a string: nobody has ended with that."""
+    return bool(events) and type(events[-1]) is ArgumentDelta
 
 
 def _checked_stop(stop_on: StopOn) -> StopOn:

@@ -36,6 +36,7 @@ from argstream.streaming._sources import (
     AsyncSource,
     Source,
     async_items,
+    awaited,
     close_async_source,
     close_source,
     is_async,
@@ -229,10 +230,13 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
                             raise
             if last:
                 _abandon(source, intake)  # before anybody is told: each moment costs
-        finally:
+        except Exception:
             if last:
                 yield last
-        if not last and (events := intake.close()):
+            raise
+        if last:
+            yield last
+        elif events := intake.close():
             if progress.notes_failures:
                 progress.note(events)
             yield events
@@ -320,6 +324,7 @@ async def _read_async(
     last: list[Event] = []
     try:
         try:
+            source = await awaited(source)
             async with async_items(source) as found:
                 async for item in found:
                     if events := intake.take(item):
@@ -337,10 +342,13 @@ async def _read_async(
                         return  # by somebody else, though the source goes on
             if last:
                 await _abandon_async(source, intake)
-        finally:
+        except Exception:
             if last:
                 yield last
-        if not last and (events := intake.close()):
+            raise
+        if last:
+            yield last
+        elif events := intake.close():
             if progress.notes_failures:
                 progress.note(events)
             yield events

@@ -184,6 +184,8 @@ class Intake:
     def _end_recording(self, end: Ended) -> list[Event]:
         """Say what would have been said then: nothing that was open has come to its end."""
         self._any_frame = True
+        if self.assembler.stopped:
+            return []  # who stops reading does not hear of the end
         verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
         events = self.assembler.abort(verdict, end.message)
         return [*events, StreamFailed(end.code, end.message, retryable=end.code == "cut")]

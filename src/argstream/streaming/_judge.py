@@ -96,7 +96,7 @@ class _CallBench:
     def error(self) -> ArgumentsError | None:
         """Why one of them refuses it."""
         errors = (one.error for one in self._judges if one.error is not None)
-        return self._error or next(errors, None)
+        return next(errors, self._error)  # an agent may have tools that nobody knows
 
     @property
     def decision(self) -> Decision | None:

@@ -166,15 +166,15 @@ async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
     elif hasattr(source, "__aenter__"):
         async with source as entered, async_items(entered) as found:
             yield found
-    elif inspect.isawaitable(source):
-        held = await source
-        try:
-            async with async_items(held) as found:
-                yield found
-        finally:
-            await close_async_source(held)  # nobody else has it
     else:
         raise _unknown(source)
+
+
+async def awaited(source: Any) -> Any:
+    """Give the source that a client's answer is, where that has to be awaited."""
+    if hasattr(source, "__aiter__") or hasattr(source, "__aenter__"):
+        return source
+    return await source if inspect.isawaitable(source) else source
 
 
 def close_source(source: Any) -> None:

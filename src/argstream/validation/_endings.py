@@ -51,7 +51,7 @@ def end(node: Node, kind: Kind, fragment: Done) -> Failure | None:
     for late in node.late[kind]:
         if late.refuses(value):
             keyword = late.blamed(value)
-            if keyword in ("enum", "const"):
+            if keyword in ("enum", "const") and node.values:
                 return Failure("candidates", path, offset, node, value)
             return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))
     return None

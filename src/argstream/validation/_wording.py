@@ -49,6 +49,8 @@ _LIMITS: Final[dict[str, str]] = {
     "dependentRequired": "must have the properties that go together: {limit}",
     "contains": "must contain an item that fits {limit}",
     "not": "must not fit {limit}",
+    "enum": "must be one of {limit}",
+    "const": "must be {limit}",
     "if": "must fit what follows from its own values (if, then, else)",
     "unevaluatedItems": "must have no item that no part of the schema allows",
     "unevaluatedProperties": "must have no property that no part of the schema allows",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from argstream.errors import UsageError
+from argstream.validation import Schema
 from argstream.validation.order import lint
 from argstream.validation.tools import ToolSpec, load_tools, tool_specs
 
@@ -159,10 +160,26 @@ def test_the_members_of_a_namespace_are_called_by_their_own_names() -> None:
     assert (spec.name, spec.schema) == ("find", None)
 
 
+def test_a_tool_may_stand_in_a_namespace_as_well_if_it_is_the_same() -> None:
+    """So it is, once a search has found it. If they differ, a call could mean either."""
+    tool = {"type": "function", "name": "find", "parameters": SCHEMA}
+    other = {**tool, "parameters": ANY_OBJECT}
+    namespace = {"type": "namespace", "name": "crm", "tools": [tool]}
+    for tools in ([tool, namespace], [namespace, tool]):
+        assert tool_specs(tools) == [ToolSpec("find", "", SCHEMA)]
+    different = {**namespace, "tools": [other]}
+    for tools in ([other, namespace], [namespace, other], [tool, namespace, different]):
+        with pytest.raises(UsageError, match="two tools of the name 'find'"):
+            tool_specs(tools)
+    with pytest.raises(UsageError, match="two tools of the name 'find'"):
+        tool_specs([tool, namespace, tool])
+
+
 @pytest.mark.parametrize(
     "tool",
     [
         {"type": "web_search"},
+        {"type": "tool_search", "execution": "client", "parameters": SCHEMA},
         {"type": "mcp", "server_label": "x", "server_url": "https://example.com"},
         {"type": "code_interpreter", "container": {"type": "auto"}},
         {"type": "local_shell"},
@@ -316,10 +333,12 @@ class Handler(BaseModel):
         ({"functionDeclarations": [{"name": "a"}, {}]}, r"tools\[1\].functionDeclarations\[1\]: a"),
         ({"name": "x", "input_schema": 3}, r"'x'\): its schema must be a JSON Schema"),
         ({"name": "x", "parameters": "{"}, "its schema is no JSON"),
+        ({"type": "openrouter:web_search", "parameters": {"x": 1}}, "itself, leave it out"),
+        ({"type": "azure_function", "azure_function": {}}, "cannot be read: .* leave it out"),
+        ({"type": "action"}, "cannot be read: .* leave it out"),
         ({"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, "put a ToolSpec"),
         ({"type": "computer_use"}, "put a ToolSpec"),
         (ToolSpec("first"), "two tools of the name 'first'"),
-        (ToolSpec(""), "needs a name"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_place(tool: object, told: str) -> None:
@@ -352,6 +371,109 @@ def test_what_cannot_be_read_is_named_with_its_place(tool: object, told: str) ->
 def test_a_slip_of_the_pen_does_not_mean_that_nothing_is_validated(tool: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         tool_specs([tool])
+
+
+PROPERTIES = {"path": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param({"properties": PROPERTIES, "required": ["path"]}, id="properties"),
+        pytest.param({"type": "object", "properties": PROPERTIES}, id="with its type"),
+        pytest.param({"type": "object"}, id="the type alone"),
+        pytest.param({"type": "function", "required": ["path"]}, id="required"),
+        pytest.param({"additionalProperties": {"type": "string"}}, id="a map"),
+        pytest.param({"$ref": "#/$defs/read", "$defs": {"read": SCHEMA}}, id="a reference"),
+    ],
+)
+def test_a_schema_that_has_a_name_is_no_tool(tool: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="put the whole schema under 'input_schema'"):
+        tool_specs([{"name": "read", **tool}])
+
+
+@pytest.mark.parametrize(
+    ("schema", "key"),
+    [
+        ({"schema": SCHEMA}, "schema"),
+        ({"json_schema": SCHEMA}, "json_schema"),
+        ({"name": "read", "strict": True, "schema": SCHEMA}, "schema"),
+        ({"json": SCHEMA, "cachePoint": {}}, "json"),
+        (PROPERTIES, "path"),
+        ({"path": {}}, "path"),
+        ({"path": "string"}, "path"),
+        ({"path": "str", "size": "int"}, "path"),
+        ({"path": str}, "path"),
+        ({"type": {"type": "string"}, "title": {"type": "string"}}, "type"),
+        ({"items": {"type": "array"}, "query": {"type": "string"}}, "query"),
+    ],
+)
+def test_what_is_no_schema_does_not_count_as_one_that_allows_everything(
+    schema: dict[str, Any], key: str
+) -> None:
+    told = f"its schema has '{key}', and no keyword of JSON Schema"
+    for tool in ({"name": "read", "input_schema": schema}, {"name": "read", "parameters": schema}):
+        with pytest.raises(UsageError, match=told):
+            tool_specs([tool])
+    with pytest.raises(UsageError, match=told):
+        ToolSpec("read", "", schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"$ref": "#/$defs/read", "$defs": {"read": SCHEMA}},
+        {"$ref": "https://example.com/read"},
+        {"description": "Anything."},
+        {"title": "Read"},
+        {"$comment": "Anything."},
+        {"properties": {}},
+        {"required": ["path"]},
+        {"additionalProperties": False},
+        {"items": {"type": "string"}},
+        {"not": {"type": "string"}},
+        {"definitions": {"read": SCHEMA}},
+        {"anyOf": [SCHEMA]},
+        {"x-origin": {"type": "string"}},
+        {"minProperties": 1, "schema": {"type": "string"}},
+        {"strict": True},
+    ],
+)
+def test_a_schema_that_says_little_is_a_schema(schema: dict[str, Any]) -> None:
+    expected = [ToolSpec("read", "", schema)]
+    assert tool_specs([{"name": "read", "input_schema": schema}]) == expected
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"any_of": [{"type": "OBJECT"}]}, {"ref": "#/defs/x", "defs": {"x": SCHEMA}}]
+)
+def test_nor_are_the_spellings_of_gemini_strange(parameters: dict[str, Any]) -> None:
+    assert names({"functionDeclarations": [{"name": "read", "parameters": parameters}]}) == ["read"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("read", SCHEMA), "its description must be a str, not .*; the schema is the third"),
+        (("read", None), "its description must be a str, not None"),
+        ((5,), "a tool needs a name, not 5"),
+        (("",), "a tool needs a name, not ''"),
+        ((WriteFile,), "not the class WriteFile; of a class or a function, ToolSpec.of makes"),
+        (("read", "", WriteFile), "JSON Schema, not the class WriteFile; .* ToolSpec.of makes one"),
+        (("read", "", "{}"), "its schema must be a JSON Schema, not '{}'"),
+        (("read", "", SCHEMA, "foo"), "its kind must be 'function' or 'custom', not 'foo'"),
+        (("read", "", SCHEMA, ["custom"]), "its kind must be 'function' or 'custom'"),
+    ],
+)
+def test_a_spec_of_a_wrong_form_is_refused(arguments: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        ToolSpec(*arguments)
+
+
+def test_a_spec_may_have_a_schema_that_is_compiled_already() -> None:
+    assert isinstance(ToolSpec("read", "", Schema(SCHEMA)).schema, Schema)
 
 
 @pytest.mark.parametrize(

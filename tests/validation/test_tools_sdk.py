@@ -13,7 +13,7 @@ from claude_agent_sdk import tool as agent_tool
 from google.genai import types
 from langchain_core.tools import tool as langchain_tool
 from ollama import Tool as OllamaTool
-from openai.types.responses import CustomTool, FunctionTool, WebSearchTool
+from openai.types.responses import CustomTool, FunctionTool, ToolSearchTool, WebSearchTool
 from pydantic import BaseModel
 from xai_sdk.chat import tool as xai_tool  # type: ignore[import-untyped]
 from xai_sdk.tools import web_search  # type: ignore[import-untyped]
@@ -67,6 +67,9 @@ def test_openai_responses() -> None:
         FunctionTool(type="function", name="write", parameters=SCHEMA, strict=True),
         CustomTool(type="custom", name="run"),
         WebSearchTool(type="web_search"),
+        ToolSearchTool(
+            type="tool_search", execution="client", description="Find.", parameters=SCHEMA
+        ),
     ]
     assert tool_specs(tools) == [ToolSpec("write", "", SCHEMA), ToolSpec("run", kind="custom")]
 
@@ -136,6 +139,39 @@ def test_mcp() -> None:
 def test_cohere() -> None:
     function = cohere.ToolV2Function(name="write", parameters=SCHEMA)
     assert ToolSpec.of(cohere.ToolV2(function=function)).schema == SCHEMA
+
+
+def test_cohere_before_its_second_version() -> None:
+    """It tells of types as Python does; one that is not known may be anything."""
+
+    def parameter(type_: str, *, required: bool | None = None) -> Any:
+        return cohere.ToolParameterDefinitionsValue(
+            type=type_, required=required, description=f"A {type_}."
+        )
+
+    tool = cohere.Tool(
+        name="write",
+        description="W.",
+        parameter_definitions={
+            "path": parameter("str", required=True),
+            "lines": parameter("List[str]"),
+            "size": parameter("integer", required=False),
+            "mode": parameter("Union[int, str]"),
+        },
+    )
+    properties = {
+        "path": {"type": "string", "description": "A str."},
+        "lines": {"type": "array", "description": "A List[str]."},
+        "size": {"type": "integer", "description": "A integer."},
+        "mode": {"description": "A Union[int, str]."},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["path"]}
+    for given in (tool, tool.dict()):
+        assert tool_specs([given]) == [ToolSpec("write", "W.", schema)]
+    wrong: Any
+    for wrong in ([], {"path": "str"}):
+        with pytest.raises(UsageError, match="must be an object of objects"):
+            tool_specs([{"name": "write", "parameter_definitions": wrong}])
 
 
 def test_ollama() -> None:

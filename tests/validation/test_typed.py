@@ -1,10 +1,11 @@
 """The arguments so far, typed: what has settled is validated, what has not says so."""
 
+import asyncio
 import copy
 import json
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -29,9 +30,10 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from argstream import stream
 from argstream.assembly import Assembler, Call
 from argstream.errors import ArgumentUnavailable, UsageError
-from argstream.events import ArgumentCompleted
+from argstream.events import ArgumentCompleted, ToolCallStarted
 from argstream.testing import chunkings, cut
 from argstream.validation.tools import ToolSpec
 from argstream.validation.views import TypedArguments, typed
@@ -607,6 +609,56 @@ def test_a_field_is_validated_once() -> None:
     assert seen == ["a.py"]
 
 
+class Lazy(BaseModel):
+    numbers: Iterable[int]
+    inner: "Lazy | None" = None
+    rows: list[Iterable[int]] = []
+    reverse: Annotated[list[int], AfterValidator(reversed)] = []
+    total: int = 0
+
+    @field_validator("total")
+    @classmethod
+    def _add(cls, value: int, info: ValidationInfo) -> int:
+        numbers: Iterable[int] = info.data["numbers"]
+        return value + sum(numbers)
+
+
+def test_an_iterator_is_made_anew_for_each_who_asks() -> None:
+    whole = {
+        "numbers": [1, 2],
+        "inner": {"numbers": [3]},
+        "rows": [[4], [5]],
+        "reverse": [6, 7],
+        "total": 10,
+    }
+    text = json.dumps(whole)[:-1]
+    view: Any = typed(Lazy, open_call(text + ', "'))
+    for _ in range(2):
+        assert "numbers" in view
+        assert view.errors == {}
+        assert list(view.so_far.numbers) == [1, 2]
+        assert list(view.get("numbers")) == [1, 2]
+        assert list(view.so_far.inner.numbers) == [3]
+        assert [list(row) for row in view.so_far.rows] == [[4], [5]]
+        assert list(view.so_far.reverse) == [7, 6]
+        assert view.so_far.total == 13
+    rows: Any = typed(Lazy, open_call('{"rows": [[4], [5], ')).so_far.rows
+    assert [list(rows[0]), list(rows[0])] == [[4], [4]]
+
+
+def test_who_only_looks_does_not_have_an_iterator_made_anew() -> None:
+    judged: list[int] = []
+
+    class Counted(BaseModel):
+        numbers: Annotated[Iterable[int], AfterValidator(lambda value: judged.append(1) or value)]
+
+    view = typed(Counted, open_call('{"numbers": [1], "'))
+    for _ in range(3):
+        assert "numbers" in view
+        assert view.errors == {}
+    assert len(judged) == 1
+
+
 # Calls that do not end well, or are not what they seemed
 
 
@@ -794,6 +846,37 @@ class Unfinished(BaseModel):
 def test_what_defines_no_arguments_is_refused(definition: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         typed(definition, open_call(""))
+
+
+def test_a_reader_has_a_call() -> None:
+    payloads = anthropic_call(json.dumps({"number": 7, "day": "2026-03-04"}))
+    (reader,) = stream(payloads).live_calls()
+    assert typed(Order, reader).value().number == 7
+
+    async def arriving() -> AsyncIterator[object]:
+        for payload in payloads:
+            yield payload
+
+    async def numbers() -> list[int]:
+        views = [typed(Order, one) async for one in stream(arriving()).live_calls()]
+        return [view.value().number for view in views]
+
+    assert asyncio.run(numbers()) == [7]
+
+
+@pytest.mark.parametrize(
+    ("given_call", "kind"),
+    [
+        (None, "type NoneType"),
+        ({}, "type dict"),
+        (ToolCallStarted("c1", 0, "write"), "type ToolCallStarted"),
+        (stream([]), "type EventStream"),
+        (Call, "class Call"),
+    ],
+)
+def test_what_is_no_call_is_refused_at_once(given_call: Any, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"{kind} is no call: give a call of events.calls"):
+        typed(Order, given_call)
 
 
 def test_free_text_has_no_fields() -> None:

@@ -13,15 +13,18 @@ takes any object: a schema is never stricter than what the provider was told.
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from argstream.errors import UsageError
 from argstream.validation.schema import Schema
 from argstream.validation.tools._formats import FORMS, FoundTool, found, is_sent, listed, tools_in
+from argstream.validation.tools._keywords import refuse_what_says_nothing
 
 __all__ = ["ToolSpec", "load_tools", "tool_specs"]
+
+_KINDS: Final = ("function", "custom")
 
 
 class ToolSpec(Struct, frozen=True):
@@ -38,6 +41,32 @@ class ToolSpec(Struct, frozen=True):
     """``custom`` takes free text."""
     source: Any = None
     """The class or the function that it was made of, if it was."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what has a wrong form: a schema in a wrong place is no schema."""
+        name: object = self.name
+        if name == "" or not isinstance(name, str):
+            raise UsageError(
+                f"a tool needs a name, not {found(self.name)}; of a class or a function, "
+                "ToolSpec.of makes one"
+            )
+        where = f"the tool {self.name!r}"
+        if not isinstance(self.description, str):
+            raise UsageError(
+                f"{where}: its description must be a str, not {found(self.description)}; the schema"
+                f" is the third: ToolSpec({self.name!r}, description, schema)"
+            )
+        if isinstance(self.schema, Mapping):
+            refuse_what_says_nothing(self.schema, where)
+        elif not isinstance(self.schema, bool | Schema | None):
+            raise UsageError(
+                f"{where}: its schema must be a JSON Schema, not {found(self.schema)}; of a class "
+                "or a function, ToolSpec.of makes one"
+            )
+        if self.kind not in _KINDS:
+            raise UsageError(
+                f"{where}: its kind must be 'function' or 'custom', not {found(self.kind)}"
+            )
 
     @classmethod
     def of(
@@ -116,13 +145,17 @@ def _read_all(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
             continue
         for one in tools_in(tool, where):
             spec = _spec(one)
-            if one.is_shared and one.name in shared:
-                known = specs[one.name]
-                same = known.schema == spec.schema and known.kind == spec.kind
-                specs[one.name] = known if same else ToolSpec(one.name, kind=known.kind)
+            known = specs.get(one.name)
+            is_same = known is not None and (known.schema, known.kind) == (spec.schema, spec.kind)
+            if is_same and (one.is_shared or one.name in shared):
+                pass  # which of them a call means does not matter
+            elif known is not None and one.is_shared and one.name in shared:
+                specs[one.name] = ToolSpec(one.name, kind=known.kind)
             else:
                 _add(spec, where, specs)
-            if one.is_shared:
+            if not one.is_shared:
+                shared.discard(one.name)
+            elif known is None:
                 shared.add(one.name)
     return list(specs.values())
 
@@ -132,8 +165,6 @@ def _spec(tool: FoundTool) -> ToolSpec:
 
 
 def _add(spec: ToolSpec, where: str, specs: dict[str, ToolSpec]) -> None:
-    if not spec.name:
-        raise UsageError(f"{where}: a tool needs a name")
     if spec.name in specs:
         raise UsageError(
             f"{where}: there are two tools of the name {spec.name!r}; a call could mean either"

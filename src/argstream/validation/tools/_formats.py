@@ -24,7 +24,9 @@ from argstream.validation.tools._builtin import (
     TOOLSETS,
     UNNAMED_TYPES,
 )
+from argstream.validation.tools._cohere import schema_of_definitions
 from argstream.validation.tools._gemini_schema import json_schema_of
+from argstream.validation.tools._keywords import bare_schema, refuse_what_says_nothing
 from argstream.validation.tools._spelling import SCHEMA_KEYS, intended_type, misspelt_schema
 
 __all__ = ["FORMS", "FoundTool", "found", "is_sent", "listed", "tools_in"]
@@ -149,16 +151,20 @@ def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[FoundToo
         yield FoundTool(NAMED_TYPES[type_])
     elif type_ in UNNAMED_TYPES:
         _refuse_unnamed(UNNAMED_TYPES[type_], where)
-    elif (meant := intended_type(type_)) is not None and type_ not in HOSTED_TYPES:
+    elif type_ in HOSTED_TYPES and "name" not in tool:
+        return  # what else it has, be it a schema, is between the provider and its own tool
+    elif type_ not in HOSTED_TYPES and (meant := intended_type(type_)) is not None:
         raise UsageError(f"{where} has the type {type_!r}: did you mean {meant!r}?")
     elif type_ == "custom" and _schema_key(tool) is None:
         yield _flat(tool, where)._replace(schema=None, kind="custom")
-    elif type_ == "function" or _schema_key(tool) is not None:
+    elif type_ in ("function", "custom"):
         yield _flat(tool, where)
-    elif "name" in tool:  # Anthropic's own: bash_20250124, web_search_20260318 …
-        yield _flat(tool, where)._replace(schema=None)
-    elif type_ not in HOSTED_TYPES:
+    elif "name" not in tool:
         raise _unreadable(tool, where)
+    elif _schema_key(tool) is not None:
+        yield _flat(tool, where)
+    else:  # Anthropic's own: bash_20250124, web_search_20260318 …
+        yield _flat(tool, where)._replace(schema=None)
 
 
 def _members(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[str]:
@@ -213,13 +219,21 @@ def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> Fo
     if not isinstance(name, str) or not name:
         raise UsageError(f"{where}: a tool needs a name, but has {_short.repr(name)}")
     key = _schema_key(tool)
+    if key is None and (keyword := bare_schema(tool)) is not None:
+        raise UsageError(
+            f"{where} ({name!r}): {keyword!r} is of a JSON Schema, which is not read beside the"
+            " name: put the whole schema under 'input_schema' or 'parameters'"
+        )
     if key is None and (misspelt := misspelt_schema(tool)) is not None:
         raise UsageError(
             f"{where} ({name!r}): {misspelt!r} is not read, but seems to be the schema of its"
             " arguments: call it 'input_schema' or 'parameters', as the provider does, or leave it"
             " out"
         )
-    schema = _schema(None if key is None else tool[key], f"{where} ({name!r})")
+    told = None if key is None else tool[key]
+    if told is None and tool.get("parameter_definitions") is not None:
+        told = schema_of_definitions(tool["parameter_definitions"], f"{where} ({name!r})")
+    schema = _schema(told, f"{where} ({name!r})")
     if is_gemini and key == "parameters":
         schema = json_schema_of(schema)
     description = tool.get("description")
@@ -238,6 +252,7 @@ def _schema(told: Any, where: str) -> Mapping[str, Any] | bool:
     if isinstance(told, Mapping) and set(told) == {"json"} and isinstance(told["json"], Mapping):
         told = told["json"]  # Bedrock’s
     if isinstance(told, Mapping):
+        refuse_what_says_nothing(told, where)
         return {key: value for key, value in told.items() if value is not None}
     if isinstance(told, bool):
         return told

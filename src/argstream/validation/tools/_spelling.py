@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Final
 
+from argstream.validation.tools._keywords import JSON_TYPES
+
 __all__ = ["SCHEMA_KEYS", "intended_type", "misspelt_schema"]
 
 SCHEMA_KEYS: Final = (
@@ -20,6 +22,7 @@ SCHEMA_KEYS: Final = (
 _OTHERS: Final = {
     *("name", "description", "type", "function", "custom", "title", "strict", "format", "behavior"),
     *("annotations", "cache_control", "execution", "icons", "input_examples", "meta", "metadata"),
+    "parameter_definitions",  # of Cohere's, which is read by itself
     # The schemas of what a tool returns.
     *("output_schema", "outputSchema", "response", "response_json_schema", "responseJsonSchema"),
     *("response_schema", "responseSchema", "returns"),
@@ -27,7 +30,6 @@ _OTHERS: Final = {
 _SAME: Final = {"args", "arguments", "input", "inputs", "param", "params"}
 """What a schema is never called, though people may think so."""
 _PLAIN: Final = {key.replace("_", "").lower(): key for key in SCHEMA_KEYS}
-_TYPES: Final = {"object", "array", "string", "number", "integer", "boolean", "null"}
 _KEYWORDS: Final = {
     *("$defs", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "oneOf", "properties"),
 }
@@ -35,7 +37,7 @@ _LONGEST: Final = 64  # of what may be a slip of the pen
 _MOST_KEYS: Final = 100  # that are looked at: to compare spellings takes time
 _ALIKE: Final = 0.8
 _TYPES_OF_TOOLS: Final = ("function", "custom")
-_TYPES_ALIKE: Final = 0.65  # "func"; with less, a provider's "function_20270101" would be a slip
+_TYPES_ALIKE: Final = 0.65  # "costum"
 
 
 def misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
@@ -50,9 +52,15 @@ def misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
 
 def intended_type(told: str) -> str | None:
     """Say which type of tool is meant by one that is nearly the same, but not it."""
-    if len(told) > _LONGEST or told in _TYPES_OF_TOOLS:
+    plain = told.strip().lower()
+    if told in _TYPES_OF_TOOLS or not plain.isalpha():  # "azure_function" is somebody's own type
         return None
-    close = get_close_matches(told.strip().lower(), _TYPES_OF_TOOLS, n=1, cutoff=_TYPES_ALIKE)
+    near = [
+        known
+        for known in _TYPES_OF_TOOLS
+        if abs(len(plain) - len(known)) <= 1 or (len(plain) > 1 and known.startswith(plain))
+    ]
+    close = get_close_matches(plain, near, n=1, cutoff=_TYPES_ALIKE)
     return close[0] if close else None
 
 
@@ -71,5 +79,5 @@ def _is_like_a_schema(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     kind = value.get("type")
-    is_typed = isinstance(kind, str) and kind.lower() in _TYPES
+    is_typed = isinstance(kind, str) and kind.lower() in JSON_TYPES
     return is_typed or not _KEYWORDS.isdisjoint(value)

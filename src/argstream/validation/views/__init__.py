@@ -24,6 +24,9 @@ keys that it does not know, are for the whole: they have their say in ``value()`
 - If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
   value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
   gets ``ArgumentUnavailable`` with that exception as its cause. ``value()`` raises it as it is.
+- Of a field that is an ``Iterable`` pydantic makes an iterator, which can be used once, and
+  validates each item only when it is fetched: ``errors`` knows nothing of these. Each time such a
+  field is asked for, it is made anew. A ``list`` is better.
 - Numbers have come as ``int`` and ``float``; a ``Decimal`` is made of these.
 """
 
@@ -38,7 +41,7 @@ from argstream.settled import LiveCall
 from argstream.validation._signatures import Definition, read_definition
 from argstream.validation.tools import ToolSpec
 from argstream.validation.views._field_validators import FieldPart, Shape, shape_of
-from argstream.validation.views._live_call import unavailable
+from argstream.validation.views._live_call import CallHolder, live_call, unavailable
 from argstream.validation.views._so_far import Fields, ObjectSoFar
 
 __all__ = ["LiveCall", "TypedArguments", "typed"]
@@ -98,11 +101,11 @@ class TypedArguments(Generic[Model]):
         Raises ``ArgumentUnavailable`` if its validator fell over: a default would hide that.
         """
         outcome = self._fields.outcome(self._part(name))
-        if outcome is not None and outcome.cause is not None:
-            return self._fields.value(name)
-        if outcome is None or outcome.message is not None or outcome.value is PENDING:
+        if outcome is None:
             return default
-        return outcome.value
+        if outcome.cause is None and (outcome.message is not None or outcome.value is PENDING):
+            return default
+        return self._fields.value(name)
 
     def value(self) -> Model:
         """Give all of it, of a complete call: the model; for a function, its arguments by name.
@@ -134,14 +137,19 @@ class TypedArguments(Generic[Model]):
 
 
 @overload
-def typed(definition: type[Model], call: LiveCall) -> TypedArguments[Model]: ...
+def typed(definition: type[Model], call: LiveCall | CallHolder) -> TypedArguments[Model]: ...
 @overload
-def typed(definition: Callable[..., Any] | ToolSpec, call: LiveCall) -> TypedArguments[Any]: ...
-def typed(definition: object, call: LiveCall) -> TypedArguments[Any]:
+def typed(
+    definition: Callable[..., Any] | ToolSpec, call: LiveCall | CallHolder
+) -> TypedArguments[Any]: ...
+def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any]:
     """Look at a call as arguments of what defines its tool.
 
-    That is a pydantic model, a dataclass, a TypedDict or a function, or a ToolSpec made of one.
+    That is a pydantic model, a dataclass, a TypedDict (under Python 3.11 of typing_extensions, as
+    pydantic wants it) or a function, or a ToolSpec made of one. The call is one of
+    ``events.calls``, or a reader of ``live_calls()``, which has one.
     """
+    call = live_call(call)
     if isinstance(definition, ToolSpec):
         if definition.source is None:
             raise UsageError(

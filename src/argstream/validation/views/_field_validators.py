@@ -24,6 +24,7 @@ __all__ = ["FieldPart", "Outcome", "Shape", "ValuePart", "shape_of"]
 _Schema = dict[str, Any]
 
 _OF_OBJECTS: Final = {"model", "dataclass", "typed-dict"}
+_NO_SCHEMAS: Final = {"metadata", "serialization", "default", "config", "expected"}
 _MOST: Final = 3  # errors to tell of one field: a message is for people
 
 
@@ -82,6 +83,14 @@ class ValuePart:
     def takes_info(self) -> bool:
         """Whether a validator in it may look at other fields."""
         return _takes_info(self._schema, self._place.definitions, set())
+
+    def is_used_up(self, value: object) -> bool:
+        """Say whether a value that it gave is of no use to the next who asks: has an iterator."""
+        return self._has_iterator or isinstance(value, Iterator)
+
+    @cached_property
+    def _has_iterator(self) -> bool:
+        return _has_iterator(self._schema, self._place.definitions, set())
 
     @cached_property
     def _validator(self) -> "SchemaValidator":
@@ -239,6 +248,22 @@ def _takes_info(schema: Any, definitions: Mapping[str, _Schema], seen: set[str])
         return _takes_info(definitions[ref], definitions, seen)
     told = (value for key, value in schema.items() if key not in ("metadata", "serialization"))
     return any(_takes_info(value, definitions, seen) for value in told)
+
+
+def _has_iterator(schema: Any, definitions: Mapping[str, _Schema], seen: set[str]) -> bool:
+    """Say whether pydantic makes an iterator of something in it, be it in a model."""
+    if isinstance(schema, list | tuple):
+        return any(_has_iterator(one, definitions, seen) for one in schema)
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "generator":
+        return True
+    ref = schema.get("schema_ref")
+    if isinstance(ref, str) and ref not in seen:
+        seen.add(ref)
+        return _has_iterator(definitions[ref], definitions, seen)
+    told = (value for key, value in schema.items() if key not in _NO_SCHEMAS)
+    return any(_has_iterator(value, definitions, seen) for value in told)
 
 
 def _places(name: str, field: _Schema, config: Mapping[str, Any]) -> Iterator[JsonPath]:

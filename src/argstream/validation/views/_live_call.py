@@ -3,16 +3,45 @@
 Nothing here returns a value that still grows, and no frame that raises holds one.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from argstream.errors import ArgumentUnavailable
+from argstream.errors import ArgumentUnavailable, UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.settled import LiveCall, is_settled, value_at, verdict_words
+from argstream.validation._signatures import describe
 
-__all__ = ["invalid", "is_certain", "kind_at", "settled_items", "unavailable"]
+__all__ = [
+    "CallHolder",
+    "invalid",
+    "is_certain",
+    "kind_at",
+    "live_call",
+    "settled_items",
+    "unavailable",
+]
 
 _UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
+_OF_CALLS: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
+
+
+class CallHolder(Protocol):
+    """Who has a live call: the readers of ``live_calls()`` do."""
+
+    @property
+    def call(self) -> LiveCall:
+        """The call itself."""
+
+
+def live_call(given: LiveCall | CallHolder) -> LiveCall:
+    """Give the call that is meant; raise UsageError if there is none."""
+    found: Any
+    for found in (given, getattr(given, "call", None)):
+        if not isinstance(found, type) and all(hasattr(found, name) for name in _OF_CALLS):
+            return found  # type: ignore[no-any-return]
+    raise UsageError(
+        f"{describe(given)} is no call: give a call of events.calls, or a reader of live_calls()"
+    )
 
 
 def is_certain(call: LiveCall) -> bool:

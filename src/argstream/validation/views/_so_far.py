@@ -36,7 +36,10 @@ class Fields:
         return self._stage(part)[0] == "ready"
 
     def outcome(self, part: FieldPart) -> Outcome | None:
-        """Give what pydantic made of a field; None if it has not settled."""
+        """Say what pydantic made of a field; None if it has not settled.
+
+        Whoever is to have the value gets it from ``value``.
+        """
         stage, path = self._stage(part)
         return self._judge(part, path) if stage == "ready" else None
 
@@ -47,7 +50,7 @@ class Fields:
             return self._unknown(name)
         stage, path = self._stage(part)
         if stage == "ready":
-            outcome = self._judge(part, path)
+            outcome = self._taken(part, path)
             if outcome.message is not None:
                 raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
             if outcome.value is not PENDING:
@@ -89,12 +92,19 @@ class Fields:
         if known is None:
             earlier = {}
             for other in part.waits_for:
-                found = self._judge(other, self._own_stage(other)[1])
+                found = self._taken(other, self._own_stage(other)[1])
                 if found.message is None and found.value is not PENDING:
                     earlier[other.name] = found.value
             known = part.judge_field(value_at(self._call.partial, path), earlier)
             self._outcomes[part.name] = known
         return known
+
+    def _taken(self, part: FieldPart, path: JsonPath) -> Outcome:
+        """Give an outcome away: it is not kept if its value can be used only once."""
+        outcome = self._judge(part, path)
+        if part.is_used_up(outcome.value):
+            del self._outcomes[part.name]
+        return outcome
 
     def _view(self, part: ValuePart, path: JsonPath) -> Any:
         if path not in self._views:
@@ -120,6 +130,8 @@ class Fields:
         if name not in self._more:
             self._more[name] = part.judge(value_at(self._call.partial, path))
         outcome = self._more[name]
+        if part.is_used_up(outcome.value):
+            del self._more[name]
         if outcome.message is not None:
             raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
         return outcome.value
@@ -222,6 +234,8 @@ class ItemsSoFar(Sequence[Any]):
         if number not in self._outcomes:
             self._outcomes[number] = self._part.judge(value_at(self._call.partial, path))
         outcome = self._outcomes[number]
+        if self._part.is_used_up(outcome.value):
+            del self._outcomes[number]
         if outcome.message is not None:
             raise invalid(self._call, path, f"item {number}", outcome.message) from outcome.cause
         return outcome.value

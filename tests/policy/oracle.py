@@ -5,11 +5,15 @@ no states, no fragments.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from argstream.policy import ANY_ITEM, EVERY_ITEM, Action, Condition, Rule, Unclear
 
 _Truth: TypeAlias = Literal["yes", "no", "unclear", "raised"]
+
+# Whatever the order of the items: what comes first here outweighs the rest.
+_OF_EVERY_ITEM: Final[tuple[_Truth, ...]] = ("no", "raised", "unclear", "yes")
+_OF_ANY_ITEM: Final[tuple[_Truth, ...]] = ("raised", "yes", "unclear", "no")
 
 
 def first_match(rules: Sequence[Rule], default: Action, arguments: Any) -> Action:
@@ -26,18 +30,8 @@ def first_match(rules: Sequence[Rule], default: Action, arguments: Any) -> Actio
 
 def _condition(pattern: Any, test: Condition, arguments: Any) -> _Truth:
     truths = list(_truths(pattern, test, arguments))
-    if EVERY_ITEM in pattern:
-        # In the order of the items, the first that fails decides.
-        for truth in truths:
-            if truth in ("no", "raised"):
-                return truth
-        if not truths:
-            return "no"
-        return "unclear" if "unclear" in truths else "yes"
-    for truth in truths:
-        if truth in ("yes", "raised"):
-            return truth
-    return "unclear" if "unclear" in truths else "no"
+    weights = _OF_EVERY_ITEM if EVERY_ITEM in pattern else _OF_ANY_ITEM
+    return next((truth for truth in weights if truth in truths), "no")
 
 
 def _truths(pattern: Any, test: Condition, value: Any) -> Iterator[_Truth]:

@@ -143,6 +143,17 @@ def test_only_functions_can_fail() -> None:
     assert not any(condition.can_fail for condition in [*STRING_CONDITIONS, Not(Equals("a"))])
 
 
+def test_a_function_that_raises_does_no_harm_where_another_condition_says_no() -> None:
+    def fails(value: Any) -> bool:
+        raise LookupError(value)
+
+    for condition in (AllOf(fails, Prefix("a")), AllOf(Prefix("a"), fails)):
+        assert condition.test("b") is False
+        for value in ("a", 5):  # it holds, and it cannot be told
+            with pytest.raises(LookupError):
+                condition.test(value)
+
+
 def test_a_function_must_answer_in_one_of_three_words() -> None:
     with pytest.raises(TypeError, match="it returned a Match, not True, False or None"):
         When(lambda value: re.match("a", value)).test("a")  # type: ignore[return-value]
@@ -209,6 +220,7 @@ def test_a_condition_says_itself_in_words() -> None:
         (Glob, ["*.{env,key}"], "give several globs"),
         (Glob, ["a\\*"], "write [\\]"),
         (Between, [], "needs a bound"),
+        (Between, [5], "say which bound 5 is, as in Between(at_least=1)"),
         (Between, {"at_least": "1"}, "must be a number"),
         (Between, {"at_least": True}, "must be a number"),
         (Between, {"above": float("nan")}, "must be a number"),

@@ -277,6 +277,43 @@ def test_a_function_that_raises_where_the_rule_cannot_match_does_no_harm() -> No
         assert read(policy, text).decision.action == "allow"
 
 
+def test_a_function_that_raises_denies_beside_what_cannot_be_told() -> None:
+    policy = Policy([Rule("allow", where={"a": fails, "b": Prefix("x")})], default="allow")
+    for text in in_every_order({"a": 1, "b": 5}):
+        assert read(policy, text).decision.action == "deny"
+
+
+def fails_on_five(value: Any) -> bool:
+    return fails(value) if value == 5 else bool(value == 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "item", "values", "expected"),
+    [
+        ("allow", EVERY_ITEM, [1, 5], "deny"),
+        ("allow", EVERY_ITEM, [0, 5], "ask"),  # it plainly does not match
+        ("ask", EVERY_ITEM, [1, 5], "deny"),
+        ("deny", EVERY_ITEM, [0, 5], "ask"),
+        ("ask", ANY_ITEM, [0, 5], "deny"),
+        ("ask", ANY_ITEM, [1, 5], "deny"),
+        ("deny", ANY_ITEM, [1, 5], "deny"),
+    ],
+)
+def test_a_function_that_raises_does_so_in_any_order_of_items(
+    action: Any, item: Any, values: list[int], expected: str
+) -> None:
+    policy = Policy([Rule(action, argument=("a", item), when=fails_on_five)])
+    for order in permutations(values):
+        assert read(policy, json.dumps({"a": order})).decision.action == expected
+
+
+def test_what_keeps_a_rule_from_allowing_is_said_although_a_function_waits() -> None:
+    policy = Policy([Rule("allow", where={"a": Prefix("x"), "b": fails})], default="deny")
+    outcome = read(policy, '{"a": 5, "b": 1}')
+    assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
+    assert "since it is a number, not a string" in outcome.decision.reason
+
+
 def test_a_rule_with_a_function_is_certain_of_nothing_until_it_was_asked() -> None:
     policy = Policy([Rule("ask", argument="a", when=fails)], default="ask")
     assert decided(policy, '{"b": 1, "a": 2}') == ("deny", ("a",))

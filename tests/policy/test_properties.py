@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator
 from itertools import product
+from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from argstream.jsonstream import Done, Parser
@@ -79,6 +80,14 @@ values = st.recursive(
 arguments = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 
+TOUCHY_ITEMS = Rule("allow", where={("a", EVERY_ITEM, EVERY_ITEM): touchy})
+TOUCHY_BESIDE = Rule("allow", where={"a": touchy, "b": Prefix("p")})
+
+
+@example([TOUCHY_ITEMS], "allow", {"a": ["p", ["q"]]}, Random(0), [1])
+@example([TOUCHY_ITEMS], "allow", {"a": [["q"], "p"]}, Random(0), [1])
+@example([TOUCHY_BESIDE], "allow", {"a": "q", "b": 1}, Random(0), [1])
+@example([TOUCHY_BESIDE], "allow", {"b": 1, "a": "q"}, Random(0), [1])
 @given(st.lists(rules(), max_size=5), actions, arguments, st.randoms(), cuts)
 def test_a_call_is_decided_as_the_oracle_does_in_any_order_and_chunking(
     some_rules: list[Rule],

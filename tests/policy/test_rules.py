@@ -16,6 +16,9 @@ from argstream.policy import ANY_ITEM, EVERY_ITEM, Equals, ExactKey, Policy, Pre
         ({"tool": []}, "for all, leave tool out"),
         ({"tool": ""}, "no name of a tool"),
         ({"tool": [5]}, "no name of a tool"),
+        ({"tool": 5}, "5 is no name of a tool: give a string, or several"),
+        ({"where": [("a", Equals(1))]}, 'give a dict, as in {"path": Prefix("/work/")}'),
+        ({"where": "a"}, 'where says what must hold of each argument, and "a" does not'),
         ({"tool": "a{b,c}*"}, "give several globs"),
         ({"argument": "a"}, "says nothing about its argument"),
         ({"argument": "a.b", "when": Equals(1)}, 'as ["a.b"]'),
@@ -50,7 +53,11 @@ def test_a_rule_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: 
         ({"defaults": {"a": "never"}}, "give 'allow', 'ask' or 'deny'"),
         ({"defaults": {"": "ask"}}, "no name of a tool"),
         ({"root": "work"}, "must be an absolute directory"),
+        ({"defaults": [("a", "ask")]}, 'give a dict, as in {"read_file": "allow"}'),
+        ({"defaults": []}, "defaults says what holds for each tool"),
         ({"rules": [5]}, "rule 1: 5 is no Rule"),
+        ({"rules": Rule("deny")}, "<Rule: deny all tools> is no list of rules: give [Rule(…), …]"),
+        ({"rules": None}, "null is no list of rules: give [Rule(…), …], or nothing"),
         (
             {"rules": [Rule("ask"), Rule("deny", argument="a", when=Under("src"))]},
             'rule 2: under "src": give an absolute directory, or the policy a root',
@@ -60,6 +67,12 @@ def test_a_rule_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: 
 def test_a_policy_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: str) -> None:
     with pytest.raises(UsageError, match=re.escape(advice)):
         Policy(**given)
+
+
+@pytest.mark.parametrize("arguments", [[1], None, 5])
+def test_arguments_that_no_call_has_are_not_decided_on(arguments: Any) -> None:
+    with pytest.raises(UsageError, match="arguments are a dict, or a str for a tool of free text"):
+        Policy().decide("tool", arguments)
 
 
 def test_a_rule_says_what_it_is() -> None:

@@ -1,5 +1,7 @@
 """Prefixes and globs where a text may be a path: the same file has many names."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +33,23 @@ OTHER_NAMES: list[tuple[Condition, list[str]]] = [
         ],
     ),
     (Glob(".env"), ["./.env", ".//.env", ".\\.env", "a/../.env", ".env/"]),
+    (
+        Glob(".env", "*.pem"),  # wherever the tool runs: it may go up and come down again
+        [
+            "../project/.env",
+            "../project/key.pem",
+            "..\\project\\.env",
+            "./../project//.env/",
+            "a/../../project/.env",
+            "../../work/project/.env",
+            "../../project/.env",
+            "../.env",
+            "../" * 16 + "a/" * 16 + ".env",
+            "../" * 17 + "a/" * 17 + ".env",
+        ],
+    ),
+    (Glob(".env", "**/*.pem"), ["../project/.env", "a/../key.pem/"]),
+    (Prefix("secret"), ["../project/secret/a", "../../a/b/secrets"]),
     (
         Glob("/etc/passwd"),
         ["/etc//passwd", "/etc/./passwd", "//etc/passwd", "/./etc/passwd", "/x/../etc/passwd"],
@@ -68,6 +87,7 @@ def test_another_name_for_it_gets_past_no_rule_that_denies(condition: Condition,
         (Prefix("src"), "src\\..\\..\\etc"),
         (Prefix("src"), "src/link/../a"),  # where a link leads is not looked at
         (Glob("src**"), "src/../../etc/passwd"),
+        (Glob("src**", "**/*.py"), "src/../../etc/passwd"),
         (Glob("**"), "../a"),
         (Glob("*"), ".."),
         (Glob("*"), "..\\a"),
@@ -97,9 +117,37 @@ def test_where_a_path_goes_up_a_pattern_of_paths_cannot_tell(text: str) -> None:
         assert isinstance(condition.test(text), Unclear)
 
 
+@pytest.mark.parametrize("text", ["..", "a/..", "a/../", "/a/b/../.", "../..", "a\\..", "b/.. "])
+def test_where_a_path_ends_upwards_its_last_name_is_not_to_be_seen(text: str) -> None:
+    assert isinstance(Glob("**/.env").test(text), Unclear)
+    assert isinstance(Glob("**/*").test(text), Unclear)
+
+
+@pytest.mark.parametrize("glob", ["**/a/.env", "**/.env/**", "**/a**", "/**/.env", "./**/.env"])
+def test_where_a_path_goes_up_more_than_its_last_name_is_not_known(glob: str) -> None:
+    assert isinstance(Glob(glob).test("../lib/util.py"), Unclear)
+    assert isinstance(Glob(glob, "**/.env").test("../lib/util.py"), Unclear)
+
+
 @pytest.mark.parametrize(
     ("condition", "text", "expected"),
     [
+        # Where only the last name counts, nothing before it matters.
+        (SECRETS, "../lib/util.py", False),
+        (SECRETS, "src/../app.py", False),
+        (SECRETS, "..\\lib\\util.py", False),
+        (SECRETS, "../" * 30 + "etc/passwd", False),
+        (SECRETS, "../.env/app.py", False),
+        (SECRETS, "a/.env/../b", False),
+        (SECRETS, "../project/.env", None),
+        (SECRETS, "src/../key.pem", None),
+        (Glob("**/**/.env"), "../lib/util.py", False),
+        (Glob("src**", "**/*.py"), "src/../a.py", None),
+        # Down again, but not to where it began.
+        (Glob(".env", "*.pem"), "../lib/util.py", False),
+        (Glob(".env", "*.pem"), "../lib/deep/key.pem", False),
+        (Glob(".env", "*.pem"), "../.env/a", False),
+        (Prefix("secret"), "../a/b/secret", False),
         # Paths that are written as most are, and directories with their slash.
         (SECRETS, "src/app.py", False),
         (SECRETS, "src/", False),
@@ -190,5 +238,18 @@ def test_no_noise_turns_a_yes_into_a_no_or_a_no_into_a_yes(
 @pytest.mark.timing
 @pytest.mark.parametrize("piece", ["../", "./", "\\", "a/../", " ", "//"])
 def test_no_spelling_is_slow(piece: str) -> None:
-    glob = Glob("*a/**")
-    assert growth(lambda size: lambda: glob.test(piece * size), 20_000) <= BOUND
+    for glob in (Glob("*a/**"), Glob("a**b"), Glob("**/a")):
+        assert growth(partial(asked_often, glob, piece), 5_000) <= BOUND
+
+
+def asked_often(condition: Condition, piece: str, size: int) -> Callable[[], object]:
+    """Ask about a long text, often enough for the clock; short enough for the cache."""
+    text = piece * size
+    return lambda: [condition.test(text) for _ in range(5)]
+
+
+@pytest.mark.timing
+def test_up_and_down_again_is_not_slow() -> None:
+    glob = Glob("a**b")
+    assert growth(lambda size: lambda: glob.test("../" * 16 + "a/" * size), 5_000) <= BOUND
+    assert growth(lambda size: lambda: glob.test("../" * size + "a/" * size), 5_000) <= BOUND

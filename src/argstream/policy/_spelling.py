@@ -8,18 +8,68 @@ difference, a condition cannot tell.
 import re
 from typing import Final
 
-__all__ = ["goes_up", "has_separator", "other_readings", "tidied_glob", "tidied_prefix"]
+__all__ = [
+    "MOST_LEVELS",
+    "ends_upwards",
+    "goes_up",
+    "has_separator",
+    "is_name_glob",
+    "levels_up",
+    "other_readings",
+    "readings_from_above",
+    "tidied_glob",
+    "tidied_prefix",
+]
+
+MOST_LEVELS: Final = 16
+"""How far up a path is followed: each level is one more reading."""
 
 _UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 # White space at an end, a backslash, and the segments that say nothing, or lead up.
 _UNTIDY: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z")
+_SEPARATORS: Final = re.compile(r"[/\\]")
+_LEADING_UPS: Final = re.compile(r"(?:\.\./)+")
 _NOTHING: Final = ("", ".")
+_NAME_GLOB: Final = re.compile(r"(?:\*{2,}/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
 _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
 
 
 def goes_up(text: str) -> bool:
     """Say whether a text may be a path that leaves what it seems to be in."""
     return _UP.search(text.strip()) is not None
+
+
+def ends_upwards(text: str) -> bool:
+    """Say whether the last name of a path is not to be seen, since it ends with ``..``."""
+    names = (name for name in reversed(_SEPARATORS.split(text.strip())) if name not in _NOTHING)
+    return next(names, "") == ".."
+
+
+def levels_up(path: str) -> int:
+    """Count how many levels a tidy path goes up before it goes down."""
+    found = _LEADING_UPS.match(path)
+    return 0 if found is None else found.end() // len("../")
+
+
+def readings_from_above(path: str) -> tuple[str, ...]:
+    """Give what a tidy path may be called that goes up and may come down again where it began.
+
+    Nobody says where the tool runs, so each name that it may have gone up from is left out in turn.
+
+    >>> readings_from_above("../project/.env"), readings_from_above("../a/b/c")
+    (('project/.env', '.env'), ('a/b/c', 'b/c'))
+    """
+    levels = levels_up(path)
+    if not levels:
+        return ()
+    names = path.split("/")[levels:]
+    most = min(levels, MOST_LEVELS, len(names) - 1)
+    return tuple("/".join(names[start:]) for start in range(most + 1))
+
+
+def is_name_glob(glob: str) -> bool:
+    """Say whether a glob is about the last name of a path alone: ``**/`` and one segment."""
+    return _NAME_GLOB.fullmatch(glob) is not None
 
 
 def has_separator(pattern: str) -> bool:

@@ -4,9 +4,10 @@ Each condition of a rule becomes a ``Watch`` on its argument. The watches of a c
 of steps, so that a value that settles finds those that wait for it, for a cost that depends on how
 deep it lies and on the rules, never on how much has come before.
 
-An answer that is unclear is settled where it is given: for a rule that denies or asks it holds, for
-a rule that allows it does not. Both "all conditions" and "any item" keep that direction, so nothing
-more is needed further up.
+The outcome of a rule does not depend on the order in which its values come. So "no" outweighs all
+else; then a function that raised, which denies; then an answer that is unclear, for which a rule
+that denies or asks does match, and one that allows does not. Where a function may still raise, it
+is asked although a rule that allows cannot match any more, or one that asks has found an item.
 """
 
 from typing import Any, NamedTuple
@@ -53,26 +54,26 @@ class Miss(NamedTuple):
 class RuleState:
     """What is known of one rule now."""
 
-    __slots__ = ("miss", "name", "open_watches", "outcome", "rule", "watches")
+    __slots__ = ("miss", "name", "outcome", "rule", "watches")
 
     def __init__(self, rule: Rule, name: str) -> None:
         self.rule = rule
         self.name = name
         self.watches = tuple(Watch(self, *condition) for condition in rule.conditions)
-        self.open_watches = len(self.watches)
         self.outcome: Action | bool | None = None if self.watches else rule.action
         """What it decides; False if it does not match; None while it waits."""
         self.miss: Miss | None = None
-        """Why it does not match, if it does not."""
+        """Why it does not match, if it does not; while it waits, why it does not allow."""
 
     @property
     def possible(self) -> set[Action]:
         """What it may still decide, if it decides."""
-        if any(finding.failure is not None for finding in self.findings):
-            return {"deny"}
-        if any(watch.is_open and watch.condition.can_fail for watch in self.watches):
-            return {self.rule.action, "deny"}
-        return {self.rule.action}
+        possible: set[Action] = set()
+        if self._has_failed or self._may_fail:
+            possible.add("deny")
+        if not self._has_failed and self._doubt is None:
+            possible.add(self.rule.action)
+        return possible
 
     @property
     def findings(self) -> list[Finding]:
@@ -80,14 +81,37 @@ class RuleState:
         found = [watch.finding for watch in self.watches if watch.finding is not None]
         return [finding for finding in found if finding.failure is not None][:1] or found
 
-    def take(self, miss: Miss | None) -> None:
-        """Hear that one more of its conditions is settled, and whether it holds."""
-        self.open_watches -= 1
-        if miss is not None:
-            self.outcome, self.miss = False, miss
-        elif not self.open_watches:
-            failed = any(finding.failure is not None for finding in self.findings)
-            self.outcome = "deny" if failed else self.rule.action
+    def refute(self, miss: Miss) -> None:
+        """Hear that one of its conditions does not hold."""
+        self.outcome, self.miss = False, miss
+
+    def conclude(self) -> None:
+        """Hear that more is known of one of its conditions, and see what follows."""
+        if self.outcome is not None:
+            return
+        doubt = self._doubt
+        if doubt is not None:
+            self.miss = Miss(doubt.path, doubt.value, doubt.offset, doubt.condition, doubt.unclear)
+        if doubt is not None and not self._has_failed and not self._may_fail:
+            self.outcome = False
+        elif not any(watch.is_open for watch in self.watches):
+            self.outcome = "deny" if self._has_failed else self.rule.action
+
+    @property
+    def _has_failed(self) -> bool:
+        return any(finding.failure is not None for finding in self.findings)
+
+    @property
+    def _may_fail(self) -> bool:
+        return any(watch.is_open and watch.condition.can_fail for watch in self.watches)
+
+    @property
+    def _doubt(self) -> Finding | None:
+        """What keeps it from allowing although it is not refuted."""
+        if self.rule.action != "allow":
+            return None
+        found = (watch.finding for watch in self.watches)
+        return next((one for one in found if one is not None and one.unclear is not None), None)
 
 
 class Watch:
@@ -110,36 +134,40 @@ class Watch:
     def meet(self, path: JsonPath, value: Any, offset: int | None) -> bool:
         """Look at a value that is complete: the argument, or something that it should be in.
 
-        Says whether this settles the condition.
+        Says whether this settles the condition, or changes what its rule may decide.
         """
         if not self.is_open or self.state.outcome is not None:
             return False
         ask = self._ask if len(path) == len(self.pattern) else self._look_inside
-        miss = ask(path, value, offset)
-        if miss is not None and self._every:
-            self._settle(miss)
-        elif len(path) <= self._first_item:
-            self._end(miss or Miss(path, value, offset, step=self._step_from(path)))
-        return not self.is_open
+        answer = ask(path, value, offset)
+        is_news = isinstance(answer, Finding) and self._note(answer)
+        if isinstance(answer, Miss) and self._every:
+            self._refute(answer)
+        elif len(path) <= self._first_item or (isinstance(answer, Finding) and self._suffices):
+            self.is_open = False
+            if self.finding is None:
+                missing = Miss(path, value, offset, step=self._step_from(path))
+                self._refute(answer if isinstance(answer, Miss) else missing)
+        tells = is_news or not self.is_open
+        if tells:
+            self.state.conclude()
+        return tells
 
-    def _ask(self, path: JsonPath, value: Any, offset: int | None) -> Miss | None:
+    def _ask(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss:
         condition = self.condition
         if value is None and not condition.takes_null:
             return Miss(path, value, offset)
         try:
             answer = condition.test(value)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call is denied for it
-            self.finding = Finding(path, value, offset, condition, failure=error)
-            self._settle(None)
-            return None
+            return Finding(path, value, offset, condition, failure=error)
         if isinstance(answer, Unclear):
-            return self._doubt(path, value, offset, answer.why)
+            return Finding(path, value, offset, condition, unclear=answer.why)
         if not answer:
             return Miss(path, value, offset, condition)
-        self._hit(Finding(path, value, offset, condition))
-        return None
+        return Finding(path, value, offset, condition)
 
-    def _look_inside(self, path: JsonPath, value: Any, offset: int | None) -> Miss | None:
+    def _look_inside(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss | None:
         """See whether the next step could be taken; what it led to has been met before."""
         step = self.pattern[len(path)]
         wanted, there = (
@@ -156,31 +184,34 @@ class Watch:
         if value is None or is_kind or is_free_of_it:
             return Miss(path, value, offset, step=step)
         kind = "free text" if not path else kind_of(value)
-        return self._doubt(path, value, offset, f"it is {kind}, not {wanted}")
+        return Finding(path, value, offset, self.condition, f"it is {kind}, not {wanted}")
 
-    def _doubt(self, path: JsonPath, value: Any, offset: int | None, why: str) -> Miss | None:
-        if self.state.rule.action == "allow":
-            return Miss(path, value, offset, self.condition, unclear=why)
-        self._hit(Finding(path, value, offset, self.condition, unclear=why))
-        return None
+    def _note(self, finding: Finding) -> bool:
+        """Keep what was found if it weighs more than what was; say whether it was kept."""
+        known = self.finding
+        if known is not None:
+            if known.failure is not None:
+                return False
+            is_doubt = self._every and finding.unclear is not None and known.unclear is None
+            if finding.failure is None and not is_doubt:
+                return False
+        self.finding = finding
+        return True
 
-    def _hit(self, finding: Finding) -> None:
-        if self.finding is None:
-            self.finding = finding
-        if not self._every:
-            self._settle(None)
+    @property
+    def _suffices(self) -> bool:
+        """Whether no other item can change what this one means."""
+        if self._every:
+            return False
+        has_failed = self.finding is not None and self.finding.failure is not None
+        return has_failed or self.state.rule.action == "deny" or not self.condition.can_fail
 
-    def _end(self, miss: Miss) -> None:
-        """Hear that nothing more can come of it, and why it does not hold if nothing was found."""
-        if self.is_open:
-            self._settle(None if self._every and self.finding is not None else miss)
+    def _refute(self, miss: Miss) -> None:
+        self.is_open = False
+        self.state.refute(miss)
 
     def _step_from(self, path: JsonPath) -> str | int | Item | None:
         return self.pattern[len(path)] if len(path) < len(self.pattern) else None
-
-    def _settle(self, miss: Miss | None) -> None:
-        self.is_open = False
-        self.state.take(miss)
 
 
 def _has_item(value: list[Any], step: int | Item) -> bool:

@@ -12,7 +12,7 @@ Those about strings are in ``texts``, and ``Under``, which looks at the file sys
 from collections.abc import Callable
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.policy._condition import Answer, Condition, Unclear
@@ -93,12 +93,16 @@ class Between(Condition):
 
     def __init__(
         self,
-        *,
+        *unnamed: Never,
         at_least: float | None = None,
         at_most: float | None = None,
         above: float | None = None,
         below: float | None = None,
     ) -> None:
+        if unnamed:
+            raise UsageError(
+                f"Between: say which bound {shown(unnamed[0])} is, as in Between(at_least=1)"
+            )
         bounds: dict[str, Any] = {
             "at_least": at_least,
             "at_most": at_most,
@@ -196,12 +200,19 @@ class AllOf(Condition):
 
     def _test(self, value: Any) -> Answer:
         unclear: Unclear | None = None
+        failure: Exception | None = None
         for condition in self._parts:
-            answer: Answer = condition.test(value)
+            try:
+                answer: Answer = condition.test(value)
+            except Exception as error:  # noqa: BLE001 - raised below, unless another says no
+                failure = failure or error
+                continue
             if answer is False:
                 return False
             if isinstance(answer, Unclear):
                 unclear = unclear or answer
+        if failure is not None:
+            raise failure
         return unclear or True
 
     def _words(self, negated: bool) -> str:  # noqa: FBT001

@@ -40,6 +40,13 @@ class Policy:
         defaults: Mapping[str, Action] | None = None,
         root: str | os.PathLike[str] | None = None,
     ) -> None:
+        if not isinstance(rules, Iterable):
+            raise UsageError(f"{shown(rules)} is no list of rules: give [Rule(…), …], or nothing")
+        if defaults is not None and not isinstance(defaults, Mapping):
+            raise UsageError(
+                f"defaults says what holds for each tool, and {shown(defaults)} does not: give a "
+                'dict, as in {"read_file": "allow"}'
+            )
         self.default = action_of(default)
         self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
         self.root = None if root is None else _absolute(root)
@@ -103,6 +110,10 @@ class Policy:
 
     def decide(self, name: str, arguments: dict[str, Any] | str) -> Decision:
         """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
+        if not isinstance(arguments, dict | str):
+            raise UsageError(
+                f"{shown(arguments)}: arguments are a dict, or a str for a tool of free text"
+            )
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
         decision = check.decision

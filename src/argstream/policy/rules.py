@@ -31,6 +31,8 @@ class ToolNames:
     __slots__ = ("_exact", "_globs", "names")
 
     def __init__(self, names: str | Iterable[str]) -> None:
+        if not isinstance(names, Iterable):
+            raise UsageError(f"{shown(names)} is no name of a tool: give a string, or several")
         self.names = (names,) if isinstance(names, str) else tuple(names)
         for name in self.names:
             _demand_name(name)
@@ -74,6 +76,11 @@ class Rule:
             raise UsageError("a rule for no tool at all decides nothing; for all, leave tool out")
         self.tools = None if names is None or "*" in names.names else names
         """The tools that it is about; None if it is about all."""
+        if where is not None and not isinstance(where, Mapping):
+            raise UsageError(
+                f"where says what must hold of each argument, and {shown(where)} does not: give a "
+                'dict, as in {"path": Prefix("/work/")}'
+            )
         conditions = [
             (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
         ]

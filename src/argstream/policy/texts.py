@@ -10,9 +10,14 @@ from argstream.errors import UsageError
 from argstream.policy._condition import Answer, Condition, Unclear
 from argstream.policy._glob import CompiledGlob
 from argstream.policy._spelling import (
+    MOST_LEVELS,
+    ends_upwards,
     goes_up,
     has_separator,
+    is_name_glob,
+    levels_up,
     other_readings,
+    readings_from_above,
     tidied_glob,
     tidied_prefix,
 )
@@ -53,21 +58,36 @@ class _PathCondition(StringCondition):
     answer would be another then, it cannot be told.
     """
 
-    __slots__ = ("_is_tidy",)
+    __slots__ = ("_is_tidy", "_names")
 
     _is_tidy: bool
+    _names: tuple[str, ...]
+    """Those of its patterns for which the last name of a path decides, whatever is before it."""
 
     def _test_text(self, text: str) -> Answer:
         matches = self._matches(text)
-        if goes_up(text) and (matches or any(map(has_separator, self._parts))):
-            return Unclear("it has a '..' in it; for directories use under")
         readings = other_readings(text)
+        if goes_up(text):
+            if self._loses_its_way(text, readings[0], matches=matches):
+                return Unclear("it has a '..' in it; for directories use under")
+            readings += readings_from_above(readings[0])
         if not readings and self._is_tidy:
             return matches
-        if any(map(self._matches_tidily, readings or (text,))) is not matches:
-            meant = shown(readings[0]) if readings else "a path that is written otherwise"
-            return Unclear(f"it may also be read as {meant}")
+        matching = next(filter(self._matches_tidily, readings or (text,)), None)
+        if (matching is not None) is not matches:
+            meant = matching or readings[0] if readings else None
+            said = "a path that is written otherwise" if meant is None else shown(meant)
+            return Unclear(f"it may also be read as {said}")
         return matches
+
+    def _loses_its_way(self, text: str, tidy: str, *, matches: bool) -> bool:
+        """Say whether ``..`` in a text may lead to what the patterns are about, or away from it."""
+        others = [pattern for pattern in self._parts if pattern not in self._names]
+        if any(map(has_separator, others)) or (self._names and ends_upwards(text)):
+            return True
+        if others and levels_up(tidy) > MOST_LEVELS:
+            return True
+        return matches  # to allow what leads up is not what is meant
 
     def _matches(self, text: str) -> bool:
         raise NotImplementedError
@@ -93,6 +113,7 @@ class Prefix(_PathCondition):
         super().__init__(*prefixes)
         object.__setattr__(self, "_tidy", tuple(map(tidied_prefix, prefixes)))
         object.__setattr__(self, "_is_tidy", self._tidy == prefixes)
+        object.__setattr__(self, "_names", ())
 
     def _matches(self, text: str) -> bool:
         return text.startswith(self._parts)
@@ -135,6 +156,7 @@ class Glob(_PathCondition):
         object.__setattr__(self, "_compiled", compiled)
         object.__setattr__(self, "_tidy", tidy)
         object.__setattr__(self, "_is_tidy", is_tidy)
+        object.__setattr__(self, "_names", tuple(filter(is_name_glob, patterns)))
 
     def _matches(self, text: str) -> bool:
         return any(glob.matches(text) for glob in self._compiled)

@@ -369,9 +369,9 @@ def test_names_are_shown_short_and_visible_too() -> None:
 
 
 def test_what_cannot_be_told_says_why() -> None:
-    policy = Policy([Rule("deny", argument="path", when=Not(Under("/work")))])
+    policy = Policy([Rule("deny", argument="path", when=Not(Under("/srv")))])
     assert policy.decide("t", {"path": "~/a"}).reason == (
-        'of the argument path, "~/a", it cannot be told whether it is not under "/work", '
+        'of the argument path, "~/a", it cannot be told whether it is not under "/srv", '
         "since it begins with '~', which many tools replace by a home directory"
     )
 

@@ -17,7 +17,7 @@ from argstream.policy import ANY_ITEM, EVERY_ITEM, Equals, ExactKey, Policy, Pre
         ({"tool": ""}, "no name of a tool"),
         ({"tool": [5]}, "no name of a tool"),
         ({"tool": 5}, "5 is no name of a tool: give a string, or several"),
-        ({"where": [("a", Equals(1))]}, 'give a dict, as in {"path": Prefix("/work/")}'),
+        ({"where": [("a", Equals(1))]}, 'give a dict, as in {"path": Prefix("/srv/")}'),
         ({"where": "a"}, 'where says what must hold of each argument, and "a" does not'),
         ({"tool": "a{b,c}*"}, "give several globs"),
         ({"argument": "a"}, "says nothing about its argument"),

@@ -41,7 +41,7 @@ OTHER_NAMES: list[tuple[Condition, list[str]]] = [
             "..\\project\\.env",
             "./../project//.env/",
             "a/../../project/.env",
-            "../../work/project/.env",
+            "../../srv/project/.env",
             "../../project/.env",
             "../.env",
             "../" * 16 + "a/" * 16 + ".env",
@@ -94,10 +94,10 @@ def test_another_name_for_it_gets_past_no_rule_that_denies(condition: Condition,
         (Glob("*"), "a\\b"),
         (Prefix("C:\\work\\"), "C:\\work\\..\\..\\Windows"),
         (Prefix("C:\\work\\"), "C:\\work\\../x"),
-        (Prefix("/work/"), "/work/../etc"),
-        (Prefix("/work/"), "/work/.."),
-        (Prefix("/work/"), "/work/..\\etc"),
-        (Prefix("/work/"), "/work/..\n"),
+        (Prefix("/srv/"), "/srv/../etc"),
+        (Prefix("/srv/"), "/srv/.."),
+        (Prefix("/srv/"), "/srv/..\\etc"),
+        (Prefix("/srv/"), "/srv/..\n"),
         (Glob("src/*/*"), "src//a"),
         (Glob("src/*/a"), "src/./a"),
         (Glob("[!/]**"), " /etc/passwd"),
@@ -110,7 +110,7 @@ def test_what_may_lead_out_is_allowed_by_no_rule(condition: Condition, text: str
     assert policy.decide("tool", {"path": text}).action == "deny"
 
 
-@pytest.mark.parametrize("text", ["..", "../a", "a/../b", "/work/..", "..\\a", " ../a", "../.."])
+@pytest.mark.parametrize("text", ["..", "../a", "a/../b", "/srv/..", "..\\a", " ../a", "../.."])
 def test_where_a_path_goes_up_a_pattern_of_paths_cannot_tell(text: str) -> None:
     """It may lead to what the pattern is about, from wherever the tool is."""
     for condition in (Glob("/etc/**"), Prefix("/etc/"), Prefix("C:\\")):
@@ -153,10 +153,10 @@ def test_where_a_path_goes_up_more_than_its_last_name_is_not_known(glob: str) ->
         (SECRETS, "src/", False),
         (SECRETS, "./src/app.py", False),
         (SECRETS, "a\\b.txt", False),
-        (Prefix("/work/"), "/work/", True),
-        (Prefix("/work/"), "/work/a/", True),
-        (Prefix("/work/"), "/work//a", True),
-        (Prefix("/work/"), "/work/..a", True),
+        (Prefix("/srv/"), "/srv/", True),
+        (Prefix("/srv/"), "/srv/a/", True),
+        (Prefix("/srv/"), "/srv//a", True),
+        (Prefix("/srv/"), "/srv/..a", True),
         (Glob("src/**"), "src/", True),
         (Glob("src/**"), "src/./", True),
         (Glob("src/**"), "src/a/", True),

@@ -111,8 +111,8 @@ def test_all_parts_of_a_rule_are_read() -> None:
 
 
 def test_all_parts_of_a_policy_are_read() -> None:
-    policy = Policy.from_toml('default = "deny"\nroot = "/work"\n[defaults]\n"a*" = "allow"')
-    assert (policy.default, policy.root, policy.defaults) == ("deny", "/work", {"a*": "allow"})
+    policy = Policy.from_toml('default = "deny"\nroot = "/srv"\n[defaults]\n"a*" = "allow"')
+    assert (policy.default, policy.root, policy.defaults) == ("deny", "/srv", {"a*": "allow"})
     empty = Policy.from_toml("")
     assert (empty.default, empty.root, empty.defaults, empty.rules) == ("ask", None, {}, ())
 

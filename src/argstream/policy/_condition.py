@@ -37,7 +37,7 @@ class Condition:
         return self._test(value)
 
     def words(self, *, negated: bool = False) -> str:
-        """Say it as what follows the name of the argument: ``is under "/work"``."""
+        """Say it as what follows the name of the argument: ``is under "/srv"``."""
         return self._words(negated)
 
     def bound(self, root: str | None) -> "Condition":

@@ -173,7 +173,7 @@ def _condition(table: dict[str, Any]) -> Condition:
 def _negation(value: object) -> Condition:
     with _at("not"):
         if not isinstance(value, dict):
-            raise UsageError('it stands before what must not be: not.under = "/work"')
+            raise UsageError('it stands before what must not be: not.under = "/srv"')
         _refuse_unknown(value, _TEST_KEYS)
         test = _condition(value)
         if isinstance(test, AllOf):

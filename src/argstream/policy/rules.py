@@ -79,7 +79,7 @@ class Rule:
         if where is not None and not isinstance(where, Mapping):
             raise UsageError(
                 f"where says what must hold of each argument, and {shown(where)} does not: give a "
-                'dict, as in {"path": Prefix("/work/")}'
+                'dict, as in {"path": Prefix("/srv/")}'
             )
         conditions = [
             (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()

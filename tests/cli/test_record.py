@@ -105,7 +105,7 @@ class TestRecordAPipe:
         assert done.stdout == BODY
         # It gets full only after the header, which a limit can do and a device cannot.
         file = tmp_path / "turn.rec"
-        limited = f"ulimit -f 1; trap '' XFSZ; exec {COMMAND} record -o {file}"
+        limited = f"ulimit -f 1; trap '' XFSZ; exec '{COMMAND}' record -o {file}"
         long = BODY * 20
         done = subprocess.run(["sh", "-c", limited], input=long, capture_output=True, check=False)
         assert done.returncode == 2
@@ -116,7 +116,7 @@ class TestRecordAPipe:
         file = tmp_path / "turn.rec"
         long = BODY * 500
         done = subprocess.run(
-            ["sh", "-c", f"{COMMAND} record -o {file} | head -c 10"],
+            ["sh", "-c", f"'{COMMAND}' record -o {file} | head -c 10"],
             input=long,
             capture_output=True,
             check=False,
@@ -130,7 +130,7 @@ class TestRecordAPipe:
     def test_nor_does_it_if_nobody_reads_complaints(self, tmp_path: Path, redirection: str) -> None:
         file, status = tmp_path / "turn.rec", tmp_path / "status"
         long = BODY * 500
-        command = f"({COMMAND} record -o {file}; echo $? >{status}) {redirection}"
+        command = f"('{COMMAND}' record -o {file}; echo $? >{status}) {redirection}"
         done = subprocess.run(["sh", "-c", command], input=long, capture_output=True, check=False)
         assert done.stdout == BODY[:10]
         assert read_recording(file).data == long
@@ -138,7 +138,7 @@ class TestRecordAPipe:
 
     def test_without_standard_error_nothing_mixes_with_the_output(self, tmp_path: Path) -> None:
         (tmp_path / "turn.rec").touch()
-        command = f"{COMMAND} record -o {tmp_path}/turn.rec 2>&-"
+        command = f"'{COMMAND}' record -o {tmp_path}/turn.rec 2>&-"
         done = subprocess.run(["sh", "-c", command], input=BODY, capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (2, b"")
 

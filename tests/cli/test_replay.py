@@ -106,7 +106,7 @@ class TestReplay:
 
     def test_raw_bytes_can_be_piped_into_anything(self, tmp_path: Path) -> None:
         file = timed(tmp_path / "turn.rec", (0.1, BODY[:99]), (0.2, BODY[99:]))
-        command = f"{COMMAND} replay {file} --raw | {COMMAND} watch"
+        command = f"'{COMMAND}' replay {file} --raw | '{COMMAND}' watch"
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
         assert done.stdout == argstream("watch", file).stdout
 
@@ -146,7 +146,7 @@ class TestReplay:
 
     def test_an_output_that_is_closed_ends_it(self, tmp_path: Path) -> None:
         file = timed(tmp_path / "turn.rec", *((0.0, BODY) for _ in range(500)))
-        command = f"{COMMAND} replay --raw {file} | head -c 5"
+        command = f"'{COMMAND}' replay --raw {file} | head -c 5"
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
         assert done.stdout == BODY[:5]
         assert b"Traceback" not in done.stderr

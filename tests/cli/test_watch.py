@@ -266,7 +266,7 @@ class TestWatch:
         assert b"openai-responses" in done.stderr
 
     def test_an_output_that_is_closed_exits_with_2_and_no_traceback(self) -> None:
-        command = f"{COMMAND} watch >&-"
+        command = f"'{COMMAND}' watch >&-"
         done = subprocess.run(
             ["sh", "-c", command], input=sse(TURN), capture_output=True, check=False
         )

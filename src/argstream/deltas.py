@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 __all__ = [
     "FREE_TEXT_KINDS",
+    "RUN_BY_PROVIDER",
     "ArgumentText",
     "ArgumentValue",
     "BlockSaid",
@@ -38,6 +39,9 @@ CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "pa
 """Who runs it, and what its input is: ``custom`` and ``code`` are free text, the others JSON."""
 
 FREE_TEXT_KINDS: Final[frozenset[CallKind]] = frozenset({"custom", "code"})
+
+RUN_BY_PROVIDER: Final[frozenset[CallKind]] = frozenset({"server", "mcp", "code"})
+"""Calls that the provider runs itself, and tells the result of."""
 
 Ending: TypeAlias = Literal["finished", "cut", "unknown"]
 """What a stop reason says of the calls before it: nothing was cut, something was, or neither."""

@@ -16,25 +16,25 @@ from tests.policy.reading import read
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory `work` that may be used, its neighbours, and links between them."""
-    work = tmp_path / "work"
-    for directory in (work / "sub" / "deep", tmp_path / "outside", tmp_path / "work-evil"):
+    """A directory `project` that may be used, its neighbours, and links between them."""
+    project = tmp_path / "project"
+    for directory in (project / "sub" / "deep", tmp_path / "outside", tmp_path / "project-evil"):
         directory.mkdir(parents=True)
-    for file in (work / "a.txt", work / "sub" / "b.txt", tmp_path / "outside" / "secret"):
+    for file in (project / "a.txt", project / "sub" / "b.txt", tmp_path / "outside" / "secret"):
         file.write_text("x")
     links = {
-        "work/to-outside": "../outside",
-        "work/to-secret": str(tmp_path / "outside" / "secret"),
-        "work/to-nothing-outside": "../outside/new",
-        "work/to-sub": "sub",
-        "work/to-deep": "sub/deep",
-        "work/chain": "to-outside",
-        "work/round": "round",
-        "work/one": "two",
-        "work/two": "one",
-        "work/to-root": "/",
-        "outside/back": "../work/sub",
-        "alias": "work",
+        "project/to-outside": "../outside",
+        "project/to-secret": str(tmp_path / "outside" / "secret"),
+        "project/to-nothing-outside": "../outside/new",
+        "project/to-sub": "sub",
+        "project/to-deep": "sub/deep",
+        "project/chain": "to-outside",
+        "project/round": "round",
+        "project/one": "two",
+        "project/two": "one",
+        "project/to-root": "/",
+        "outside/back": "../project/sub",
+        "alias": "project",
     }
     for link, target in links.items():
         (tmp_path / link).symlink_to(target)
@@ -65,12 +65,12 @@ INSIDE = [
     "%2e%2e/%2e%2e/etc/passwd",  # literal: no tool that opens files decodes it
     "..%2f..%2fetc%2fpasswd",
     "price$.txt",
-    "{place}/work",
-    "{place}/work/",
-    "{place}/work/a.txt",
-    "/{place}/work/a.txt",
-    "{place}/./work/new",
-    "{place}/outside/../work/a.txt",
+    "{place}/project",
+    "{place}/project/",
+    "{place}/project/a.txt",
+    "/{place}/project/a.txt",
+    "{place}/./project/new",
+    "{place}/outside/../project/a.txt",
     "{place}/alias/a.txt",
     "{place}/alias/new/a.txt",
     "{place}/outside/back/b.txt",
@@ -79,8 +79,8 @@ OUTSIDE = [
     "..",
     "../",
     "../outside/secret",
-    "../work-evil/a.txt",
-    "../work-evil",
+    "../project-evil/a.txt",
+    "../project-evil",
     "sub/../../outside/secret",
     "./../outside/secret",
     ".//..//outside/secret",
@@ -94,10 +94,10 @@ OUTSIDE = [
     "///etc/passwd",
     "/../etc/passwd",
     "{place}",
-    "{place}/work/..",
-    "{place}/work/../outside/secret",
-    "{place}/work-evil/a.txt",
-    "{place}/workx",
+    "{place}/project/..",
+    "{place}/project/../outside/secret",
+    "{place}/project-evil/a.txt",
+    "{place}/projectx",
     "to-outside",
     "to-outside/",
     "to-outside/secret",
@@ -119,7 +119,7 @@ UNTELLABLE = [
     "~root/a.txt",
     "~+/a.txt",
     "a\0.txt",
-    "{place}/work/a.txt\0.png",
+    "{place}/project/a.txt\0.png",
     "a.txt\n",
     "\n/etc/passwd",
     " /etc/passwd",
@@ -160,7 +160,7 @@ UNTELLABLE = [
     "to-deep/../../a.txt",  # the system: sub/deep/../.., a tool that only looks at names: ..
     "{place}/outside/back/../a.txt",
     "a.txt/b",
-    "../WORK/a.txt",  # whether case counts is only known of what exists
+    "../PROJECT/a.txt",  # whether case counts is only known of what exists
     "/proc/self/root/etc/passwd",
     "/proc/self/cwd/a.txt",
     "/dev/fd/0",
@@ -170,7 +170,7 @@ UNTELLABLE = [
 
 def judged(place: Path, path: str, condition: Any = None) -> bool | None:
     written = path.replace("{{", "{").replace("}}", "}").replace("{place}", str(place))
-    answer = (condition or Under(place / "work", base=place / "work")).test(written)
+    answer = (condition or Under(place / "project", base=place / "project")).test(written)
     return None if isinstance(answer, Unclear) else answer
 
 
@@ -188,7 +188,7 @@ def test_a_path_that_leads_elsewhere_is_not(place: Path, path: str) -> None:
 def test_what_tools_read_in_different_ways_cannot_be_told(place: Path, path: str) -> None:
     assert judged(place, path) is None
     # The opposite cannot be told either: neither an allow rule nor a deny rule is got round.
-    assert judged(place, path, Not(Under(place / "work", base=place / "work"))) is None
+    assert judged(place, path, Not(Under(place / "project", base=place / "project"))) is None
 
 
 def test_up_through_a_link_cannot_be_told_where_the_two_ways_part(place: Path) -> None:
@@ -201,7 +201,7 @@ def test_up_through_a_link_cannot_be_told_where_the_two_ways_part(place: Path) -
 @pytest.mark.parametrize("path", [*OUTSIDE, *UNTELLABLE])
 def test_no_trick_gets_past_a_policy_either_way(place: Path, path: str) -> None:
     written = path.replace("{{", "{").replace("}}", "}").replace("{place}", str(place))
-    inside = Under(place / "work", base=place / "work")
+    inside = Under(place / "project", base=place / "project")
     allowing = Policy([Rule("allow", argument="path", when=inside)], default="deny")
     denying = Policy([Rule("deny", argument="path", when=Not(inside))], default="allow")
     for policy in (allowing, denying):
@@ -212,31 +212,31 @@ def test_no_trick_gets_past_a_policy_either_way(place: Path, path: str) -> None:
 
 
 def test_escapes_of_json_are_read_before_the_path_is(place: Path) -> None:
-    policy = Policy([Rule("deny", argument="path", when=Not(Under(place / "work")))])
+    policy = Policy([Rule("deny", argument="path", when=Not(Under(place / "project")))])
     assert read(policy, r'{"path": "\u002e\u002e\u002foutside\/secret"}').error is not None
 
 
 @pytest.mark.parametrize(
     ("base", "path", "expected"),
     [
-        ("{place}", "work/a.txt", True),
+        ("{place}", "project/a.txt", True),
         ("{place}", "a.txt", False),
         ("{place}", "alias/a.txt", True),
-        ("{place}/work/sub", "b.txt", True),
-        ("{place}/work/sub", "../../outside", False),
+        ("{place}/project/sub", "b.txt", True),
+        ("{place}/project/sub", "../../outside", False),
         ("{place}/outside", "back/b.txt", True),
         ("{place}/alias", "a.txt", True),
-        ("{place}/missing", "../work/a.txt", True),
+        ("{place}/missing", "../project/a.txt", True),
     ],
 )
 def test_a_relative_path_begins_at_the_root(
     place: Path, base: str, path: str, expected: bool
 ) -> None:
     root = base.replace("{place}", str(place))
-    rule = Rule("allow", argument="path", when=Under(place / "work"))
+    rule = Rule("allow", argument="path", when=Under(place / "project"))
     decision = Policy([rule], root=root, default="deny").decide("tool", {"path": path})
     assert (decision.action == "allow") is expected
-    assert judged(place, path, Under(place / "work", base=root)) is expected
+    assert judged(place, path, Under(place / "project", base=root)) is expected
 
 
 NO_ROOT = Unclear("it is relative, and the policy has no root for it to begin at")
@@ -246,25 +246,25 @@ def test_without_a_root_a_relative_path_is_inside_only_if_this_process_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody said where the tool runs. From elsewhere, it would open another file."""
-    inside = Under(place / "work")
+    inside = Under(place / "project")
     monkeypatch.chdir("/")
     assert inside.test("etc/passwd") == NO_ROOT
     assert inside.test("a.txt") == NO_ROOT
-    assert inside.test(str(place / "work" / "a.txt").lstrip("/")) is True  # from both
-    assert inside.test(str(place / "work" / "a.txt")) is True
-    monkeypatch.chdir(place / "work")
+    assert inside.test(str(place / "project" / "a.txt").lstrip("/")) is True  # from both
+    assert inside.test(str(place / "project" / "a.txt")) is True
+    monkeypatch.chdir(place / "project")
     assert inside.test("a.txt") is True
     assert inside.test("sub/../a.txt") is True
     assert inside.test("to-outside/secret") is False
 
 
-@pytest.mark.parametrize("where", ["/", "{place}", "{place}/work", "{place}/outside"])
+@pytest.mark.parametrize("where", ["/", "{place}", "{place}/project", "{place}/outside"])
 def test_without_a_root_what_leads_out_from_everywhere_is_outside(
     place: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.chdir(where.replace("{place}", str(place)))
-    assert judged(place, "../" * 30 + "etc/passwd", Under(place / "work")) is False
-    assert judged(place, "/etc/passwd", Under(place / "work")) is False
+    assert judged(place, "../" * 30 + "etc/passwd", Under(place / "project")) is False
+    assert judged(place, "/etc/passwd", Under(place / "project")) is False
 
 
 def test_without_a_root_and_a_place_of_its_own_nothing_relative_can_be_told(
@@ -274,38 +274,38 @@ def test_without_a_root_and_a_place_of_its_own_nothing_relative_can_be_told(
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(os, "getcwd", gone)
-    assert judged(place, "a.txt", Under(place / "work")) is None
+    assert judged(place, "a.txt", Under(place / "project")) is None
     assert judged(place, "a.txt") is True  # it has a base
-    assert judged(place, "{place}/work/a.txt", Under(place / "work")) is True
+    assert judged(place, "{place}/project/a.txt", Under(place / "project")) is True
 
 
 def test_a_relative_directory_begins_at_the_root(place: Path) -> None:
     policy = Policy(
-        [Rule("allow", argument="path", when=Under("work/sub"))], root=place, default="deny"
+        [Rule("allow", argument="path", when=Under("project/sub"))], root=place, default="deny"
     )
-    assert policy.decide("tool", {"path": "work/sub/b.txt"}).action == "allow"
-    assert policy.decide("tool", {"path": "work/a.txt"}).action == "deny"
+    assert policy.decide("tool", {"path": "project/sub/b.txt"}).action == "allow"
+    assert policy.decide("tool", {"path": "project/a.txt"}).action == "deny"
 
 
 def test_the_directory_may_be_a_link_or_not_exist_yet(place: Path) -> None:
     alias, new = place / "alias", place / "new"
     assert judged(place, "a.txt", Under(alias, base=alias)) is True
-    assert judged(place, "{place}/work/a.txt", Under(alias)) is True
+    assert judged(place, "{place}/project/a.txt", Under(alias)) is True
     assert judged(place, "a.txt", Under(new, base=new)) is True
     assert judged(place, "../outside", Under(new, base=new)) is False
-    assert judged(place, "{place}/a.txt", Under(place / "work" / "round")) is None
+    assert judged(place, "{place}/a.txt", Under(place / "project" / "round")) is None
 
 
 def test_one_of_several_directories_is_enough(place: Path) -> None:
-    either = Under(place / "work" / "round", place / "outside", place / "work")
-    assert judged(place, "{place}/work/a.txt", either) is True
+    either = Under(place / "project" / "round", place / "outside", place / "project")
+    assert judged(place, "{place}/project/a.txt", either) is True
     assert judged(place, "{place}/outside/secret", either) is True
     assert judged(place, "/etc/passwd", either) is None  # who knows where round leads
-    assert judged(place, "/etc/passwd", Under(place / "outside", place / "work")) is False
+    assert judged(place, "/etc/passwd", Under(place / "outside", place / "project")) is False
 
 
 def test_everything_is_under_the_root_of_the_file_system(place: Path) -> None:
-    assert judged(place, "{place}/work", Under("/")) is True
+    assert judged(place, "{place}/project", Under("/")) is True
     assert judged(place, "../..", Under("/")) is True
 
 
@@ -313,7 +313,7 @@ def test_a_tilde_in_the_policy_is_the_home_of_who_wrote_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(place))
-    assert judged(place, "{place}/work/a.txt", Under("~/work")) is True
+    assert judged(place, "{place}/project/a.txt", Under("~/project")) is True
 
 
 def test_a_directory_that_may_not_be_looked_at_bars_the_way(
@@ -327,14 +327,14 @@ def test_a_directory_that_may_not_be_looked_at_bars_the_way(
         return lstat(path)
 
     monkeypatch.setattr(os, "lstat", refusing)
-    assert Under(place / "work", base=place / "work").test("sub/b.txt") == Unclear(
+    assert Under(place / "project", base=place / "project").test("sub/b.txt") == Unclear(
         "it cannot be looked up (permission denied)"
     )
 
 
 def test_a_namesake_in_another_case_is_another_directory_if_both_exist(place: Path) -> None:
-    (place / "WORK").mkdir()
-    assert judged(place, "../WORK/a.txt") is False
+    (place / "PROJECT").mkdir()
+    assert judged(place, "../PROJECT/a.txt") is False
 
 
 def test_where_case_does_not_count_the_same_directory_is_found(
@@ -342,13 +342,13 @@ def test_where_case_does_not_count_the_same_directory_is_found(
 ) -> None:
     """As on macOS and Windows: told by what the directory is, not by its name."""
     identity: Callable[[str], Any] = _paths._identity
-    work = str(place / "work")
+    project = str(place / "project")
 
     def folding(path: str) -> Any:
-        return identity(work if path.casefold() == work.casefold() else path)
+        return identity(project if path.casefold() == project.casefold() else path)
 
     monkeypatch.setattr(_paths, "_identity", folding)
-    assert judged(place, "../WORK/new.txt") is True
+    assert judged(place, "../PROJECT/new.txt") is True
     assert judged(place, "../OUTSIDE/new.txt") is False
 
 
@@ -358,17 +358,17 @@ def test_a_letter_composed_in_another_way_may_be_the_same_name(place: Path) -> N
 
 
 def test_a_link_made_later_counts_from_then_on(place: Path) -> None:
-    condition = Under(place / "work", base=place / "work")
+    condition = Under(place / "project", base=place / "project")
     assert condition.test("later/secret") is True
-    (place / "work" / "later").symlink_to("../outside")
+    (place / "project" / "later").symlink_to("../outside")
     assert condition.test("later/secret") is False
 
 
 @pytest.mark.parametrize(
     ("path", "is_odd"),
     [
-        ("C:\\work\\a.txt", False),
-        ("C:/work/a.txt", False),
+        ("C:\\project\\a.txt", False),
+        ("C:/project/a.txt", False),
         ("sub\\a.txt", False),
         ("C:a.txt", True),
         ("a.txt::$DATA", True),

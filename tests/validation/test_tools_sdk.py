@@ -15,8 +15,8 @@ from langchain_core.tools import tool as langchain_tool
 from ollama import Tool as OllamaTool
 from openai.types.responses import CustomTool, FunctionTool, ToolSearchTool, WebSearchTool
 from pydantic import BaseModel
-from xai_sdk.chat import tool as xai_tool  # type: ignore[import-untyped]
-from xai_sdk.tools import web_search  # type: ignore[import-untyped]
+from xai_sdk.chat import tool as xai_tool  # type: ignore[import-untyped]  # it has no types
+from xai_sdk.tools import web_search  # type: ignore[import-untyped]  # as above
 
 from argstream.errors import UsageError
 from argstream.validation.tools import ToolSpec, tool_specs
@@ -253,7 +253,7 @@ def test_the_claude_agent_sdk(told: Any, expected: Any) -> None:
 
 
 class Lost(typing_extensions.TypedDict):
-    place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+    place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821 - that is the point
 
 
 def test_types_of_the_claude_agent_sdk_that_are_not_there() -> None:

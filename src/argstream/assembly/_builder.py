@@ -11,6 +11,7 @@ from argstream.assembly._turn import Thought, Turn, Words
 from argstream.assembly.call import Call
 from argstream.deltas import (
     FREE_TEXT_KINDS,
+    RUN_BY_PROVIDER,
     ArgumentText,
     ArgumentValue,
     BlockSaid,
@@ -46,8 +47,6 @@ from argstream.history import ResultPart
 from argstream.jsonstream import Limits
 
 __all__ = ["EventBuilder"]
-
-_RUN_BY_PROVIDER = ("server", "mcp", "code")
 
 
 class EventBuilder:
@@ -330,7 +329,7 @@ class EventBuilder:
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
         call_id, result = mended(delta.call_id), mended_json(delta.result)
         machine = self._machines_by_id.get(call_id)
-        is_providers = machine is not None and machine.call.kind in _RUN_BY_PROVIDER
+        is_providers = machine is not None and machine.call.kind in RUN_BY_PROVIDER
         is_agents = not is_providers and delta.block is None  # not said by the model itself
         # Between two turns, whoever ran it also keeps its result, as an agent does at all times.
         if self._turn is not None and not is_agents:

@@ -103,9 +103,9 @@ class CallMachine:
         if self.settled:
             return
         self._hearing = Hearing(self.call, self._court)
-        self._reject(self._hearing.open(may_grow=True), events)
-        if self.call.raw and self._is_json and not self.settled:
-            self._reject(self._hearing.open(may_grow=False), events)
+        has_text = bool(self.call.raw)
+        self._reject(self._hearing.open(may_grow=not has_text), events)
+        if has_text and self._is_json and not self.settled:
             refusal = self._hearing.hear(Parser(self._limits).feed(self.call.raw))
             if refusal is not None:
                 self._reject(located(refusal, self.call.raw), events)

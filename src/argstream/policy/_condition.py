@@ -1,5 +1,6 @@
 """What all conditions have in common: three answers, and words for them."""
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 __all__ = ["Answer", "Condition", "Unclear"]
@@ -15,7 +16,7 @@ class Unclear(NamedTuple):
 Answer: TypeAlias = bool | Unclear
 
 
-class Condition:
+class Condition(ABC):
     """The base of all conditions. They are made once, never change, and equal those made alike."""
 
     __slots__ = ("_parts",)
@@ -32,25 +33,16 @@ class Condition:
         """Whether asking may raise."""
         return False
 
+    @abstractmethod
     def test(self, value: Any) -> Answer:
         """Say whether it holds of a value that is complete."""
-        return self._test(value)
 
+    @abstractmethod
     def words(self, *, negated: bool = False) -> str:
         """Say it as what follows the name of the argument: ``is under "/srv"``."""
-        return self._words(negated)
 
-    def bound(self, root: str | None) -> "Condition":
+    def bound(self, root: str | None) -> "Condition":  # noqa: ARG002 - most have no use for it
         """Give the same condition where relative paths begin at this directory."""
-        return self._bound(root)
-
-    def _test(self, value: Any) -> Answer:
-        raise NotImplementedError
-
-    def _words(self, negated: bool) -> str:  # noqa: FBT001 - behind a face that has it by name
-        raise NotImplementedError
-
-    def _bound(self, root: str | None) -> "Condition":  # noqa: ARG002 - most have no use for it
         return self
 
     def _set(self, *parts: Any) -> None:

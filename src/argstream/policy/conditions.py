@@ -62,7 +62,8 @@ class Equals(Condition):
         """See the base."""
         return None in self._parts
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         kind = kind_of(value)
         others = []
         has_its_kind = value is None
@@ -78,7 +79,8 @@ class Equals(Condition):
             others = [candidate for candidate in others if _reads_like(value, candidate)]
         return Unclear(f"it is {kind}, not {kind_of(others[0])}") if others else False
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
 
 
@@ -128,14 +130,16 @@ class Between(Condition):
                 raise UsageError(f"no number lies between {said} like that")
         self._set(*given.items())
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return Unclear(f"it is {kind_of(value)}, not a number")
         if _is_nan(value):
             return Unclear("it is not a number")
         return all(_within(value, name, bound) for name, bound in self._parts)
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         said = " and ".join(
             f"{name.replace('_', ' ')} {shown(bound)}" for name, bound in self._parts
         )
@@ -163,14 +167,17 @@ class Not(Condition):
         """See the base."""
         return bool(self._parts[0].can_fail)
 
-    def _bound(self, root: str | None) -> Condition:
+    def bound(self, root: str | None) -> Condition:
+        """See the base."""
         return Not(self._parts[0].bound(root))
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         answer: Answer = self._parts[0].test(value)
         return answer if isinstance(answer, Unclear) else not answer
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         said: str = self._parts[0].words(negated=not negated)
         return said
 
@@ -195,10 +202,12 @@ class AllOf(Condition):
         """See the base."""
         return any(condition.can_fail for condition in self._parts)
 
-    def _bound(self, root: str | None) -> Condition:
+    def bound(self, root: str | None) -> Condition:
+        """See the base."""
         return AllOf(*(condition.bound(root) for condition in self._parts))
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         unclear: Unclear | None = None
         failure: Exception | None = None
         for condition in self._parts:
@@ -215,7 +224,8 @@ class AllOf(Condition):
             raise failure
         return unclear or True
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         said = (condition.words(negated=negated) for condition in self._parts)
         return (" or " if negated else " and ").join(said)
 
@@ -245,7 +255,8 @@ class When(Condition):
         """See the base."""
         return True
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         answer = self._parts[0](value)
         if answer is None:
             return Unclear("the function could not tell")
@@ -253,7 +264,8 @@ class When(Condition):
             raise TypeError(f"it returned {kind_of(answer)}, not True, False or None")
         return answer
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         name = getattr(self._parts[0], "__name__", type(self._parts[0]).__name__)
         return f"is {'not ' if negated else ''}what {name} looks for"
 

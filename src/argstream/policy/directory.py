@@ -43,7 +43,8 @@ class Under(StringCondition):
         super().__init__(*(path and os.path.join(base or "", path) for path in expanded))  # noqa: PTH118
         object.__setattr__(self, "_base", base)
 
-    def _bound(self, root: str | None) -> "Under":
+    def bound(self, root: str | None) -> "Under":
+        """See the base."""
         bound = Under(*self._parts, base=self._base or root)
         bound._demand_absolute()
         return bound
@@ -89,7 +90,8 @@ class Under(StringCondition):
         except OSError:
             raise UntellableError("it is relative, and this process is nowhere") from None
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         return f"{'is not' if negated else 'is'} under {listed(self._parts)}"
 
     def __repr__(self) -> str:

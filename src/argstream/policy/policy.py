@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from argstream.deltas import CallKind
+from argstream.deltas import RUN_BY_PROVIDER, CallKind
 from argstream.errors import UsageError
 from argstream.judging import Action, Decision
 from argstream.policy._toml import read_policy
@@ -15,8 +15,6 @@ from argstream.policy.directory import expanded_directory
 from argstream.policy.rules import Rule, ToolNames, action_of
 
 __all__ = ["Policy"]
-
-_RUN_BY_THE_PROVIDER: Final[frozenset[CallKind]] = frozenset({"server", "mcp", "code"})
 
 
 class Policy:
@@ -103,7 +101,7 @@ class Policy:
         None is for a call that the provider runs itself, which rules cannot hold back. It is also
         for a denied name of which more may come, ``may_grow``: ask again when it is whole.
         """
-        if kind in _RUN_BY_THE_PROVIDER:
+        if kind in RUN_BY_PROVIDER:
             return None
         check = self._check(name, kind)
         return None if may_grow and check.error is not None else check

@@ -4,6 +4,7 @@
 """
 
 import re
+from abc import abstractmethod
 from typing import Any
 
 from argstream.errors import UsageError
@@ -42,13 +43,15 @@ class StringCondition(Condition):
                 raise UsageError(f"{name}: an empty string says nothing; leave it out")
         self._set(*texts)
 
-    def _test(self, value: Any) -> Answer:
+    def test(self, value: Any) -> Answer:
+        """See the base."""
         if not isinstance(value, str):
             return Unclear(f"it is {kind_of(value)}, not a string")
         return self._test_text(value)
 
+    @abstractmethod
     def _test_text(self, text: str) -> Answer:
-        raise NotImplementedError
+        """Say whether it holds of a string."""
 
 
 class _PathCondition(StringCondition):
@@ -89,12 +92,13 @@ class _PathCondition(StringCondition):
             return True
         return matches  # to allow what leads up is not what is meant
 
+    @abstractmethod
     def _matches(self, text: str) -> bool:
-        raise NotImplementedError
+        """Answer for the text as it is written."""
 
+    @abstractmethod
     def _matches_tidily(self, text: str) -> bool:
         """Answer for a tidy path, as the condition would be written for those."""
-        raise NotImplementedError
 
 
 class Prefix(_PathCondition):
@@ -124,7 +128,8 @@ class Prefix(_PathCondition):
             text.startswith(prefix) if prefix else not text.startswith("/") for prefix in self._tidy
         )
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         return f"{'does not begin' if negated else 'begins'} with {listed(self._parts)}"
 
 
@@ -164,7 +169,8 @@ class Glob(_PathCondition):
     def _matches_tidily(self, text: str) -> bool:
         return any(glob.matches(text) for glob in self._tidy)
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
 
 
@@ -187,7 +193,8 @@ class Regex(StringCondition):
     def _test_text(self, text: str) -> Answer:
         return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         verb = "does not match" if negated else "matches"
         return f"{verb} the pattern {listed(self._parts)}"
 
@@ -200,7 +207,8 @@ class Search(Regex):
     def _test_text(self, text: str) -> Answer:
         return any(pattern.search(text) is not None for pattern in self._compiled)
 
-    def _words(self, negated: bool) -> str:  # noqa: FBT001
+    def words(self, *, negated: bool = False) -> str:
+        """See the base."""
         verb = "has nothing in it that matches" if negated else "has something in it that matches"
         return f"{verb} the pattern {listed(self._parts)}"
 

@@ -14,7 +14,7 @@ from argstream.validation import Schema, ToolSpec, tool_specs
 
 __all__ = ["judge_by"]
 
-_OURS: Final = ("function", "custom")  # all others are run by the provider
+_OURS: Final = ("function", "custom")  # all others are tools of the provider's own
 _LISTED: Final = 20
 
 
@@ -68,9 +68,7 @@ class _Bench:
     def __init__(self, judges: Sequence[Judge]) -> None:
         self._judges = judges
 
-    def open(
-        self, name: str, kind: CallKind, *, may_grow: bool = False
-    ) -> CallJudge | ArgumentsError | None:
+    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallJudge | None:
         """Give the judges of a call to this tool."""
         found: list[CallJudge] = []
         error: ArgumentsError | None = None

@@ -7,11 +7,15 @@
     │   └── SchemaError      a JSON Schema that cannot be used; says where it is wrong
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
     ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
+    ├── TextInterrupted      the text that a tool reads while it is written will not end well
     └── StreamFailure        the stream failed; for those who read calls and see no events
+        ├── ProviderFailure  a provider refused a request, or could not be reached
+        └── RunFailure       a run of an agent failed; for those who wait for its result
 
 What a *model* or a *provider* got wrong is not here: that is data. It comes as an ``Invalid``
-fragment with a reason and an offset, so that one bad call never takes a stream down. Only readers
-raise: they promised a value and have none to give, or have no other way to tell.
+fragment with a reason and an offset, so that one bad call never takes a stream down. Only those
+raise who promised a value and have none to give, or have no other way to tell: readers, a tool's
+``Streamed`` text, a model that has not begun to answer.
 """
 
 from typing import Any
@@ -20,8 +24,11 @@ __all__ = [
     "ArgstreamError",
     "ArgumentUnavailable",
     "MissingExtra",
+    "ProviderFailure",
+    "RunFailure",
     "SchemaError",
     "StreamFailure",
+    "TextInterrupted",
     "UsageError",
 ]
 
@@ -87,3 +94,45 @@ class StreamFailure(ArgstreamError):  # noqa: N818 - as above
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code})"
+
+
+class ProviderFailure(StreamFailure):
+    """A provider refused a request or could not be reached: nothing of an answer has come.
+
+    It never holds the key, nor what else of the request is secret.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        status: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(code, message, retryable)
+        self.status = status
+        """The status of the HTTP answer, if there was one."""
+        self.request_id = request_id
+        """The provider's name for the request, to ask its support about."""
+
+
+class RunFailure(StreamFailure):
+    """A run of an agent failed: what the event ``RunFailed`` says, as an exception."""
+
+    def __init__(self, code: str, message: str, result: Any = None) -> None:
+        super().__init__(code, message)
+        self.result = result
+        """What had come of the run: its text so far, and the calls that were made."""
+
+
+class TextInterrupted(ArgstreamError):  # noqa: N818 - as above
+    """The text that a tool was reading is over, and not all there: undo what was done with it."""
+
+    def __init__(self, message: str, *, verdict: str, error: Any = None) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        """What became of the call: ``truncated``, ``malformed``, ``rejected`` or ``aborted``."""
+        self.error = error
+        """The ``ArgumentsError`` that tells why, where one is known."""

@@ -4,6 +4,13 @@ Every event is frozen and says in ``type`` what it is, also as JSON. For one cal
 order: ``ToolCallStarted``; ``ToolArgsDelta`` and the ``Argument…`` events in the order of the
 document; exactly one of ``ToolArgsCompleted`` and ``ToolArgsInvalid``; and, if the provider ran the
 call itself, exactly one of ``ToolCallCompleted`` and ``ToolCallFailed``. Calls may interleave.
+
+In a run of an agent there follow: ``ApprovalRequested`` and ``ApprovalDecided``, if a person is
+asked; ``ToolExecutionStarted`` and ``ToolOutputDelta``, if it is run; and always exactly one of
+``ToolCallCompleted`` and ``ToolCallFailed``, also for a call that was invalid or denied. Only the
+execution of a tool with ``Streamed`` text begins before its arguments are whole. A run
+begins with ``RunStarted`` and ends with one of ``RunCompleted``, ``RunFailed`` and ``RunStopped``;
+``RunPaused`` says that nothing more can happen before a person has decided.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -16,6 +23,9 @@ from argstream.history import Message, Verdict
 from argstream.jsonstream import JsonPath, Kind
 
 __all__ = [
+    "ApprovalDecided",
+    "ApprovalOutcome",
+    "ApprovalRequested",
     "ArgumentCompleted",
     "ArgumentDelta",
     "ArgumentStarted",
@@ -23,8 +33,13 @@ __all__ = [
     "CallKind",
     "Event",
     "InvalidVerdict",
+    "Remembered",
     "RunCompleted",
     "RunFailed",
+    "RunPaused",
+    "RunResumed",
+    "RunStarted",
+    "RunStopped",
     "StreamFailed",
     "TextDelta",
     "ThinkingCompleted",
@@ -36,6 +51,8 @@ __all__ = [
     "ToolCallCompleted",
     "ToolCallFailed",
     "ToolCallStarted",
+    "ToolExecutionStarted",
+    "ToolOutputDelta",
     "TurnCompleted",
     "Usage",
     "Verdict",
@@ -170,6 +187,64 @@ class ToolArgsInvalid(_Event, frozen=True, tag="tool_args_invalid"):
     error: ArgumentsError
 
 
+ApprovalOutcome: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
+"""What became of a request: ``edited`` is approved with other arguments than the model's; nobody
+decided on one that is ``expired`` in time, and there is nothing left to decide if it is
+``withdrawn``. Only what is approved or edited runs."""
+
+Remembered: TypeAlias = Literal["session", "rule"]
+"""For what an approval holds besides: all calls of this tool, or all that this rule asks about."""
+
+
+class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
+    """A person must decide whether this call may run."""
+
+    type: ClassVar[Literal["approval_requested"]] = "approval_requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    digest: str
+    """Of run, call, tool and the exact text of the arguments: what is decided on."""
+    reason: str
+    """Why somebody is asked."""
+    rule: str | None = None
+    """The name of the policy's rule that asks; None if it was no rule."""
+    expires_at: float | None = None
+    """Until when it can be decided, in seconds since 1970; after that it is denied."""
+
+
+class ApprovalDecided(_Event, frozen=True, tag="approval_decided"):
+    """It was decided whether the call may run."""
+
+    type: ClassVar[Literal["approval_decided"]] = "approval_decided"
+    call_id: str
+    name: str
+    decision: ApprovalOutcome
+    reason: str = ""
+    edited_arguments: dict[str, Any] | None = None
+    """What runs instead of the model's arguments."""
+    always: Remembered | None = None
+
+
+class ToolExecutionStarted(_Event, frozen=True, tag="tool_execution_started"):
+    """The tool is about to be run: from here on it may have had effects."""
+
+    type: ClassVar[Literal["tool_execution_started"]] = "tool_execution_started"
+    call_id: str
+    name: str
+    idempotency_key: str
+    """The same whenever this call is run: a tool can see by it what it has done already."""
+
+
+class ToolOutputDelta(_Event, frozen=True, gc=False, tag="tool_output_delta"):
+    """The next piece of what a running tool says."""
+
+    type: ClassVar[Literal["tool_output_delta"]] = "tool_output_delta"
+    call_id: str
+    name: str
+    text: str
+
+
 class ToolCallCompleted(_Event, frozen=True, tag="tool_call_completed"):
     """The call was run: here is what came of it."""
 
@@ -213,20 +288,54 @@ class TurnCompleted(_Event, frozen=True, tag="turn_completed"):
     """How much of it was read, if reading was stopped (``rejected``): then no usage is known."""
 
 
+class RunStarted(_Event, frozen=True, tag="run_started"):
+    """An agent begins to work on a prompt."""
+
+    type: ClassVar[Literal["run_started"]] = "run_started"
+    run_id: str
+    prompt: str
+    history: tuple[Message, ...] = ()
+    """What was said before."""
+
+
+class RunPaused(_Event, frozen=True, tag="run_paused"):
+    """Nothing more can happen until a person has decided on these calls."""
+
+    type: ClassVar[Literal["run_paused"]] = "run_paused"
+    run_id: str
+    pending: tuple[ApprovalRequested, ...]
+
+
+class RunResumed(_Event, frozen=True, tag="run_resumed"):
+    """A run that had paused goes on."""
+
+    type: ClassVar[Literal["run_resumed"]] = "run_resumed"
+    run_id: str
+
+
 class RunCompleted(_Event, frozen=True, tag="run_completed"):
     """An agent has made its last turn: here is what it answers."""
 
     type: ClassVar[Literal["run_completed"]] = "run_completed"
     result: Any
     usage: Usage = Usage()
+    stop_reason: str | None = None
+    """Why the last turn ended: in the provider's words, such as ``end_turn`` or ``refusal``."""
 
 
 class RunFailed(_Event, frozen=True, tag="run_failed"):
-    """An agent has given up, or was stopped."""
+    """An agent has given up."""
 
     type: ClassVar[Literal["run_failed"]] = "run_failed"
     code: str
     message: str
+
+
+class RunStopped(_Event, frozen=True, tag="run_stopped"):
+    """Somebody stopped the run."""
+
+    type: ClassVar[Literal["run_stopped"]] = "run_stopped"
+    reason: str = ""
 
 
 class StreamFailed(_Event, frozen=True, tag="stream_failed"):
@@ -250,11 +359,19 @@ Event: TypeAlias = (
     | ArgumentCompleted
     | ToolArgsCompleted
     | ToolArgsInvalid
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolExecutionStarted
+    | ToolOutputDelta
     | ToolCallCompleted
     | ToolCallFailed
     | TurnCompleted
+    | RunStarted
+    | RunPaused
+    | RunResumed
     | RunCompleted
     | RunFailed
+    | RunStopped
     | StreamFailed
 )
 

@@ -63,6 +63,8 @@ class ResultPart(Struct, frozen=True, tag="result", kw_only=True):
     call_id: str
     result: Any
     failed: bool = False
+    note: str = ""
+    """What the model should know besides, such as that a person changed the arguments."""
     item: Item | None = None
 
 

@@ -1,0 +1,66 @@
+"""What a model is asked, in words that belong to no provider, and what a model is."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from argstream.adapters import ProtocolName
+from argstream.history import Message
+
+__all__ = ["Model", "ModelRequest", "ModelSettings", "OfferedTool"]
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """How a model is to answer. What is not set is left to the provider."""
+
+    max_tokens: int | None = None
+    """At most so many are written. Anthropic wants a number, so there it is 8192 if not set."""
+    temperature: float | None = None
+    top_p: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    tool_choice: str | None = None
+    """Whether it calls tools: ``auto``, ``any`` (at least one), ``none``, or one by its name."""
+    parallel_tool_calls: bool | None = None
+    thinking: int | Literal["low", "medium", "high"] | None = None
+    """How much it may think: tokens (Anthropic), or an effort (OpenAI and compatible servers)."""
+    headers: Mapping[str, str] = {}
+    """Sent with each request, besides those that the API needs."""
+    extra: Mapping[str, Any] = {}
+    """Fields of the request's body, as the provider calls them; they win."""
+
+
+class OfferedTool(Struct, frozen=True, kw_only=True):
+    """A tool that the model may call."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any]
+    eager_input_streaming: bool | None = None
+    """Whether its input is streamed without being buffered (Anthropic); None: as the API does."""
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One turn that is asked of a model."""
+
+    messages: tuple[Message, ...]
+    """The last one is the user's, or the assistant's own if it paused."""
+    instructions: str = ""
+    tools: tuple[OfferedTool, ...] = ()
+    settings: ModelSettings = ModelSettings()
+
+
+class Model(Protocol):
+    """Who can be asked. Anything with these can be one."""
+
+    name: str
+    """To be told to a person, such as ``anthropic:claude-opus-4-7``."""
+    protocol: ProtocolName
+    """Of what it answers; ``auto`` if that shall be found out."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[object]:
+        """Ask for a turn, and give what the provider sends: bytes, payloads or an SDK's events.
+
+        Raises ``ProviderFailure`` if no answer begins. An iterator that is closed closes the
+        connection.
+        """

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from argstream.assembly import Call
 from argstream.assembly._builder import EventBuilder
 from argstream.assembly._json_writer import JsonWriter, UnwritableError
+from argstream.assembly.numbering import Numbering
 from argstream.deltas import (
     ArgumentValue,
     CallClosed,
@@ -95,7 +96,7 @@ def run(
     puts: Iterable[Put], *, end: Delta | None = CLOSED, limits: Limits | None = None
 ) -> tuple[Call, list[Event]]:
     """Give all to a call, close it, and end its turn."""
-    builder = EventBuilder(0, limits, ())
+    builder = EventBuilder(Numbering(), limits, ())
     deltas: list[Delta] = [CallOpened(0, "c", "tool")]
     deltas += [ArgumentValue(0, path, value, more) for path, value, more in puts]
     if end is not None:
@@ -145,7 +146,7 @@ def test_a_string_grows_by_its_pieces() -> None:
 
 def test_a_number_is_known_to_be_over_at_once() -> None:
     """JSON says so only by what follows, and the next leaf may be long in coming."""
-    builder = EventBuilder(0, None, ())
+    builder = EventBuilder(Numbering(), None, ())
     events: list[Event] = []
     builder.take([CallOpened(0, "c", "tool"), ArgumentValue(0, ("a",), 0.5)], events)
     assert events[-1] == ArgumentCompleted("c", "tool", ("a",), 0.5)
@@ -363,7 +364,7 @@ def test_a_call_that_is_cut_is_not_saved_by_what_waits() -> None:
 
 
 def test_a_value_for_a_call_that_is_complete_is_told() -> None:
-    builder = EventBuilder(0, None, ())
+    builder = EventBuilder(Numbering(), None, ())
     events: list[Event] = []
     deltas: list[Delta] = [
         CallOpened(0, "c", "tool"),

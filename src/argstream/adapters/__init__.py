@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from argstream.adapters._detection import detect
+from argstream.adapters._endings import StopKind, stop_kind
 from argstream.adapters._payloads import UnreadableError, payloads_in
 from argstream.deltas import CallClosed, Delta
 from argstream.errors import UsageError
@@ -13,10 +14,12 @@ __all__ = [
     "Adapter",
     "ClosesNothing",
     "ProtocolName",
+    "StopKind",
     "UnreadableError",
     "detect",
     "make_adapter",
     "payloads_in",
+    "stop_kind",
 ]
 
 ProtocolName: TypeAlias = Literal[

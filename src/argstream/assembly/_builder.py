@@ -9,6 +9,7 @@ from argstream.assembly._quirks import Quirk, make_quirks
 from argstream.assembly._surrogates import mended, mended_json
 from argstream.assembly._turn import Thought, Turn, Words
 from argstream.assembly.call import Call
+from argstream.assembly.numbering import Numbering
 from argstream.deltas import (
     FREE_TEXT_KINDS,
     RUN_BY_PROVIDER,
@@ -54,7 +55,7 @@ class EventBuilder:
 
     def __init__(
         self,
-        turn_number: int,
+        after: Numbering,
         limits: Limits | None,
         quirks: tuple[Quirk, ...],
         court: Court | None = None,
@@ -62,7 +63,8 @@ class EventBuilder:
         self.calls: list[Call] = []
         self.is_empty = True
         """Whether nothing has been said at all."""
-        self._turn_number = turn_number
+        self._after = after
+        self._turn_number = after.turns
         self._limits = limits
         self._court = court or Court()
         self._quirks = quirks
@@ -70,7 +72,7 @@ class EventBuilder:
         self._speaker = SpeakerChanged()
         self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
         self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
-        self._blocks = 0
+        self._blocks = after.blocks
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
             SpeakerChanged: self._speaker_changed,
             TurnOpened: self._turn_opened,
@@ -91,6 +93,13 @@ class EventBuilder:
             RunEnded: self._run_ended,
             ProviderFailed: self._provider_failed,
         }
+
+    @property
+    def numbering(self) -> Numbering:
+        """How much has come, for the stream that follows."""
+        ids = self._after.call_ids | {call.id for call in self.calls}
+        calls = self._after.calls + len(self.calls)
+        return Numbering(self._turn_number, self._blocks, calls, ids)
 
     def take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Add the events that these deltas mean."""
@@ -294,8 +303,10 @@ class EventBuilder:
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._open_turn()
         given = mended(delta.id)
-        id_ = given if given and not turn.has_id(given) else turn.make_id(given)
-        call = Call(id_, len(self.calls), mended(delta.name), delta.kind, turn.parent_id)
+        is_new = given and not turn.has_id(given) and given not in self._after.call_ids
+        id_ = given if is_new else turn.make_id(given)
+        index = self._after.calls + len(self.calls)
+        call = Call(id_, index, mended(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
         machine = CallMachine(call, self._limits, make_quirks(quirks), self._court)
         if given != id_ and given:

@@ -23,6 +23,7 @@ from argstream.assembly._court import Court, StopOn
 from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
+from argstream.assembly.numbering import Numbering
 from argstream.errors import UsageError
 from argstream.events import ArgumentDelta, Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
@@ -58,7 +59,7 @@ class Assembler:
         protocol: ProtocolName = "auto",
         *,
         quirks: Collection[Quirk] = (),
-        turn: int = 0,
+        after: Numbering | None = None,
         limits: Limits | None = None,
         judge: Judge | None = None,
         stop_on: StopOn = "denied",
@@ -66,8 +67,8 @@ class Assembler:
         """Read this protocol, or find out which one it is from the first payloads.
 
         ``quirks`` names what is known of a server that writes arguments in a way of its own, so
-        that they are right while they come, not only at the end. ``turn`` goes into the ids that
-        are made for calls to which the provider gave none, so that those of a later turn differ.
+        that they are right while they come, not only at the end. ``after`` is the ``numbering`` of
+        the turn before, if blocks, calls and ids shall be numbered on.
 
         ``judge`` looks at the calls while they are written: see ``make_judge``. ``stop_on``
         says after which refusals nothing more is read, once no other call is being written.
@@ -76,7 +77,7 @@ class Assembler:
         self._court = Court(judge, _checked_stop(stop_on))
         self._adapter: Adapter | None = self._use(protocol) if is_told else None
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(turn, limits, checked(quirks), self._court)
+        self._builder = EventBuilder(after or Numbering(), limits, checked(quirks), self._court)
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False
@@ -91,6 +92,11 @@ class Assembler:
     def calls(self) -> list[Call]:
         """All calls so far, in order."""
         return list(self._builder.calls)
+
+    @property
+    def numbering(self) -> Numbering:
+        """How much has come: what the next turn goes on after."""
+        return self._builder.numbering
 
     def calls_from(self, start: int) -> list[Call]:
         """Give the calls so far, without the first ones: for who has seen those."""

@@ -18,7 +18,7 @@ from types import AsyncGeneratorType, TracebackType
 from typing import TYPE_CHECKING, Self, cast, overload
 
 from argstream.adapters import ProtocolName
-from argstream.assembly import Assembler, Call, Quirk, StopOn
+from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
 from argstream.errors import UsageError
 from argstream.events import Event
 from argstream.jsonstream import Limits
@@ -59,7 +59,7 @@ def stream(
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
-    turn: int = 0,
+    after: Numbering | None = None,
     limits: Limits | None = None,
 ) -> "AsyncEventStream": ...
 @overload
@@ -72,7 +72,7 @@ def stream(
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
-    turn: int = 0,
+    after: Numbering | None = None,
     limits: Limits | None = None,
 ) -> "EventStream": ...
 def stream(  # noqa: PLR0913 - all but the source by name, and rarely
@@ -84,7 +84,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
-    turn: int = 0,
+    after: Numbering | None = None,
     limits: Limits | None = None,
 ) -> "EventStream | AsyncEventStream":
     """Read a model's turn while it is written, from whatever you hold.
@@ -96,7 +96,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     ``response.aiter_bytes()``, so that type checkers see which one it is.
 
     The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
-    ``turn`` are those of ``Assembler``.
+    ``after`` are those of ``Assembler``.
 
     With ``tools`` a call is judged by its tool's schema while it is written, and ``rejected`` at
     the first character after which it cannot be right; so is a call to a tool that is not among
@@ -118,7 +118,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
             raise UsageError("stream() takes tools and a policy, or a judge that was made of them")
         judge = make_judge(tools, policy)
     assembler = Assembler(
-        protocol, quirks=quirks, turn=turn, limits=limits, judge=judge, stop_on=stop_on
+        protocol, quirks=quirks, after=after, limits=limits, judge=judge, stop_on=stop_on
     )
     intake = Intake(assembler)
     if is_async(source):
@@ -150,6 +150,11 @@ class _Reading:
     def calls(self) -> list[Call]:
         """All calls so far, in order; each is live."""
         return self._intake.assembler.calls
+
+    @property
+    def numbering(self) -> Numbering:
+        """How much has come: give it as ``after`` to the stream of the next turn."""
+        return self._intake.assembler.numbering
 
     @property
     def protocol(self) -> str:

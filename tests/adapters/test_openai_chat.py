@@ -6,7 +6,17 @@ import pytest
 
 from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, TurnCompleted, Usage
 from argstream.history import CallPart, TextPart, ThinkingPart
-from tests.providers import assemble, chat_call, chunk, entry, of_type, only_call, tool_calls, types
+from tests.providers import (
+    assemble,
+    chat_call,
+    chunk,
+    completed,
+    entry,
+    of_type,
+    only_call,
+    tool_calls,
+    types,
+)
 
 DONE = b"[DONE]"
 
@@ -149,7 +159,18 @@ def test_what_goes_back_with_a_call_is_not_mixed_up_with_a_block_of_text() -> No
     _, events = assemble([*payloads, chunk(finish="tool_calls")])
     (event,) = of_type(events, TurnCompleted)
     items = [part.item for part in event.message.parts]
-    assert items == [None, None, *({"extra_content": extra} for extra in extras)]
+    kept = ({"extra_content": extra} for extra in extras)
+    assert items == [{"field": "reasoning"}, None, *kept]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_the_field_of_a_thought_is_kept_since_it_goes_back_in_it(field: str) -> None:
+    pieces: list[dict[str, Any]] = [{field: "h"}, {field: "m"}, {"content": "so"}]
+    event = completed([*(chunk(**piece) for piece in pieces), chunk(finish="stop")])
+    assert event.message.parts == (
+        ThinkingPart(text="hm", item={"field": field}),
+        TextPart(text="so"),
+    )
 
 
 def test_usage_comes_after_the_finish_reason_and_is_waited_for() -> None:

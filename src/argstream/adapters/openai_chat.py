@@ -221,15 +221,19 @@ class _ChoiceState:
         self._writes = ""  # what the block is: text, thinking, or neither
         self._details: list[dict[str, Any]] = []
         self._thought: tuple[int, int] | None = None  # the last block of thinking
+        self._field = ""  # where that stands
 
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         """Take what is new."""
-        thought = message.reasoning_content or message.reasoning
+        thought, field = message.reasoning_content, "reasoning_content"
+        if not thought:
+            thought, field = message.reasoning, "reasoning"
         if message.reasoning_details:
             self._details += message.reasoning_details
             thought = thought or "".join(map(_shown, message.reasoning_details))
         if thought:
             self._thought = self._turn_to("thinking", deltas)
+            self._field = field
             deltas.append(ThinkingPiece(self._thought, thought))
         text = message.content
         if text:
@@ -297,6 +301,9 @@ class _ChoiceState:
         """Begin a block if this is not what the last one was; give the block's key."""
         if what != self._writes:
             if self._writes == "thinking":
+                if self._field and not self._details:  # these say all of it
+                    deltas.append(Opaque((self._index, self._block), {"field": self._field}))
+                self._field = ""
                 deltas.append(ThinkingClosed((self._index, self._block)))
             self._writes = what
             self._block += 1

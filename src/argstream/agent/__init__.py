@@ -1,3 +1,32 @@
 """An agent around the stream: tools are functions, every argument is visible, a person is asked."""
 
-__all__: list[str] = []
+from argstream.agent._setting import EventHook
+from argstream.agent.agent import Agent
+from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant
+from argstream.agent.context import ToolContext
+from argstream.agent.conversation import Conversation
+from argstream.agent.result import RunResult, ToolUse
+from argstream.agent.run import AgentRun
+from argstream.agent.streamed import Streamed, TextFeed
+from argstream.agent.tools import Tool, as_tool, tool
+
+__all__ = [
+    "Agent",
+    "AgentRun",
+    "Approval",
+    "Approve",
+    "Approver",
+    "Conversation",
+    "Decisions",
+    "Deny",
+    "EventHook",
+    "Grant",
+    "RunResult",
+    "Streamed",
+    "TextFeed",
+    "Tool",
+    "ToolContext",
+    "ToolUse",
+    "as_tool",
+    "tool",
+]

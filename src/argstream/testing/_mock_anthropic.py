@@ -1,9 +1,10 @@
 """The Messages API of Anthropic, as a mock writes it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from argstream.testing._mock_checks import anthropic_problems
+from argstream.testing._mock_memory import Memory
 from argstream.testing._mock_wire import Problem, Turn, seal, sse
 from argstream.testing.script import CallTool, Part, Say, Think
 
@@ -64,13 +65,10 @@ class AnthropicDialect:
         return [sse(self.error(status, message), "error")]
 
     def problems(
-        self,
-        headers: Mapping[str, str],
-        body: dict[str, Any],
-        served: Collection[str] | None,  # noqa: ARG002 - the history says which calls there were
+        self, headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
     ) -> list[Problem]:
         """Say what is wrong with a request."""
-        return anthropic_problems(headers, body)
+        return anthropic_problems(headers, body, memory)
 
     def _message(self, turn: Turn) -> dict[str, Any]:
         blocks = zip(turn.reply.parts, turn.ids("toolu_"), strict=True)

@@ -5,10 +5,12 @@ belongs to a call. What a model makes of the request is not their business.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from argstream.testing._mock_wire import Problem, seal
+from argstream.testing._mock_memory import Memory
+from argstream.testing._mock_thoughts import anthropic_thoughts, chat_thoughts, responses_thoughts
+from argstream.testing._mock_wire import Problem
 
 __all__ = ["anthropic_problems", "chat_problems", "responses_problems"]
 
@@ -16,7 +18,9 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
 
 
-def anthropic_problems(headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+def anthropic_problems(
+    headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
+) -> list[Problem]:
     """Check a request to the Messages API."""
     if not headers.get("x-api-key") and not headers.get("authorization"):
         return [Problem("x-api-key: this header is required", 401)]
@@ -32,7 +36,9 @@ def anthropic_problems(headers: Mapping[str, str], body: dict[str, Any]) -> list
         if tool.get("type") in (None, "custom"):  # others are Anthropic's own and have no schema
             problems += _schema(f"{where}.input_schema", tool.get("input_schema"))
     problems += _same_names(tool.get("name") for _, tool in _tools(body, []))
-    problems += _anthropic_messages(list(_objects(body, "messages", problems)))
+    messages = list(_objects(body, "messages", problems))
+    problems += _anthropic_messages(messages)
+    problems += anthropic_thoughts(messages, memory)
     return [Problem(problem) for problem in problems]
 
 
@@ -66,11 +72,10 @@ def _block(where: str, block: object, asked: list[object]) -> Iterator[str]:
                 )
         case {"type": "tool_result"}:
             yield f"{where}: a tool_result needs a tool_use_id"
-        case {"type": "text", "text": ""}:
-            yield f"{where}: text must not be empty"
-        case {"type": "thinking", "thinking": str(text), "signature": str(signature)}:
-            if signature.startswith("mock_") and signature != seal(text):
-                yield f"{where}: invalid signature: thinking must go back unchanged"
+        case {"type": "text", "text": str(text)} if not text.strip():
+            yield f"{where}: text must not be empty, nor only white space"
+        case {"type": "thinking", "thinking": str(), "signature": str()}:
+            pass
         case {"type": "thinking"}:
             yield f"{where}: a thinking block needs its signature"
         case {"type": str()}:
@@ -89,7 +94,9 @@ def _without_result(where: str, asked: list[object], answered: list[object]) -> 
         yield f"{where}: tool_use ids without a tool_result right after: {', '.join(missing)}"
 
 
-def chat_problems(headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+def chat_problems(
+    headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
+) -> list[Problem]:
     """Check a request to the Chat Completions API."""
     if refusal := _without_bearer(headers):
         return [refusal]
@@ -106,7 +113,10 @@ def chat_problems(headers: Mapping[str, str], body: dict[str, Any]) -> list[Prob
                 problems.append(f"{where}.{type_}: this object is required; the name goes into it")
             case _:
                 problems.append(f'{where}.type: must be "function" or "custom"')
-    problems += _chat_messages(list(_objects(body, "messages", problems)))
+    messages = list(_objects(body, "messages", problems))
+    problems += _chat_messages(messages)
+    if memory is not None:
+        problems += chat_thoughts(messages, memory)
     return [Problem(problem) for problem in problems]
 
 
@@ -146,7 +156,7 @@ def _unanswered(asked: list[str]) -> Iterator[str]:
 
 
 def responses_problems(
-    headers: Mapping[str, str], body: dict[str, Any], served: Collection[str] | None
+    headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
 ) -> list[Problem]:
     """Check a request to the Responses API."""
     if refusal := _without_bearer(headers):
@@ -161,12 +171,13 @@ def responses_problems(
             problems.append(f"{where}.type: this is required")
     if not isinstance(body.get("input"), str) and not body.get("prompt"):
         items = list(_objects(body, "input", problems))
-        problems += _responses_items(items, body, served)
+        problems += _responses_items(items, body, memory)
+        problems += responses_thoughts(items, body, memory)
     return [Problem(problem) for problem in problems]
 
 
 def _responses_items(
-    items: list[tuple[str, dict[str, Any]]], body: dict[str, Any], served: Collection[str] | None
+    items: list[tuple[str, dict[str, Any]]], body: dict[str, Any], memory: Memory | None
 ) -> Iterator[str]:
     continues = body.get("previous_response_id") or body.get("conversation")
     calls = [item.get("call_id") for _, item in items if item.get("type") == "function_call"]
@@ -176,8 +187,8 @@ def _responses_items(
         if item.get("type") == "function_call_output"
     ]
     # What an earlier response called is not in the input; a recording does not tell what it was.
-    known = {*calls, *((served or ()) if continues else ())}
-    if not continues or served is not None:
+    known = {*calls, *(memory.call_ids if memory is not None and continues else ())}
+    if not continues or memory is not None:
         for where, call_id in results:
             if call_id not in known:
                 yield f"{where}: no function call found for the output with call_id {call_id!r}"

@@ -1,9 +1,10 @@
 """The Chat Completions API of OpenAI, as a mock writes it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from argstream.testing._mock_checks import chat_problems
+from argstream.testing._mock_memory import Memory
 from argstream.testing._mock_wire import FIRST_SECOND, Problem, Turn, openai_error, sse
 from argstream.testing.script import CallTool, Say, Stop, Think
 
@@ -14,6 +15,7 @@ _FINISH: Final[dict[Stop, str]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "refusal": "content_filter",
+    "pause_turn": "stop",  # it has no pause
 }
 
 
@@ -77,13 +79,10 @@ class ChatDialect:
         return [sse(self.error(status, message))]
 
     def problems(
-        self,
-        headers: Mapping[str, str],
-        body: dict[str, Any],
-        served: Collection[str] | None,  # noqa: ARG002 - the history says which calls there were
+        self, headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
     ) -> list[Problem]:
         """Say what is wrong with a request."""
-        return chat_problems(headers, body)
+        return chat_problems(headers, body, memory)
 
 
 def _head(turn: Turn, kind: str) -> dict[str, Any]:

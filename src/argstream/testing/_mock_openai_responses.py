@@ -1,10 +1,12 @@
 """The Responses API of OpenAI, as a mock writes it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from argstream.testing._mock_checks import responses_problems
-from argstream.testing._mock_wire import FIRST_SECOND, Problem, Turn, openai_error, seal, sse
+from argstream.testing._mock_memory import Memory
+from argstream.testing._mock_thoughts import reasoning_item
+from argstream.testing._mock_wire import FIRST_SECOND, Problem, Turn, openai_error, sse
 from argstream.testing.script import CallTool, Part, Say, Stop, Think
 
 __all__ = ["ResponsesDialect"]
@@ -73,10 +75,10 @@ class ResponsesDialect:
         return [sse(event, "error")]
 
     def problems(
-        self, headers: Mapping[str, str], body: dict[str, Any], served: Collection[str] | None
+        self, headers: Mapping[str, str], body: dict[str, Any], memory: Memory | None
     ) -> list[Problem]:
         """Say what is wrong with a request."""
-        return responses_problems(headers, body, served)
+        return responses_problems(headers, body, memory)
 
 
 def _response(turn: Turn) -> dict[str, Any]:
@@ -118,12 +120,7 @@ def _item(part: Part, item_id: str, call_id: str, status: str) -> dict[str, Any]
                 "role": "assistant",
             }
         case Think(text):
-            return {
-                "id": f"rs_{item_id}",
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": seal(text),
-            }
+            return reasoning_item(f"rs_{item_id}", text)
         case CallTool(name, arguments):
             return {
                 "id": f"fc_{item_id}",

@@ -13,13 +13,14 @@ from argstream.testing._mock_answers import (
     whole_answer,
 )
 from argstream.testing._mock_anthropic import AnthropicDialect
+from argstream.testing._mock_memory import Memory
 from argstream.testing._mock_openai_chat import ChatDialect
 from argstream.testing._mock_openai_responses import ResponsesDialect
 from argstream.testing._mock_recording import RecordedAnswer
 from argstream.testing._mock_server import RawRequest
 from argstream.testing._mock_wire import Dialect, Problem, Turn, decode, encode
-from argstream.testing.faults import Fault
-from argstream.testing.script import CallTool, Reply
+from argstream.testing.faults import Cut, ErrorEvent, Fault, Malformed
+from argstream.testing.script import Reply
 
 __all__ = ["ReceivedRequest", "Responder"]
 
@@ -28,6 +29,8 @@ _CHAT: Final[Dialect] = ChatDialect()
 _RESPONSES: Final[Dialect] = ResponsesDialect()
 _DIALECTS: Final = {dialect.route: dialect for dialect in (_ANTHROPIC, _CHAT, _RESPONSES)}
 _ROUTES: Final = ", ".join(f"POST {route}" for route in _DIALECTS)
+# What leaves a client without all of an answer, so that it cannot give it back.
+_DAMAGE: Final = (Cut, ErrorEvent, Malformed)
 # Parts of the names of headers whose values are secrets.
 _SECRET: Final = ("auth", "key", "token", "secret", "cookie")
 
@@ -72,9 +75,9 @@ class Responder:
         self._lock = threading.Lock()  # for what follows: each connection has its thread
         self._requests: list[ReceivedRequest] = []
         self._answered = 0
-        self._served: set[str] = set()  # ids of the calls that were sent
+        self._memory = Memory()
         has_recording = any(isinstance(answer, RecordedAnswer) for answer in answers)
-        self._known = None if has_recording else self._served
+        self._known = None if has_recording else self._memory
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -160,7 +163,8 @@ class Responder:
             return failure
         if isinstance(answer, Reply):
             turn = Turn(self._answered, answer, body)
-            self._remember(turn)
+            is_damaged = any(isinstance(fault, _DAMAGE) for fault in faults)
+            self._memory.remember(dialect.protocol, turn, is_damaged=is_damaged)
             if streamed:
                 return stream_answer(dialect, dialect.streamed(turn), faults)
             return whole_answer(encode(dialect.whole(turn)), faults)
@@ -169,10 +173,6 @@ class Responder:
         if answer.whole is not None:
             return answer.dressed(whole_answer(answer.whole, faults))
         return answer.dressed(stream_answer(dialect, answer.events, faults))
-
-    def _remember(self, turn: Turn) -> None:
-        ids = zip(turn.reply.parts, turn.ids("call_"), strict=True)
-        self._served.update(call_id for part, call_id in ids if isinstance(part, CallTool))
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

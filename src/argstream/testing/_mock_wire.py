@@ -2,12 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from argstream.testing.chunking import cut
 from argstream.testing.script import CallTool, Reply, Think
+
+if TYPE_CHECKING:
+    from argstream.testing._mock_memory import Memory
 
 __all__ = [
     "FIRST_SECOND",
@@ -114,9 +117,9 @@ class Dialect(Protocol):
         """Write the events of an error that comes after so many others."""
 
     def problems(
-        self, headers: Mapping[str, str], body: dict[str, Any], served: Collection[str] | None
+        self, headers: Mapping[str, str], body: dict[str, Any], memory: "Memory | None"
     ) -> list[Problem]:
-        """Say what is wrong; ``served`` are the ids of calls so far, None if not known."""
+        """Say what is wrong; ``memory`` is what was said so far, None if that is not known."""
 
 
 def decode(data: bytes) -> Any:

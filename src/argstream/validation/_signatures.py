@@ -3,14 +3,16 @@
 pydantic reads both. A function becomes a model with a field for each parameter; the fields have
 names of their own and the parameters' names as aliases, since a parameter may be called ``schema``
 or ``_x``, and a field of a model may not.
+
+A parameter whose type says ``hidden_from_models`` is left out: who runs the tool gives it.
 """
 
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from types import FunctionType, MethodType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from argstream.errors import MissingExtra, UsageError
 
@@ -105,6 +107,8 @@ def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
             more = _more(parameter, name, hints.get(parameter.name, Any))
             continue
         _check(parameter, name, is_first=number == 0)
+        if _is_hidden(hints.get(parameter.name, Any)):
+            continue
         field = f"argument_{number}"
         names[field] = parameter.name
         fields[field] = _field(parameter, hints.get(parameter.name, Any))
@@ -123,6 +127,15 @@ def _check(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
             f"{name}() takes {str(parameter).partition(':')[0]!r} by its position, but arguments of"
             " a tool have names: let it be given by name"
         )
+
+
+def _is_hidden(hint: Any) -> bool:
+    """Say whether no model sees it: its class says so, be it in a union or annotated."""
+    if getattr(hint, "hidden_from_models", False) is True:
+        return True
+    return get_origin(hint) in (Annotated, Union, UnionType) and any(
+        map(_is_hidden, get_args(hint))
+    )
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

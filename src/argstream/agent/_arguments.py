@@ -1,0 +1,39 @@
+"""The exact text of a call's arguments, and fresh values of it."""
+
+import json
+from typing import Any
+
+from argstream.assembly import Call
+from argstream.jsonstream import Parser
+
+__all__ = ["exact_text", "is_as_streamed", "read_arguments", "written"]
+
+
+def exact_text(call: Call) -> str:
+    """Give the text of a complete call: as it came, or as it was meant if that differs."""
+    if is_as_streamed(call) and call.raw.strip():
+        return call.raw
+    return written(call.arguments)
+
+
+def is_as_streamed(call: Call) -> bool:
+    """Say whether the arguments are what the text said while it came."""
+    return call.reinterpreted in (None, "split_name")
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Read the text of complete arguments: a value that nobody else has.
+
+    By the same rules as when it was streamed, which json.loads does not have (invariant 4).
+    """
+    parser = Parser(unique_keys=True)
+    parser.feed(text)
+    parser.close()
+    arguments: Any = parser.value
+    assert isinstance(arguments, dict), "the text of a complete call is an object"  # noqa: S101
+    return arguments
+
+
+def written(arguments: object) -> str:
+    """Write arguments as text; raises TypeError or ValueError for what is no JSON."""
+    return json.dumps(arguments, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,251 @@
+"""The calls of a run: from the first character of one to its result. Pure, as the loop is."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from argstream.agent._arguments import read_arguments
+from argstream.agent._decisions import checked_text, is_untouched
+from argstream.agent._effects import AskPerson, EndText, Execute, Step, Withdraw
+from argstream.agent._state import CallState, RunState
+from argstream.agent._toolbox import Asking, Toolbox
+from argstream.agent._wording import denied_words, edited_note, invalid_words
+from argstream.agent.approvals import Approval, Approve, Grant, digest_of, idempotency_key
+from argstream.agent.result import ToolUse
+from argstream.deltas import RUN_BY_PROVIDER
+from argstream.errors import TextInterrupted
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalOutcome,
+    ApprovalRequested,
+    ArgumentsError,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    ToolExecutionStarted,
+)
+
+__all__ = ["CallFacts", "Calls"]
+
+_EXPIRED = "the call was not run: nobody approved it in time"
+_CHANGED = "the call was not run: its arguments were changed after a person had seen them"
+
+
+class CallFacts(NamedTuple):
+    """What must be known of a complete call beside its event."""
+
+    text: str
+    """The exact text of its arguments."""
+    is_as_streamed: bool
+    """Whether that is what came while it was written."""
+
+
+class Calls:
+    """What becomes of the calls of a run. What follows is added to ``out``."""
+
+    def __init__(
+        self, state: RunState, tools: Toolbox, out: Step, approval_seconds: float | None
+    ) -> None:
+        self._state = state
+        self._tools = tools
+        self._out = out
+        self._approval_seconds = approval_seconds
+        self._uses: dict[str, ToolUse] = {}
+
+    # While it is written
+
+    def opened(self, event: ToolCallStarted) -> None:
+        """Take note of a call. What the provider runs itself is none of ours."""
+        use = ToolUse(event.call_id, event.name)
+        self._uses[event.call_id] = use
+        self._state.uses.append(use)
+        if event.kind not in RUN_BY_PROVIDER:
+            self._state.calls[event.call_id] = CallState(event.call_id, event.name)
+
+    def ran_elsewhere(self, event: ToolCallCompleted | ToolCallFailed) -> None:
+        """Take note of what came of a call that the provider ran."""
+        if (use := self._uses.get(event.call_id)) is None:
+            return
+        if isinstance(event, ToolCallCompleted):
+            use.tool_args, use.result = event.arguments, event.result
+        else:
+            use.error = event.error
+
+    def invalid(self, event: ToolArgsInvalid) -> None:
+        """Take that a call cannot be run."""
+        if (use := self._uses.get(event.call_id)) is not None:
+            use.verdict = event.verdict
+        if (call := self._state.calls.get(event.call_id)) is not None:
+            words = invalid_words(event)
+            if call.starts_early:
+                self.interrupt(call, words, event.verdict, event.error)
+            else:
+                self._fail(call, words)
+
+    def settled(
+        self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
+    ) -> None:
+        """Take that the arguments are complete: the call may run, or not, or a person is asked."""
+        call = self._state.calls.get(event.call_id)
+        if call is None:
+            return
+        tool = self._tools.get(call.name)
+        if tool is None or not isinstance(event.arguments, dict):
+            self._fail(call, f"the call was not run: there is no tool {call.name!r} that takes it")
+            return
+        call.text, is_as_streamed = facts(event.call_id)
+        call.asked_text = call.text
+        arguments = read_arguments(call.text)
+        self._uses[call.call_id].tool_args = arguments
+        problem = tool.problem(call.text)
+        if call.starts_early:
+            if problem is not None or not is_as_streamed:
+                why = problem or "the provider closed the call with other arguments"
+                self.interrupt(call, f"the call was undone: {why}", "malformed")
+            return
+        if problem is not None:
+            self._fail(call, f"the call was not run: {problem}")
+            return
+        match self._tools.asking(call.name, arguments):
+            case ArgumentsError(message=message):
+                self._fail(call, f"the call was not run: {message}")
+            case Asking() as asking if not self._is_granted(call, asking):
+                self._ask(call, asking, arguments, now)
+            case _:
+                call.status = "ready"
+
+    # Approval
+
+    def _is_granted(self, call: CallState, asking: Asking) -> bool:
+        grants = self._state.grants
+        by_rule = asking.rule is not None and Grant("rule", asking.rule) in grants
+        return by_rule or Grant("session", call.name) in grants
+
+    def _ask(self, call: CallState, asking: Asking, arguments: dict[str, Any], now: float) -> None:
+        seconds = self._approval_seconds
+        call.request = ApprovalRequested(
+            call.call_id,
+            call.name,
+            arguments,
+            digest_of(self._state.run_id, call.call_id, call.name, call.text),
+            asking.reason,
+            asking.rule,
+            None if seconds is None else now + seconds,
+        )
+        call.status = "asking"
+        self._out.events.append(call.request)
+        self._out.effects.append(AskPerson(call.request))
+
+    def decide(self, call: CallState, decision: Approval, now: float) -> None:
+        """Take a decision; raises UsageError, and changes nothing, if it is none."""
+        text = checked_text(call, decision, self._tools)
+        if self.is_late(call, now):
+            self.expire(call)
+        elif text is None or not isinstance(decision, Approve):
+            self._decided(call, "denied", decision.reason)
+            self._fail(call, denied_words(decision.reason))
+        else:
+            if decision.always is not None:
+                self._grant(call, decision.always)
+            is_edited = decision.arguments is not None
+            edited = read_arguments(text) if is_edited else None
+            outcome: ApprovalOutcome = "edited" if is_edited else "approved"
+            self._decided(call, outcome, decision.reason, edited, decision)
+            if is_edited:
+                call.text, call.note = text, edited_note(text)
+                self._uses[call.call_id].tool_args = read_arguments(text)
+            call.status = "ready"
+
+    def _grant(self, call: CallState, scope: Any) -> None:
+        rule = None if call.request is None else call.request.rule
+        self._state.grants.add(Grant(scope, rule or call.name if scope == "rule" else call.name))
+
+    def _decided(
+        self,
+        call: CallState,
+        outcome: ApprovalOutcome,
+        reason: str,
+        edited: dict[str, Any] | None = None,
+        approve: Approve | None = None,
+    ) -> None:
+        always = None if approve is None else approve.always
+        self._out.events.append(
+            ApprovalDecided(call.call_id, call.name, outcome, reason, edited, always)
+        )
+
+    def is_late(self, call: CallState, now: float) -> bool:
+        """Say whether nothing can be decided on it any more."""
+        end = None if call.request is None else call.request.expires_at
+        return end is not None and now >= end
+
+    def expire(self, call: CallState) -> None:
+        """Take that nobody has decided in time."""
+        self._out.effects.append(Withdraw(call.call_id))
+        self._decided(call, "expired", "nobody decided in time")
+        self._fail(call, _EXPIRED)
+
+    # Execution
+
+    def start(self, call: CallState) -> None:
+        """Have a call run: exactly what was approved, if somebody was asked."""
+        key = idempotency_key(self._state.run_id, call.call_id)
+        if not is_untouched(call):
+            self._fail(call, _CHANGED)
+            return
+        call.status = "running"
+        self._out.events.append(ToolExecutionStarted(call.call_id, call.name, key))
+        if not call.starts_early:
+            self._out.effects.append(Execute(call.call_id, call.name, call.text, key))
+
+    def finish_text(self, call: CallState) -> None:
+        """Tell a tool that reads its text that this has ended well."""
+        if not call.interruption:
+            self._out.effects.append(EndText(call.call_id))
+            call.text_is_over = True
+            self._conclude(call)
+
+    def interrupt(
+        self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
+    ) -> None:
+        """Tell a tool that reads its text that this will not end well."""
+        if not call.interruption:
+            call.interruption = why
+            call.text_is_over = True
+            told = TextInterrupted(why, verdict=verdict, error=error)
+            self._out.effects.append(EndText(call.call_id, told))
+            self._conclude(call)
+
+    def over(self, call_id: str, result: Any, *, failed: bool) -> None:
+        """Take that a tool has ended."""
+        call = self._state.calls[call_id]
+        call.result, call.failed, call.has_returned = result, failed, True
+        self._conclude(call)
+
+    def _conclude(self, call: CallState) -> None:
+        """Tell what came of a call, once its tool is over and its text is."""
+        if not call.has_returned or (call.starts_early and not call.text_is_over):
+            return
+        if call.interruption or call.failed:
+            self._fail(call, call.interruption or call.result)
+            return
+        call.status = "done"
+        self._uses[call.call_id].result = call.result
+        arguments = read_arguments(call.text)
+        self._out.events.append(ToolCallCompleted(call.call_id, call.name, arguments, call.result))
+
+    def call_off(self, why: str) -> None:
+        """Say of all calls that are not running that they will not."""
+        for call in self._state.open_calls():
+            if call.status == "asking":
+                self._out.effects.append(Withdraw(call.call_id))
+                self._decided(call, "withdrawn", why)
+            if call.status in ("asking", "ready"):
+                self._fail(call, why)
+            elif call.starts_early:
+                self.interrupt(call, why, "aborted")
+
+    def _fail(self, call: CallState, error: str) -> None:
+        call.status, call.result, call.failed = "done", error, True
+        self._uses[call.call_id].error = error
+        self._out.events.append(ToolCallFailed(call.call_id, call.name, error))

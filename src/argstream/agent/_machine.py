@@ -1,0 +1,297 @@
+"""The loop of an agent, as a machine: what happened goes in, what to tell and to do comes out.
+
+Pure: it reads no clock, calls no model and runs no tool. It alone decides what may follow what:
+
+- A call runs when its arguments are complete, nobody has anything against it, and the turn has
+  ended in a way that allows it (invariant 8). A call whose tool reads its text while it is written
+  begins before that, and is told how it ended.
+- A turn is over when its stream is, and each of its calls has a result. Then the model is given the
+  results, in order, or the run ends.
+- When only a person can go on, the run pauses, unless somebody is asked in place.
+- What ends the run is told last, when no tool is running any more.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from argstream.adapters import StopKind, stop_kind
+from argstream.agent._arguments import read_arguments
+from argstream.agent._calls import CallFacts, Calls
+from argstream.agent._decisions import checked_text, undecided
+from argstream.agent._effects import AskModel, CancelTool, CloseStream, Step
+from argstream.agent._state import LoopRules, RunState
+from argstream.agent._toolbox import Toolbox
+from argstream.agent._wording import NOT_RUN, max_turns_words
+from argstream.agent.approvals import Approval, Decisions, Grant
+from argstream.events import (
+    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    StreamFailed,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnCompleted,
+)
+from argstream.history import CallPart, Message, Part, TextPart
+
+__all__ = ["Machine"]
+
+_RUNS: Final[frozenset[StopKind]] = frozenset({"finished", "paused", "too_long"})
+
+
+class Machine:
+    """One run. Each method takes what has happened, and gives what follows from it."""
+
+    def __init__(
+        self,
+        run_id: str,
+        tools: Toolbox,
+        rules: LoopRules,
+        history: Sequence[Message] = (),
+        grants: set[Grant] | None = None,
+    ) -> None:
+        self.state = RunState(
+            run_id=run_id,
+            history=tuple(history),
+            grants=set() if grants is None else grants,
+            messages=list(history),
+            calls={},
+            uses=[],
+        )
+        self._out = Step([], [])
+        self._calls = Calls(self.state, tools, self._out, rules.approval_seconds)
+        self._tools = tools
+        self._rules = rules
+        self._is_reading = False
+        self._kind: StopKind | None = None  # of this turn, once it has ended
+        self._failure: RunFailed | None = None  # of this turn
+        self._ending: RunFailed | RunStopped | None = None  # when no tool runs any more
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its last event was told."""
+        return self.state.status not in ("running", "paused")
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it waits for a person, and nobody is being asked."""
+        return self.state.status == "paused"
+
+    @property
+    def pending(self) -> tuple[ApprovalRequested, ...]:
+        """What somebody must decide on."""
+        asking = self.state.with_status("asking")
+        return tuple(call.request for call in asking if call.request is not None)
+
+    @property
+    def final_messages(self) -> tuple[Message, ...]:
+        """The conversation after the run. A refusal is not part of it: it would go on to refuse."""
+        messages = self.state.messages
+        if self._kind != "refused" or self.state.status != "completed":
+            return tuple(messages)
+        is_first_turn = self.state.turns == 1
+        return self.state.history if is_first_turn else tuple(messages[:-1])
+
+    # What happens
+
+    def begin(self, prompt: str) -> Step:
+        """Begin with what the user says."""
+        self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history))
+        self.state.messages.append(Message(role="user", parts=(TextPart(text=prompt),)))
+        self._ask_model()
+        return self._step()
+
+    def heard(self, events: Sequence[Event], facts: Callable[[str], CallFacts], now: float) -> Step:
+        """Take what the model's stream says."""
+        for event in events:
+            match event:
+                case RunFailed(code, message):  # of a model that is an agent itself
+                    self._fail_turn(code, message)
+                    continue
+                case RunCompleted():
+                    continue
+                case _:
+                    self._out.events.append(event)
+            match event:
+                case ToolCallStarted(parent_id=None):
+                    self._calls.opened(event)
+                case ToolArgsCompleted():
+                    self._calls.settled(event, facts, now)
+                case ToolArgsInvalid():
+                    self._calls.invalid(event)
+                case ToolCallCompleted() | ToolCallFailed():
+                    self._calls.ran_elsewhere(event)
+                case TurnCompleted(parent_id=None):
+                    self._turn_completed(event)
+                case StreamFailed(code, message):
+                    self._fail_turn(code, message)
+                case _:
+                    pass
+        return self._advance()
+
+    def stream_over(self) -> Step:
+        """Take the end of the model's stream."""
+        self._is_reading = False
+        if self._kind is None:
+            self._fail_turn("truncated", "the model's answer has no end")
+        if self._failure is not None:
+            self._calls.call_off(f"the call was not run: {self._failure.message}")
+            self._ending = self._ending or self._failure
+        return self._advance()
+
+    def begun_early(self, call_id: str) -> Step:
+        """Take that a tool begins to read the text of its call."""
+        call = self.state.calls[call_id]
+        call.starts_early = True
+        self._calls.start(call)
+        return self._step()
+
+    def returned(self, call_id: str, result: Any) -> Step:
+        """Take what a tool gives."""
+        self._calls.over(call_id, result, failed=False)
+        return self._advance()
+
+    def raised(self, call_id: str, error: str) -> Step:
+        """Take that a tool failed."""
+        self._calls.over(call_id, error, failed=True)
+        return self._advance()
+
+    def decided(self, call_id: str, decision: Approval, now: float) -> Step:
+        """Take a decision; raises UsageError, and changes nothing, if it is none."""
+        self._calls.decide(undecided(self.state.calls, call_id), decision, now)
+        return self._advance()
+
+    def expired(self, call_id: str) -> Step:
+        """Take that nobody has decided in time."""
+        self._calls.expire(undecided(self.state.calls, call_id))
+        return self._advance()
+
+    def resumed(self, decisions: Decisions, now: float) -> Step:
+        """Go on after a pause, with these decisions: all of them count, or none."""
+        for call_id, decision in decisions.items():
+            checked_text(undecided(self.state.calls, call_id), decision, self._tools)
+        self.state.status = "running"
+        self._out.events.append(RunResumed(self.state.run_id))
+        for call in self.state.with_status("asking"):
+            if call.call_id in decisions:
+                self._calls.decide(call, decisions[call.call_id], now)
+            elif self._calls.is_late(call, now):
+                self._calls.expire(call)
+        return self._advance()
+
+    def stopped(self, reason: str) -> Step:
+        """Take that somebody wants no more of it."""
+        if self.is_over or self._ending is not None:
+            return self._step()
+        self.state.status = "running"
+        self._ending = RunStopped(reason)
+        if self._is_reading:
+            self._out.effects.append(CloseStream())
+        self._calls.call_off("the call was not run: the run was stopped")
+        for call in self.state.with_status("running"):
+            if not call.starts_early:
+                self._out.effects.append(CancelTool(call.call_id))
+        return self._advance()
+
+    # A turn of the model
+
+    def _ask_model(self) -> None:
+        if self.state.turns >= self._rules.max_turns:
+            self._end(RunFailed("max_turns", max_turns_words(self.state.turns)))
+            return
+        self.state.turns += 1
+        self.state.calls.clear()
+        self._is_reading, self._kind = True, None
+        self._out.effects.append(AskModel(tuple(self.state.messages)))
+
+    def _fail_turn(self, code: str, message: str) -> None:
+        if self._kind is None and self._failure is None:
+            self._failure = RunFailed(code, message)
+
+    def _turn_completed(self, event: TurnCompleted) -> None:
+        self.state.add_usage(event.usage)
+        self.state.stop_reason = event.stop_reason
+        if self._kind is not None or self._failure is not None:
+            return  # what was lost may be a part of any call
+        was_stopped_by_us = event.characters_read is not None
+        self._kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
+        self.state.messages.append(self._own(event.message))
+        if self._kind not in _RUNS:
+            self._calls.call_off(NOT_RUN[self._kind])
+        for call in self.state.with_status("running"):
+            self._calls.finish_text(call)
+
+    def _own(self, message: Message) -> Message:
+        """Give a message whose arguments cannot be changed by those who saw its event."""
+        return replace(message, parts=tuple(map(self._own_part, message.parts)))
+
+    def _own_part(self, part: Part) -> Part:
+        call = self.state.calls.get(part.call_id) if isinstance(part, CallPart) else None
+        if call is None or not call.asked_text:
+            return part
+        return replace(part, arguments=read_arguments(call.asked_text))
+
+    def _advance(self) -> Step:
+        """Start what may run; go on with the next turn when nothing runs any more."""
+        if self._kind in _RUNS and self._ending is None:
+            for call in self.state.with_status("ready"):
+                self._calls.start(call)
+        if not (self.is_over or self._is_reading or self.state.with_status("running")):
+            self._go_on()
+        return self._step()
+
+    def _go_on(self) -> None:
+        reason = self.state.stop_reason
+        if self._ending is not None:
+            self._end(self._ending)
+        elif self.pending:
+            self._pause()
+        elif self._kind == "stopped":
+            self._end(RunFailed(reason or "", f"the provider stopped the answer ({reason})"))
+        elif self._kind == "refused":
+            self._complete()
+        elif self.state.calls:
+            self.state.add_results()
+            self._ask_model()
+        elif self._kind == "paused":
+            self._ask_model()
+        else:
+            self._complete()
+
+    def _pause(self) -> None:
+        if not self._rules.asks_in_place:
+            self.state.status = "paused"
+            self._out.events.append(RunPaused(self.state.run_id, self.pending))
+
+    def _complete(self) -> None:
+        state = self.state
+        self._end(RunCompleted(state.text, state.usage, state.stop_reason))
+
+    def _end(self, event: RunCompleted | RunFailed | RunStopped) -> None:
+        state = self.state
+        match event:
+            case RunCompleted():
+                state.status = "completed"
+            case RunFailed():
+                state.status = "failed"
+            case RunStopped():
+                state.status = "stopped"
+        state.add_results()
+        self._out.events.append(event)
+
+    def _step(self) -> Step:
+        """Give what has followed so far, once."""
+        step = Step(self._out.events[:], self._out.effects[:])
+        self._out.events.clear()
+        self._out.effects.clear()
+        return step

@@ -1,0 +1,119 @@
+"""What is known of a run: its messages, and the calls of the turn that is being worked on."""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from argstream.agent.approvals import Grant
+from argstream.agent.result import RunOutcome, ToolUse
+from argstream.assembly import Numbering
+from argstream.events import ApprovalRequested, Usage
+from argstream.history import CallPart, Message, ResultPart, TextPart
+
+__all__ = ["CallState", "CallStatus", "LoopRules", "RunState"]
+
+CallStatus: TypeAlias = Literal["writing", "asking", "ready", "running", "done"]
+"""A call is written; a person is asked about it, or not; it waits for the turn's end; it is run; it
+has its result. Any of these steps but the first and the last may be left out."""
+
+
+class LoopRules(Struct, frozen=True):
+    """How long a loop goes on, and who is asked."""
+
+    max_turns: int = 50
+    asks_in_place: bool = False
+    """Whether somebody is asked while the run goes on, so that it need not pause."""
+    approval_seconds: float | None = None
+    """How long somebody has to decide."""
+
+
+class CallState(Struct):
+    """A call that is ours to run."""
+
+    call_id: str
+    name: str
+    status: CallStatus = "writing"
+    asked_text: str = ""
+    """The exact text of the model's arguments, once they are complete."""
+    text: str = ""
+    """The exact text of the arguments that it is run with: the model's, or a person's."""
+    request: ApprovalRequested | None = None
+    note: str = ""
+    """What the model should know besides the result."""
+    starts_early: bool = False
+    """Whether its tool reads its text while it is written."""
+    text_is_over: bool = False
+    """Whether its tool was told how that has ended."""
+    interruption: str = ""
+    """Why its tool must undo what it has done, if it must."""
+    has_returned: bool = False
+    """Whether its tool is over, though perhaps its text is not."""
+    result: Any = None
+    failed: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has its result."""
+        return self.status == "done"
+
+
+class RunState(Struct):
+    """A run, from its prompt on."""
+
+    run_id: str
+    history: tuple[Message, ...]
+    """What was said before."""
+    grants: set[Grant]
+    messages: list[Message]
+    """All that is said to the model."""
+    calls: dict[str, CallState]
+    """The calls of this turn, in their order."""
+    uses: list[ToolUse]
+    """All calls of the run so far."""
+    status: RunOutcome = "running"
+    numbering: Numbering = Numbering()
+    """How much has come, so that what follows is numbered on."""
+    usage: Usage = Usage()
+    turns: int = 0
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the model said last, in this run."""
+        for message in reversed(self.messages[len(self.history) :]):
+            if message.role == "assistant":
+                return "".join(part.text for part in message.parts if isinstance(part, TextPart))
+        return ""
+
+    def open_calls(self) -> list[CallState]:
+        """Give the calls that have no result yet."""
+        return [call for call in self.calls.values() if not call.is_over]
+
+    def with_status(self, status: CallStatus) -> list[CallState]:
+        """Give the calls that are so far."""
+        return [call for call in self.calls.values() if call.status == status]
+
+    def add_usage(self, usage: Usage) -> None:
+        """Add what a turn cost."""
+        mine = self.usage
+        self.usage = Usage(
+            mine.input_tokens + usage.input_tokens,
+            mine.output_tokens + usage.output_tokens,
+            mine.cache_read_tokens + usage.cache_read_tokens,
+            mine.cache_write_tokens + usage.cache_write_tokens,
+            mine.reasoning_tokens + usage.reasoning_tokens,
+        )
+
+    def add_results(self) -> None:
+        """Answer the calls of the last message, in their order, if that has not been done."""
+        last = self.messages[-1]
+        if last.role != "assistant":
+            return
+        asked = [part.call_id for part in last.parts if isinstance(part, CallPart)]
+        answered = [self.calls[call_id] for call_id in asked if call_id in self.calls]
+        if answered:
+            self.messages.append(Message(role="user", parts=tuple(map(_result, answered))))
+
+
+def _result(call: CallState) -> ResultPart:
+    return ResultPart(call_id=call.call_id, result=call.result, failed=call.failed, note=call.note)

@@ -1,0 +1,69 @@
+"""What was said so far: one run after the other goes on with it."""
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from argstream.agent.approvals import Grant
+from argstream.assembly import Numbering
+from argstream.errors import UsageError
+from argstream.history import CallPart, Message, TextPart, ThinkingPart
+
+__all__ = ["Conversation"]
+
+
+class _Kept(Struct, frozen=True):
+    """A conversation as it is written down."""
+
+    id: str
+    messages: tuple[Message, ...]
+    grants: tuple[Grant, ...] = ()
+
+
+class Conversation:
+    """The messages of a person, a model and its tools, and what was approved for all of them.
+
+    It changes when a run is over: then each call has its result, whatever became of the run. What a
+    model said in a turn that failed or was stopped is not in it.
+    """
+
+    def __init__(self, messages: Iterable[Message] = (), *, id: str = "") -> None:  # noqa: A002 - what it is
+        self.id = id or f"session_{uuid4().hex}"
+        self.messages = tuple(messages)
+        self.grants: set[Grant] = set()
+        """What need not be asked about any more."""
+        self.run_id: str | None = None
+        """The run that is going on with it, or waits for decisions."""
+
+    @property
+    def numbering(self) -> Numbering:
+        """How much there is of it, so that what follows is numbered on."""
+        turns = [message for message in self.messages if message.role == "assistant"]
+        parts = [part for message in turns for part in message.parts]
+        calls = [part.call_id for part in parts if isinstance(part, CallPart)]
+        blocks = sum(isinstance(part, TextPart | ThinkingPart) for part in parts)
+        return Numbering(len(turns), blocks, len(calls), frozenset(calls))
+
+    def to_json(self) -> bytes:
+        """Write it down, to go on with it later."""
+        if self.run_id is not None:
+            raise UsageError(
+                f"the conversation has a run that is not over ({self.run_id}): resume or stop it"
+            )
+        return msgspec.json.encode(_Kept(self.id, self.messages, tuple(self.grants)))
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> "Conversation":
+        """Read what ``to_json`` wrote."""
+        try:
+            kept = msgspec.json.decode(text, type=_Kept)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"this is no conversation that to_json wrote: {error}") from error
+        conversation = cls(kept.messages, id=kept.id)
+        conversation.grants.update(kept.grants)
+        return conversation
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.id}, {len(self.messages)} messages>"

@@ -1,0 +1,262 @@
+r"""Tools are functions: ``@tool`` makes one of a function, a generator or a method.
+
+::
+
+    @tool(timeout=30)
+    def search(query: str, limit: int = 10) -> list[str]:
+        '''Search the archive.
+
+        :param query: words that must all occur
+        '''
+
+Name, description and schema come of the signature, its types and the docstring. It can still be
+called as the function that it is.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property, update_wrapper
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from argstream.agent._binding import Bound, bind, bind_early, problem_of
+from argstream.agent._execution import Way, execute
+from argstream.agent._origin import Origin, origin_of, require_found
+from argstream.agent._reading import Face, is_method, read_function
+from argstream.agent.context import ToolContext
+from argstream.agent.streamed import TextFeed
+from argstream.errors import UsageError
+from argstream.policy import Policy
+from argstream.settled import LiveCall
+from argstream.validation import ToolSpec
+
+__all__ = ["Bound", "FunctionTool", "Tool", "as_tool", "tool"]
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+Owner = TypeVar("Owner")
+
+
+class _Options(Struct, frozen=True, kw_only=True):
+    """What is said of a tool besides what its function says."""
+
+    name: str | None = None
+    description: str | None = None
+    requires_confirmation: bool | Policy = False
+    timeout: float | None = None
+    eager_input_streaming: bool | None = None
+    isolate: bool = False
+
+    def check(self) -> None:
+        """Raise UsageError for what has a wrong form: ``@tool("x")`` is easily written."""
+        if not isinstance(self.name, str | None):
+            raise _wrong("name", "a str or None")
+        if not isinstance(self.requires_confirmation, bool | Policy):
+            raise _wrong("requires_confirmation", "True, False or a Policy")
+        timeout: Any = self.timeout
+        if timeout is not None and not (
+            isinstance(timeout, int | float)
+            and not isinstance(timeout, bool)
+            and 0 < timeout < math.inf
+        ):
+            raise _wrong("timeout", "a number of seconds above 0, or None")
+        if self.eager_input_streaming not in (True, False, None):
+            raise _wrong("eager_input_streaming", "True, False or None")
+        if self.isolate not in (True, False):
+            raise _wrong("isolate", "True or False")
+        if not isinstance(self.description, str | None):
+            raise _wrong("description", "a str or None")
+
+
+class Tool:
+    """What a model may call, and how it is run."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any], options: _Options) -> None:
+        options.check()
+        update_wrapper(cast("Any", self), function)
+        self.function = function
+        """What is run."""
+        self._options = options
+        self._origin: Origin | None = None
+        if options.isolate:
+            self._origin = origin_of(function)
+        if isinstance(function, MethodType) or is_method(function):
+            return  # it is read when it is used: of a class alone, there is nothing to be used
+        if self.streamed is not None and options.isolate:
+            raise UsageError(
+                f"{self.name} takes a Streamed text, which is read here while it is written: it "
+                "cannot be isolated"
+            )
+
+    @cached_property
+    def _face(self) -> Face:
+        options = self._options
+        return read_function(self.function, name=options.name, description=options.description)
+
+    @property
+    def name(self) -> str:
+        """What models call it."""
+        return self._face.spec.name
+
+    @property
+    def description(self) -> str:
+        """What models are told of it."""
+        return self._face.spec.description
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments; a ``Streamed`` text is a string in it."""
+        return self._face.schema
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The same, for ``stream()`` and ``typed()``."""
+        return self._face.spec
+
+    @property
+    def streamed(self) -> str | None:
+        """The name of its ``Streamed`` parameter, if it has one."""
+        return self._face.streamed
+
+    @property
+    def requires_confirmation(self) -> bool | Policy:
+        """Whether a person must approve of each call, or which rules say so."""
+        return self._options.requires_confirmation
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds it may take, counted from its start."""
+        return self._options.timeout
+
+    @property
+    def eager_input_streaming(self) -> bool | None:
+        """Whether the provider is asked not to buffer its input; None: as the provider does."""
+        return self._options.eager_input_streaming
+
+    @property
+    def isolate(self) -> bool:
+        """Whether it runs in a subprocess."""
+        return self._options.isolate
+
+    def problem(self, text: str) -> str | None:
+        """Say in words for a model why these arguments do not fit; None if they do."""
+        return problem_of(self._face, text)
+
+    def bind(self, text: str) -> Bound:
+        """Parse exactly this text anew, and validate it. Raises UsageError if it does not fit."""
+        return bind(self._face, text)
+
+    def bind_early(self, call: LiveCall, feed: TextFeed) -> Bound | None:
+        """Bind a call whose ``Streamed`` text is still written, once all else of it has settled.
+
+        None: not yet. Worth asking when an argument has settled, and when the call is complete.
+        """
+        return bind_early(self._face, call, feed)
+
+    async def execute(self, bound: Bound, context: ToolContext) -> Any:
+        """Run it once, and give what came of it as JSON-able data.
+
+        Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolFailure`` if it
+        failed in a subprocess, tried to end the program, or returned what cannot be told.
+        """
+        way = Way(self.function, self._face.context, self.timeout, self._origin)
+        return await execute(way, bound, context)
+
+    def require_found(self) -> None:
+        """Raise UsageError if it is to be isolated, and a subprocess would not find it."""
+        if self._origin is not None:
+            require_found(self.function, self._origin)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.function.__name__!r}>"
+
+
+class FunctionTool(Tool, Generic[Parameters, Returned]):
+    """A tool that can be called as the function that it was made of."""
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        """Call the function itself: no validation, no time-out, no subprocess."""
+        returned: Returned = self.function(*args, **kwargs)
+        return returned
+
+    @overload
+    def __get__(
+        self, owner: None, kind: type | None = None
+    ) -> "FunctionTool[Parameters, Returned]": ...
+    @overload
+    def __get__(
+        self: "FunctionTool[Concatenate[Owner, Bare], Returned]",
+        owner: Owner,
+        kind: type | None = None,
+    ) -> "FunctionTool[Bare, Returned]": ...
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """Give the tool of an object, if it was made of a method."""
+        if owner is None:
+            return self
+        return FunctionTool(MethodType(self.function, owner), self._options)
+
+
+Bare = ParamSpec("Bare")
+
+
+@overload
+def tool(function: Callable[Parameters, Returned], /) -> FunctionTool[Parameters, Returned]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    requires_confirmation: bool | Policy = False,
+    timeout: float | None = None,
+    eager_input_streaming: bool | None = None,
+    isolate: bool = False,
+) -> Callable[[Callable[Parameters, Returned]], FunctionTool[Parameters, Returned]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function, an async function, a generator or a method.
+
+    name: what models call it, if not by the function's name. description: what they are told, if
+    not its docstring. requires_confirmation: whether a person must approve of each call, or the
+    rules that say so. timeout: how many seconds it may take. eager_input_streaming: whether the
+    provider is asked not to buffer its input. isolate: run it in a subprocess, which can be killed.
+    """
+    if function is None:
+        return lambda given: _made(given, _Options(**options))
+    return _made(function, _Options(**options))
+
+
+def as_tool(given: object) -> Tool:
+    """Give the tool that is meant: a tool is one, and so is a plain function."""
+    if isinstance(given, MethodType) and isinstance(given.__func__, FunctionTool):
+        given = given.__func__.__get__(given.__self__)  # of a classmethod
+    found = given if isinstance(given, Tool) else _made(given, _Options())
+    if is_method(found.function):
+        raise UsageError(
+            f"{found.function.__qualname__} is a method: give that of an object, "
+            f"an_object.{found.function.__name__}"
+        )
+    found.require_found()
+    found.spec  # noqa: B018 - what is wrong with a method is said here
+    return found
+
+
+def _made(function: Any, options: _Options) -> FunctionTool[..., Any]:
+    if isinstance(function, staticmethod | classmethod):
+        raise UsageError(f"put @tool below @{type(function).__name__}, not above it")
+    if isinstance(function, Tool):
+        raise UsageError(f"{function.function.__name__}() is a tool already: @tool is there twice")
+    if not inspect.isroutine(function):
+        told = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+        raise UsageError(
+            f"{told} cannot be a tool: give a function or the method of an object; options have "
+            "names, as in @tool(name=…)"
+        )
+    return FunctionTool(function, options)
+
+
+def _wrong(option: str, wanted: str) -> UsageError:
+    return UsageError(f"@tool({option}=…) must be {wanted}")

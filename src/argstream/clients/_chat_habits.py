@@ -1,0 +1,58 @@
+"""What differs between the servers that speak OpenAI's Chat Completions.
+
+All of them refuse with status 400 or 422 what they do not know, but not the same. What is said here
+was seen in their documentation, or in reports of those whom they refused.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+__all__ = ["CHAT_HABITS", "ChatHabits"]
+
+
+class ChatHabits(Struct, frozen=True, kw_only=True):
+    """What differs between the servers of this API. What is not said works with most."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    system_role: Literal["system", "developer"] = "system"
+    tells_usage: bool = True
+    """Whether it knows ``stream_options``: then it says what a turn cost."""
+    takes_back: frozenset[str] = frozenset(
+        {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
+    )
+    """Which fields of its answers that no standard has it takes back. Others may be refused."""
+    wants_thinking: str = ""
+    """A field of thinking that each message of the assistant must have: DeepSeek refuses one that
+    was made elsewhere without."""
+    thinking_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
+    """Where it is told how much to think: OpenRouter has an object for it."""
+    call_ids: str = r"(?s:.+)"
+    """Which ids of calls it takes: a regular expression for the whole of one."""
+    bridge: str = ""
+    """What the assistant is made to say between results and a text of the user. Mistral refuses a
+    user who speaks right after a tool."""
+
+
+CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
+    "openai": ChatHabits(
+        max_tokens_field="max_completion_tokens",
+        system_role="developer",
+        takes_back=frozenset(),
+        call_ids=r"(?s:.{1,40})",
+    ),
+    "deepseek": ChatHabits(
+        takes_back=frozenset({"reasoning_content"}), wants_thinking="reasoning_content"
+    ),
+    "openrouter": ChatHabits(thinking_field="reasoning"),
+    "groq": ChatHabits(max_tokens_field="max_completion_tokens", takes_back=frozenset()),
+    "mistral": ChatHabits(
+        tells_usage=False,  # it does so unasked
+        takes_back=frozenset(),
+        call_ids=r"[a-zA-Z0-9]{9}",
+        bridge="Understood.",
+    ),
+    "xai": ChatHabits(takes_back=frozenset({"reasoning_content"})),
+}
+"""Of the servers that are known, by the name of their provider."""

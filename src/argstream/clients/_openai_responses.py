@@ -1,0 +1,209 @@
+"""A request as OpenAI's Responses API wants it.
+
+The input is a list of items, and what the API has said comes back as the items that it was. Nothing
+is stored there: so a thought comes with what it encrypts, and goes back with it. The API checks
+that a thought is followed by what it led to, and that what it led to is preceded by it.
+"""
+
+from typing import Any, Final
+
+from argstream.adapters import ProtocolName
+from argstream.clients._origins import origin_of
+from argstream.clients._thinking import effort_of
+from argstream.clients._tool_forms import is_strict, schema_of
+from argstream.clients._turns import Answer, CallIds, Said, Turn, turns_of, wire_name
+from argstream.clients._wording import arguments_text, error_text, sendable
+from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
+from argstream.deltas import RUN_BY_PROVIDER
+from argstream.errors import UsageError
+from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
+
+__all__ = ["ResponsesApi"]
+
+# Models that do not reason refuse to be asked for what they would encrypt.
+_WITHOUT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-")
+_INPUT_PARTS: Final = ("input_image", "input_file")
+
+_Item = dict[str, Any]
+
+
+class ResponsesApi:
+    """``POST /responses``."""
+
+    protocol: ProtocolName = "openai-responses"
+    path = "/responses"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Give the headers that it needs, with the key if there is one."""
+        headers = {"content-type": "application/json"}
+        return headers if key is None else {**headers, "authorization": f"Bearer {key}"}
+
+    def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
+        """Write a request for a stream."""
+        offered = {tool.name for tool in request.tools}
+        turns = turns_of(request.messages, CallIds(r"(?s:.{1,64})", unique=True))
+        items: list[_Item] = []
+        for turn in turns:
+            items += _user(turn) if turn.role == "user" else _AssistantItems(turn, offered).items()
+        if not items:
+            raise UsageError("there is nothing to ask: give the model a message with text")
+        body: dict[str, Any] = {"model": model, "input": items, "stream": True, "store": False}
+        if not model.startswith(_WITHOUT_REASONING):
+            body["include"] = ["reasoning.encrypted_content"]
+        if request.instructions.strip():
+            body["instructions"] = sendable(request.instructions)
+        body |= _sampling(request.settings)
+        body |= _tools(request)
+        return {**body, **request.settings.extra}
+
+
+class _AssistantItems:
+    """Writes the items of one turn of the assistant."""
+
+    def __init__(self, turn: Turn, offered: set[str]) -> None:
+        self._turn = turn
+        self._offered = offered
+        # What a thought led to is known by its id. If the thought cannot go back, nor can that.
+        self._keeps_ids = not any(
+            isinstance(said.part, ThinkingPart) and _is_own(said) and not _can_return(said.part)
+            for said in turn.said
+        )
+
+    def items(self) -> list[_Item]:
+        """Give them in order, without thoughts that led to nothing."""
+        items: list[_Item] = []
+        for said in self._turn.said:
+            item = self._item(said)
+            if item is not None:
+                items.append(item)
+        while items and items[-1].get("type") == "reasoning":
+            items.pop()
+        return items
+
+    def _item(self, said: Said) -> _Item | None:
+        part, is_own = said.part, _is_own(said)
+        match part:
+            case TextPart(text=text, item=item):
+                if is_own and self._keeps_ids:
+                    return item
+                message = {"type": "message", "role": "assistant", "content": sendable(text)}
+                return message if text else None
+            case ThinkingPart(item=item):
+                return item if is_own and _can_return(part) else None
+            case CallPart():
+                return self._call(part, is_own=is_own)
+            case OpaquePart(item=item):
+                return item if is_own and item.get("type") not in _INPUT_PARTS else None
+            case _:  # what came of a call is in the item of the call
+                return None
+
+    def _call(self, part: CallPart, *, is_own: bool) -> _Item | None:
+        item: _Item = part.item or {}
+        if is_own and not self._keeps_ids and part.kind not in RUN_BY_PROVIDER:
+            item = {name: value for name, value in item.items() if name != "id"}
+        match part.kind:
+            case "mcp" | "code" | "server" if not is_own or part.verdict != "complete":
+                return None
+            case "mcp" | "server":
+                return {**item, "arguments": arguments_text(part)}
+            case "code":
+                return {**item, "code": sendable(part.raw)}
+            case _:
+                pass
+        ids = {
+            "call_id": self._turn.wire_ids[part.call_id],
+            "name": wire_name(part.name, self._offered),
+        }
+        if part.kind == "custom":
+            call = item if is_own else {"type": "custom_tool_call"}
+            return {**call, **ids, "input": sendable(part.raw)}
+        if part.kind == "patch" and is_own and part.verdict == "complete":
+            return {**item, "call_id": ids["call_id"], "operation": part.arguments}
+        call = item if is_own and part.kind == "function" else {"type": "function_call"}
+        return {**call, **ids, "arguments": arguments_text(part)}
+
+
+def _is_own(said: Said) -> bool:
+    return origin_of(said.part.item, said.message.id) == "openai-responses"
+
+
+def _can_return(part: ThinkingPart) -> bool:
+    """Say whether a thought has what it is known by: nothing of it was stored."""
+    item = part.item or {}
+    return bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _user(turn: Turn) -> list[_Item]:
+    items = [_output(answer) for answer in turn.answers]
+    parts: list[_Item] = []
+    for said in turn.said:
+        match said.part:
+            case TextPart(text=text) if text:
+                parts.append({"type": "input_text", "text": sendable(text)})
+            case OpaquePart(item=item) if _is_own(said):
+                (parts if item["type"] in _INPUT_PARTS else items).append(item)
+            case _:
+                pass
+    if parts:
+        items.append({"type": "message", "role": "user", "content": parts})
+    return items
+
+
+def _output(answer: Answer) -> _Item:
+    call, wire_id, result = answer
+    item = call.item or {}
+    output: _Item = {"call_id": wire_id, "output": error_text(result)}
+    is_own = origin_of(item) == "openai-responses"
+    if call.kind == "custom":
+        output["type"] = "custom_tool_call_output"
+    elif call.kind == "patch" and is_own and call.verdict == "complete":
+        output["type"] = "apply_patch_call_output"
+        output["status"] = "failed" if result.failed else "completed"
+    else:
+        output["type"] = "function_call_output"
+    if is_own and item.get("caller") is not None:
+        output["caller"] = item["caller"]  # a program that waits for it
+    return output
+
+
+def _sampling(settings: ModelSettings) -> dict[str, Any]:
+    if settings.stop_sequences:
+        raise UsageError("stop_sequences: the Responses API has none; use the Chat API for them")
+    effort = effort_of(settings)
+    fields = {
+        "max_output_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "reasoning": None if effort is None else {"effort": effort},
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _tools(request: ModelRequest) -> dict[str, Any]:
+    if not request.tools:
+        return {}
+    settings = request.settings
+    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
+    match settings.tool_choice:
+        case None:
+            pass
+        case "auto" | "none" as choice:
+            tools["tool_choice"] = choice
+        case "any":
+            tools["tool_choice"] = "required"
+        case name:
+            tools["tool_choice"] = {"type": "function", "name": name}
+    if settings.parallel_tool_calls is not None:
+        tools["parallel_tool_calls"] = settings.parallel_tool_calls
+    return tools
+
+
+def _tool(tool: OfferedTool) -> dict[str, Any]:
+    schema = schema_of(tool)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": sendable(tool.description),
+        "parameters": schema,
+        "strict": is_strict(schema),  # left out, the API would make it so, and change the schema
+    }

@@ -1,0 +1,219 @@
+"""A model that is asked over HTTP.
+
+One request makes one answer, a stream of bytes. Until its first event has come, whatever fails is
+tried again if that may help, and raises ``ProviderFailure`` if it does not; an answer that begins
+with an error event is one that has not begun. From then on nothing is asked twice: a connection
+that breaks off, or says nothing for too long, raises a ``ProviderFailure`` with the code
+``connection_lost`` or ``timeout``.
+"""
+
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import httpx2
+import msgspec
+
+from argstream.adapters import ProtocolName
+from argstream.clients._answer import Answer, Timeouts, ask
+from argstream.clients._api import Api
+from argstream.clients._connections import Connections
+from argstream.clients._failures import Asked
+from argstream.clients._retries import Retries
+from argstream.clients._secrets import Key, Secrets, secret_headers
+from argstream.clients.providers import checked_base_url, find_provider
+from argstream.clients.request import ModelRequest
+from argstream.errors import UsageError
+
+__all__ = ["HttpModel", "Retries", "Timeouts", "make_model"]
+
+_logger = logging.getLogger("argstream.clients")
+
+_HEADERS: Final = {
+    "accept": "text/event-stream, application/json",
+    # As it is written: what is compressed comes in larger pieces, and later.
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+    "user-agent": "argstream",
+}
+
+
+def make_model(  # noqa: PLR0913 - all but the name by name, and rarely
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout: float | Timeouts | None = None,
+    retries: int | Retries | None = None,
+    http_client: httpx2.AsyncClient | None = None,
+) -> "HttpModel":
+    """Make a model of its name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
+
+    The key is ``api_key``, or the provider's usual environment variable, which is read for each
+    request. With a ``base_url`` any server that has the provider's API is asked, with a key only
+    if there is one. ``timeout`` is how long to wait for a sign of life; ``Timeouts`` says more.
+    ``retries`` is how often a request is made again to which no answer has begun. An
+    ``http_client`` is used as it is, and stays open when the model is closed.
+
+    >>> make_model("vllm:qwen3", base_url="http://10.0.0.7:8000/v1")
+    <HttpModel vllm:qwen3 at http://10.0.0.7:8000/v1>
+    """
+    provider, model = find_provider(name)
+    if base_url is not None:
+        address = checked_base_url(base_url, "base_url")
+    elif (set_url := provider.base_url_set()) is not None:
+        address = checked_base_url(set_url, f"${provider.url_variable}")
+    else:
+        address = provider.base_url
+    return HttpModel(
+        name.strip(),
+        model=model,
+        api=provider.api(),
+        base_url=address,
+        key=Key(
+            api_key,
+            provider.key_variables,
+            provider=provider.name,
+            is_needed=provider.needs_key and address == provider.base_url,
+        ),
+        timeouts=_timeouts(timeout),
+        retries=_retries(retries),
+        http_client=http_client,
+    )
+
+
+def _timeouts(timeout: float | Timeouts | None) -> Timeouts:
+    if timeout is None:
+        return Timeouts()
+    if isinstance(timeout, Timeouts):
+        return timeout
+    return Timeouts(first_byte=timeout, idle=timeout)
+
+
+def _retries(retries: int | Retries | None) -> Retries:
+    if retries is None:
+        return Retries()
+    return retries if isinstance(retries, Retries) else Retries(most=retries)
+
+
+class HttpModel:
+    """A model over HTTP; ``make_model`` makes one. ``aclose()`` closes its connections.
+
+    It may be used by many tasks at once, and in several event loops.
+    """
+
+    def __init__(  # noqa: PLR0913 - by name, and mostly by make_model
+        self,
+        name: str,
+        *,
+        model: str,
+        api: Api,
+        base_url: str,
+        key: Key,
+        timeouts: Timeouts,
+        retries: Retries,
+        http_client: httpx2.AsyncClient | None = None,
+    ) -> None:
+        self.name = name
+        self.protocol: ProtocolName = api.protocol
+        self.base_url = base_url
+        self._model = model
+        self._api = api
+        self._key = key
+        self._timeouts = timeouts
+        self._retries = retries
+        self._connections = Connections(http_client)
+
+    def __repr__(self) -> str:
+        return f"<HttpModel {self.name} at {self.base_url}>"
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop. The next request opens new ones."""
+        await self._connections.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
+        """Ask for a turn, and give the bytes of the answer as they come.
+
+        Raises ``ProviderFailure`` if no answer begins, or if it breaks off; ``UsageError`` if there
+        is no key, or if the request is one that cannot be made. Closing the generator closes the
+        connection.
+        """
+        content = _written(self._api.body(self._model, request))
+        headers = self._headers(request)
+        answer = await self._answer(content, headers)
+        async with aclosing(answer.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def _headers(self, request: ModelRequest) -> "_Headers":
+        given = dict(request.settings.headers)
+        for name, value in given.items():
+            if not all(text.isascii() and text.isprintable() for text in (name, value)):
+                raise UsageError(
+                    f"the header {name!r} has characters in it that no header can have"
+                )
+        return _Headers(self._api, self._key, given)
+
+    async def _answer(self, content: bytes, headers: "_Headers") -> Answer:
+        """Ask until an answer begins."""
+        asked = Asked(
+            name=self.name,
+            model=self._model,
+            url=f"{self.base_url}{self._api.path}",
+            key=self._key.origin,
+            secrets=headers.secrets(),
+        )
+        made, waited = 0, 0.0
+        while True:
+            client = await self._connections.client()
+            answer = await ask(
+                client,
+                headers.put_on(client, asked.url, content, self._timeouts),
+                asked,
+                times=self._timeouts,
+                protocol=self.protocol,
+                now=self._retries.now(),
+            )
+            if isinstance(answer, Answer):
+                return answer
+            made += 1
+            wait = self._retries.wait(made, waited, answer.told_wait) if answer.again else None
+            if wait is None:
+                raise answer.after(made)
+            waited += wait
+            _logger.info("%s: %s; trying again in %.1f s", asked.name, answer.failure.code, wait)
+            await self._retries.sleep(wait)
+
+
+class _Headers:
+    """The headers of a request. They hold the key, so no variable that is shown may hold them."""
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, api: Api, key: Key, given: dict[str, str]) -> None:
+        self._headers = httpx2.Headers({**_HEADERS, **api.headers(key.value())})
+        self._headers.update(given)
+
+    def secrets(self) -> Secrets:
+        return Secrets(secret_headers(self._headers))
+
+    def put_on(
+        self, client: httpx2.AsyncClient, url: str, content: bytes, times: Timeouts
+    ) -> httpx2.Request:
+        # How long to wait for bytes is decided where they are read: not as long for all of them.
+        timeout = httpx2.Timeout(connect=times.connect, read=None, write=times.idle, pool=None)
+        return client.build_request(
+            "POST", url, content=content, headers=self._headers, timeout=timeout
+        )
+
+
+def _written(body: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (UnicodeEncodeError, OverflowError):
+        # Half a surrogate pair, or a number of more than 64 bits, which a model may have written.
+        return json.dumps(body).encode()
+    except TypeError as error:
+        raise UsageError(f"the request cannot be written as JSON: {error}") from None

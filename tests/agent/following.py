@@ -1,0 +1,103 @@
+"""What the tests of the agent share: runs, followed to their end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from argstream.agent import Agent, AgentRun, Conversation
+from argstream.events import (
+    ApprovalRequested,
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunStopped,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+    ToolArgsDelta,
+)
+
+Wanted = TypeVar("Wanted")
+Answer = TypeVar("Answer")
+
+GROWING = (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+    ToolArgsDelta,
+)
+ENDS = (RunCompleted, RunFailed, RunPaused, RunStopped)
+
+
+def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Run something async, in at most the time that a test may take."""
+
+    async def limited() -> Answer:
+        return await asyncio.wait_for(work(), 30)
+
+    return asyncio.run(limited())
+
+
+def follow(run: AgentRun) -> list[Event]:
+    """Give all events of a run."""
+
+    async def collect() -> list[Event]:
+        return [event async for event in run]
+
+    return complete(collect)
+
+
+def events_of(
+    agent: Agent, prompt: str = "Go", conversation: Conversation | None = None
+) -> list[Event]:
+    return follow(agent.run_stream(prompt, conversation))
+
+
+def steps(events: Iterable[Event]) -> list[str]:
+    """The types of the events, without those that only grow something."""
+    return [event.type for event in events if not isinstance(event, GROWING)]
+
+
+def only(events: Iterable[Event], wanted: type[Wanted]) -> list[Wanted]:
+    return [event for event in events if isinstance(event, wanted)]
+
+
+def one(events: Iterable[Event], wanted: type[Wanted]) -> Wanted:
+    (found,) = only(events, wanted)
+    return found
+
+
+def requested(events: Iterable[Event]) -> dict[str, ApprovalRequested]:
+    """What somebody was asked, by the names of the tools."""
+    return {event.name: event for event in only(events, ApprovalRequested)}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Effects:
+    """Tools that can be seen to have been run."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+
+    def write(self, path: str, content: str = "") -> str:
+        """Write a file."""
+        self.seen.append(("write", {"path": path, "content": content}))
+        return f"wrote {path}"
+
+    async def send(self, to: str) -> str:
+        """Send a mail."""
+        self.seen.append(("send", {"to": to}))
+        return f"sent to {to}"

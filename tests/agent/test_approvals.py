@@ -1,0 +1,502 @@
+"""A person is asked: what may be decided, by whom, until when, and what then runs."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from argstream.agent import Agent, Approval, Approve, Conversation, Deny, tool
+from argstream.agent.approvals import digest_of
+from argstream.clients import CallTool, Reply, ScriptedModel
+from argstream.errors import UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    ToolArgsCompleted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolExecutionStarted,
+    TurnCompleted,
+)
+from argstream.history import ResultPart
+from argstream.policy import Policy
+from tests.agent.following import (
+    Effects,
+    add,
+    complete,
+    events_of,
+    follow,
+    one,
+    only,
+    requested,
+    steps,
+)
+
+
+def mailing(*replies: Any, **options: Any) -> tuple[Agent, Effects]:
+    """An agent whose tool ``send`` must be confirmed; ``write`` need not be."""
+    effects = Effects()
+    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
+    return Agent(ScriptedModel(*replies), tools, **options), effects
+
+
+def send(to: str = "ada") -> CallTool:
+    return CallTool("send", {"to": to})
+
+
+def result_of(model: object, request: int = 1) -> ResultPart:
+    assert isinstance(model, ScriptedModel)
+    part = model.requests[request].messages[-1].parts[-1]
+    assert isinstance(part, ResultPart)
+    return part
+
+
+# Who is asked, and when
+
+
+def test_a_call_that_must_be_confirmed_pauses_the_run_with_its_whole_arguments() -> None:
+    agent, effects = mailing(send())
+    events = events_of(agent)
+    assert steps(events) == [
+        "run_started",
+        "tool_call_started",
+        "tool_args_completed",
+        "approval_requested",
+        "turn_completed",
+        "run_paused",
+    ]
+    assert one(events, RunPaused).pending == (one(events, ApprovalRequested),)
+    assert one(events, ApprovalRequested).arguments == {"to": "ada"}
+    assert effects.seen == []
+
+
+def test_a_policy_asks_and_says_which_rule() -> None:
+    policy = Policy.from_toml(
+        '[[rules]]\nname = "outside"\ntool = "send"\naction = "ask"\n'
+        'reason = "mail leaves the house"\n'
+    )
+    effects = Effects()
+    events = events_of(Agent(ScriptedModel(send()), [effects.send], policy=policy))
+    request = one(events, ApprovalRequested)
+    assert (request.rule, request.reason) == ("outside", "mail leaves the house")
+
+
+def test_a_tool_may_have_a_policy_of_its_own() -> None:
+    effects = Effects()
+    asks = Policy.from_toml(
+        'default = "allow"\n[[rules]]\ntool = "send"\naction = "ask"\n'
+        'argument = "to"\nprefix = "boss"\n'
+    )
+    guarded = tool(requires_confirmation=asks)(effects.send)
+    agent = Agent(ScriptedModel(send("ada"), send("boss")), [guarded])
+    events = events_of(agent)
+    assert effects.seen == [("send", {"to": "ada"})]
+    assert one(events, RunPaused).pending[0].arguments == {"to": "boss"}
+
+
+def test_calls_that_need_no_approval_run_while_others_wait() -> None:
+    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
+    events = events_of(agent)
+    assert effects.seen == [("write", {"path": "a", "content": ""})]
+    assert steps(events)[-1] == "run_paused"
+    assert one(events, ToolCallCompleted).name == "write"
+
+
+def test_the_digest_is_of_run_call_tool_and_exact_text() -> None:
+    agent, _ = mailing(CallTool("send", '{"to":  "ada"}'))
+    run = agent.run_stream("Go")
+    request = one(follow(run), ApprovalRequested)
+    assert request.digest == digest_of(run.run_id, request.call_id, "send", '{"to":  "ada"}')
+    assert request.digest != digest_of(run.run_id, request.call_id, "send", '{"to": "ada"}')
+    assert digest_of("ab", "c", "d", "e") != digest_of("a", "bc", "d", "e")
+
+
+# Decisions on a run that has paused
+
+
+def test_what_is_approved_runs_and_the_run_goes_on() -> None:
+    agent, effects = mailing(send(), "Sent.")
+    paused = one(events_of(agent), RunPaused)
+    events = follow(agent.resume(paused, {paused.pending[0].call_id: Approve()}))
+    assert steps(events) == [
+        "run_resumed",
+        "approval_decided",
+        "tool_execution_started",
+        "tool_call_completed",
+        "turn_completed",
+        "run_completed",
+    ]
+    assert effects.seen == [("send", {"to": "ada"})]
+
+
+def test_what_is_denied_does_not_run_and_the_model_is_told_why() -> None:
+    agent, effects = mailing(send(), "All right.")
+    paused = agent.run("Go")
+    result = agent.resume(paused, {paused.pending[0].call_id: Deny("not on sundays")}).wait()
+    assert effects.seen == []
+    assert result.text == "All right."
+    assert "not on sundays" in result_of(agent.model).result
+    assert result_of(agent.model).failed
+
+
+def test_edited_arguments_run_and_are_recorded_beside_the_models() -> None:
+    agent, effects = mailing(send(), "Sent.")
+    paused = agent.run("Go")
+    run = agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "bob"})})
+    events = follow(run)
+    assert effects.seen == [("send", {"to": "bob"})]
+    decided = one(events, ApprovalDecided)
+    assert (decided.decision, decided.edited_arguments) == ("edited", {"to": "bob"})
+    assert one(events, ToolCallCompleted).arguments == {"to": "bob"}
+    assert paused.pending[0].arguments == {"to": "ada"}
+    assert '{"to": "bob"}' in result_of(agent.model).note
+    assert run.result.tools[0].tool_args == {"to": "bob"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"to": 7}, "not valid"),
+        ({}, "not valid"),
+        ({"to": object()}, "no JSON"),
+        ({"to": float("nan")}, "no JSON"),
+    ],
+)
+def test_edits_that_do_not_fit_are_refused_and_nothing_is_lost(
+    arguments: dict[str, Any], message: str
+) -> None:
+    agent, effects = mailing(send(), "Sent.")
+    paused = agent.run("Go")
+    call_id = paused.pending[0].call_id
+    with pytest.raises(UsageError, match=message):
+        agent.resume(paused, {call_id: Approve(arguments=arguments)}).wait()
+    assert agent.resume(paused, {call_id: Approve()}).wait().text == "Sent."
+    assert effects.seen == [("send", {"to": "ada"})]
+
+
+def test_edits_that_the_policy_denies_are_refused() -> None:
+    effects = Effects()
+    policy = Policy.from_toml(
+        'default = "ask"\n[[rules]]\ntool = "send"\naction = "deny"\n'
+        'argument = "to"\nprefix = "boss"\n'
+    )
+    agent = Agent(ScriptedModel(send()), [effects.send], policy=policy)
+    paused = agent.run("Go")
+    with pytest.raises(UsageError, match="not valid"):
+        agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "boss"})}).wait()
+
+
+def test_some_decided_keeps_the_rest_pending_and_no_call_runs_twice() -> None:
+    agent, effects = mailing(Reply(send("ada"), send("bob"), send("eve")), "Sent.")
+    paused = agent.run("Go")
+    first, second, third = (request.call_id for request in paused.pending)
+    again = agent.resume(paused, {second: Approve()}).wait()
+    assert again.is_paused
+    assert [request.call_id for request in again.pending] == [first, third]
+    assert effects.seen == [("send", {"to": "bob"})]
+    last = agent.resume(again, {third: Deny(), first: Approve()}).wait()
+    assert last.outcome == "completed"
+    assert effects.seen == [("send", {"to": "bob"}), ("send", {"to": "ada"})]
+
+
+def test_a_decision_is_used_once() -> None:
+    agent, effects = mailing(Reply(send("ada"), send("bob")), "Sent.")
+    paused = agent.run("Go")
+    decisions = {paused.pending[0].call_id: Approve()}
+    agent.resume(paused, decisions).wait()
+    with pytest.raises(UsageError, match="decided already"):
+        agent.resume(paused, decisions).wait()
+    assert effects.seen == [("send", {"to": "ada"})]
+
+
+def test_a_decision_on_what_nobody_asked_is_refused() -> None:
+    agent, _ = mailing(send(), "Sent.")
+    paused = agent.run("Go")
+    with pytest.raises(UsageError, match=f"waiting are: {paused.pending[0].call_id}"):
+        agent.resume(paused, {"call_x": Approve()}).wait()
+    with pytest.raises(UsageError, match="waits for decisions"):
+        agent.resume("run_x", {}).wait()
+
+
+def test_a_decision_with_the_digest_of_something_else_is_refused() -> None:
+    agent, _ = mailing(Reply(send("ada"), send("bob")), "Sent.")
+    paused = agent.run("Go")
+    first, second = paused.pending
+    with pytest.raises(UsageError, match="digest"):
+        agent.resume(paused, {first.call_id: Approve(digest=second.digest)}).wait()
+
+
+def test_all_decisions_count_or_none() -> None:
+    agent, effects = mailing(Reply(send("ada"), send("bob")), "Sent.")
+    paused = agent.run("Go")
+    good, bad = (request.call_id for request in paused.pending)
+    with pytest.raises(UsageError):
+        agent.resume(paused, {good: Approve(), bad: Approve(arguments={"to": 1})}).wait()
+    assert effects.seen == []
+    assert len(agent.resume(paused, {}).wait().pending) == 2
+
+
+def test_a_paused_run_can_be_stopped_and_its_conversation_goes_on() -> None:
+    agent, effects = mailing(send(), "Fine.")
+    conversation = Conversation()
+    paused = agent.run("Go", conversation)
+    with pytest.raises(UsageError, match="resume or stop"):
+        agent.run("And?", conversation)
+    events = agent.stop(paused, "never mind")
+    assert steps(events) == ["approval_decided", "tool_call_failed", "run_stopped"]
+    assert agent.run("And?", conversation).text == "Fine."
+    assert effects.seen == []
+
+
+# Always
+
+
+def test_always_for_this_session_asks_no_more_for_this_tool() -> None:
+    agent, effects = mailing(send("ada"), send("bob"), "Sent.", send("eve"), "Sent.")
+    conversation = Conversation()
+    paused = agent.run("Go", conversation)
+    decision = Approve(always="session")
+    events = follow(agent.resume(paused, {paused.pending[0].call_id: decision}))
+    assert one(events, ApprovalDecided).always == "session"
+    assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
+    assert agent.run("Go on", conversation).outcome != "paused"
+
+
+def test_always_for_this_session_ends_with_the_conversation() -> None:
+    agent, effects = mailing(send("ada"), "Sent.", send("eve"))
+    paused = agent.run("Go")
+    agent.resume(paused, {paused.pending[0].call_id: Approve(always="session")}).wait()
+    assert agent.run("Go").is_paused
+    assert effects.seen == [("send", {"to": "ada"})]
+
+
+def test_always_for_this_rule_holds_for_what_that_rule_asks_about() -> None:
+    effects = Effects()
+    policy = Policy.from_toml(
+        'default = "ask"\n'
+        '[[rules]]\nname = "mail"\ntool = "send"\naction = "ask"\n'
+        '[[rules]]\nname = "files"\ntool = "write"\naction = "ask"\n'
+    )
+    replies = (send("ada"), Reply(send("bob"), CallTool("write", {"path": "a"})))
+    agent = Agent(ScriptedModel(*replies), [effects.send, effects.write], policy=policy)
+    paused = agent.run("Go")
+    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    assert [request.name for request in again.pending] == ["write"]
+    assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
+
+
+def test_always_for_a_rule_needs_a_rule() -> None:
+    agent, _ = mailing(send())
+    paused = agent.run("Go")
+    with pytest.raises(UsageError, match='always="session"'):
+        agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+
+
+# In place
+
+
+def answering(answer: Approval) -> Callable[[ApprovalRequested], Approval]:
+    return lambda request: answer  # noqa: ARG005 - always the same
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_approver_is_asked_in_place(is_async: bool) -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequested) -> Approval:
+        asked.append(request.name)
+        return Approve()
+
+    async def approve_async(request: ApprovalRequested) -> Approval:
+        return approve(request)
+
+    approver = approve_async if is_async else approve
+    agent, effects = mailing(send(), "Sent.", approver=approver)
+    events = events_of(agent)
+    assert asked == ["send"]
+    assert effects.seen == [("send", {"to": "ada"})]
+    assert not only(events, RunPaused)
+    assert one(events, RunCompleted).result == "Sent."
+
+
+def test_an_approver_that_waits_does_not_hold_up_other_runs() -> None:
+    def approve(request: ApprovalRequested) -> Approval:
+        time.sleep(0.2)
+        return Deny(request.name)
+
+    agent, _ = mailing(*[send()] * 8, *["Sent."] * 8, approver=approve)
+
+    async def several() -> float:
+        start = time.perf_counter()
+        await asyncio.gather(*(agent.run_async("Go") for _ in range(8)))
+        return time.perf_counter() - start
+
+    assert complete(several) < 1.2
+
+
+def test_it_can_be_approved_while_other_calls_of_the_turn_are_written() -> None:
+    order: list[str] = []
+
+    def approve(request: ApprovalRequested) -> Approval:
+        order.append(f"asked for {request.name}")
+        return Approve()
+
+    calls = Reply(send(), CallTool("write", {"path": "a", "content": "x" * 400}))
+    effects = Effects()
+    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
+    agent = Agent(ScriptedModel(calls, "Done.", delay=0.002), tools, approver=approve)
+    events = events_of(agent)
+    kinds = [type(event) for event in events]
+    decided = kinds.index(ApprovalDecided)
+    written = [n for n, kind in enumerate(kinds) if kind is ToolArgsCompleted][1]
+    assert decided < written < kinds.index(TurnCompleted) < kinds.index(ToolExecutionStarted)
+
+
+def test_without_an_approver_a_run_can_be_decided_on_while_it_goes_on() -> None:
+    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
+
+    async def deciding() -> list[Event]:
+        run, events = agent.run_stream("Go"), []
+        async for event in run:
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                run.decide(event.call_id, Approve())
+                with pytest.raises(UsageError, match="decided already"):
+                    run.decide(event.call_id, Deny())
+        return events
+
+    events = complete(deciding)
+    assert not only(events, RunPaused)
+    assert len(effects.seen) == 2
+
+
+def test_an_approver_that_fails_denies() -> None:
+    def approve(request: ApprovalRequested) -> Approval:
+        raise OSError(request.name)
+
+    agent, effects = mailing(send(), "Oh.", approver=approve)
+    events = events_of(agent)
+    assert effects.seen == []
+    assert one(events, ApprovalDecided).decision == "denied"
+    assert "OSError" in one(events, ToolCallFailed).error
+
+
+@pytest.mark.parametrize(
+    "answer", [None, True, "yes", Approve(arguments={"to": 1}), Approve(digest="of something else")]
+)
+def test_an_approver_whose_answer_cannot_be_used_denies(answer: Any) -> None:
+    agent, effects = mailing(send(), "Oh.", approver=answering(answer))
+    events = events_of(agent)
+    assert effects.seen == []
+    assert one(events, ApprovalDecided).decision == "denied"
+
+
+def test_what_nobody_decides_in_time_is_denied() -> None:
+    async def never(request: ApprovalRequested) -> Approval:
+        await asyncio.sleep(20)
+        return Approve(reason=request.name)
+
+    agent, effects = mailing(send(), "Oh.", approver=never, approval_timeout=0.05)
+    events = events_of(agent)
+    assert one(events, ApprovalDecided).decision == "expired"
+    assert effects.seen == []
+    assert one(events, RunCompleted).result == "Oh."
+
+
+def test_a_decision_on_a_paused_run_that_comes_too_late_is_none() -> None:
+    agent, effects = mailing(send(), "Oh.", approval_timeout=0.05)
+    paused = agent.run("Go")
+    assert paused.pending[0].expires_at is not None
+    time.sleep(0.1)
+    events = follow(agent.resume(paused, {paused.pending[0].call_id: Approve()}))
+    assert one(events, ApprovalDecided).decision == "expired"
+    assert effects.seen == []
+
+
+def test_a_run_that_is_stopped_asks_no_more() -> None:
+    async def never(request: ApprovalRequested) -> Approval:
+        await asyncio.sleep(20)
+        return Approve(reason=request.name)
+
+    agent, effects = mailing(send(), "Oh.", approver=never)
+
+    async def stopping() -> list[Event]:
+        run, events = agent.run_stream("Go"), []
+        async for event in run:
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                run.stop()
+        return events
+
+    events = complete(stopping)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert isinstance(events[-1], RunStopped)
+    assert effects.seen == []
+
+
+# What was approved is what runs (invariant 12)
+
+
+def test_who_changes_the_arguments_that_were_shown_gets_nothing_run() -> None:
+    def cunning(request: ApprovalRequested) -> Approval:
+        request.arguments["to"] = "eve"
+        return Approve()
+
+    agent, effects = mailing(send(), "Oh.", approver=cunning)
+    events = events_of(agent)
+    assert effects.seen == []
+    assert one(events, ApprovalDecided).decision == "denied"
+
+
+@pytest.mark.parametrize("kind", [ToolArgsCompleted, ApprovalRequested, ApprovalDecided])
+def test_a_hook_cannot_change_what_runs(kind: type[Event]) -> None:
+    def cunning(event: Event) -> None:
+        if isinstance(event, kind) and isinstance(event, ToolArgsCompleted | ApprovalRequested):
+            assert isinstance(event.arguments, dict)
+            event.arguments["to"] = "eve"
+        if isinstance(event, kind) and isinstance(event, ApprovalDecided):
+            assert event.edited_arguments is not None
+            event.edited_arguments["to"] = "eve"
+
+    agent, effects = mailing(send(), "Oh.", on_event=cunning)
+    paused = agent.run("Go")
+    edited = {"to": "bob"} if kind is ApprovalDecided else None
+    call_id = paused.pending[0].call_id
+    if kind is ApprovalRequested:
+        with pytest.raises(UsageError, match="changed"):
+            agent.resume(paused, {call_id: Approve()}).wait()
+    else:
+        agent.resume(paused, {call_id: Approve(arguments=edited)}).wait()
+    assert ("send", {"to": "eve"}) not in effects.seen
+    assert "eve" not in str(agent.model.requests)  # type: ignore[attr-defined]  # of a script
+
+
+def test_a_tool_gets_arguments_that_nobody_else_has() -> None:
+    given: list[Any] = []
+
+    def keep(items: list[int]) -> str:
+        given.append(items)
+        items.append(4)
+        return "kept"
+
+    model = ScriptedModel(CallTool("keep", {"items": [1, 2, 3]}), "Done.")
+    events = events_of(Agent(model, [keep, add]))
+    assert given == [[1, 2, 3, 4]]
+    assert one(events, ToolCallCompleted).arguments == {"items": [1, 2, 3]}
+    assert one(events, ToolArgsCompleted).arguments == {"items": [1, 2, 3]}
+
+
+def test_a_resumed_run_says_so() -> None:
+    agent, _ = mailing(send(), "Sent.")
+    run = agent.run_stream("Go")
+    paused = one(follow(run), RunPaused)
+    events = follow(agent.resume(run, {paused.pending[0].call_id: Deny()}))
+    assert events[0] == RunResumed(run.run_id)
+    assert requested(events) == {}

@@ -12,7 +12,9 @@ import pytest
 
 import argstream
 import argstream.adapters
+import argstream.agent
 import argstream.assembly
+import argstream.clients
 import argstream.jsonstream
 import argstream.readers
 import argstream.recording
@@ -36,7 +38,9 @@ def run_python(code: str) -> str:
     [
         argstream,
         argstream.adapters,
+        argstream.agent,
         argstream.assembly,
+        argstream.clients,
         argstream.jsonstream,
         argstream.readers,
         argstream.recording,

@@ -1,5 +1,13 @@
 """An agent around the stream: tools are functions, every argument is visible, a person is asked."""
 
+from argstream.errors import MissingExtra
+
+try:
+    import anyio  # noqa: F401 - to find out whether the extra is there
+    import pydantic  # noqa: F401 - the same
+except ModuleNotFoundError:
+    raise MissingExtra("agent", "an agent") from None
+
 from argstream.agent._setting import EventHook
 from argstream.agent.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant

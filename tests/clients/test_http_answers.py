@@ -9,10 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from argstream.clients import Timeouts
+from argstream.clients import HttpModel, Timeouts
 from argstream.events import StreamFailed
 from argstream.testing import MockProvider, Reply
-from tests.clients.asking import (
+from tests.clients.over_http import (
     KEY,
     REQUEST,
     Served,
@@ -33,6 +33,7 @@ from tests.providers import anthropic_call, chat_call, sse
 
 ANTHROPIC = sse(anthropic_call('{"a":', "1}"))
 CHAT = sse(chat_call('{"a":', "1}")) + b"data: [DONE]\n\n"
+BODY_WITHOUT_END = ANTHROPIC + b'event: ping\ndata: {"a": "'
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
 
@@ -63,6 +64,12 @@ def answer_to(served: Served, prefix: str = "anthropic", **options: Any) -> list
             "Upstream: it fell",
         ),
         (b'{"unknown": [1]}', '{"unknown": [1]}'),
+        (b'{"error": {"status": 7}}', '{"status": 7}'),
+        (b'{"detail": "Not here"}', "Not here"),
+        (b'{"detail": [7]}', "[7]"),
+        (b'{"message": {"detail": [{"loc": ["a"], "msg": "wrapped"}]}}', "a: wrapped"),
+        (b'"a text"', "a text"),
+        (b"7", "7"),
         (b"\xff\xfe\x00", "\ufffd"),
         (b"[" * 100_000, "[[["),
         (b"x" * 10_000_000, "xxx …"),
@@ -74,6 +81,14 @@ def test_whatever_a_proxy_says_is_told_in_short(body: bytes, said: str) -> None:
     assert (failure.status, failure.retryable) == (502, True)
     assert said in failure.message
     assert len(failure.message) < 1200
+
+
+def test_an_error_whose_body_breaks_off_is_told_by_what_came() -> None:
+    head = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 100\r\n\r\n"
+    with serving(say(head + b"you cannot")) as served:
+        failure = failure_of(model_of(served.url))
+    assert failure.status == 400
+    assert failure.message.endswith(": you cannot")
 
 
 def test_a_redirect_is_not_followed_since_the_key_would_go_along() -> None:
@@ -225,6 +240,17 @@ def test_a_first_event_is_not_held_back_until_the_second() -> None:
     first = sse(anthropic_call("{}")[:1])
     with serving(hang(chunked(first))) as served:
         assert run(read()) == first
+
+
+def test_what_looks_like_the_beginning_of_a_key_is_not_lost() -> None:
+    body = BODY_WITHOUT_END + KEY[:7].encode()
+    with serving(say(http("200 OK", body))) as served:
+        received = run(bytes_of(model_of(served.url)))
+    assert received == body
+
+
+async def bytes_of(model: HttpModel) -> bytes:
+    return b"".join([chunk async for chunk in model.stream(REQUEST)])
 
 
 def test_a_long_first_event_is_let_through() -> None:

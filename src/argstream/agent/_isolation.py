@@ -28,7 +28,7 @@ from argstream.errors import UsageError
 __all__ = ["run_isolated"]
 
 _CHUNK: Final = 256 * 1024
-_GRACE: Final = 1.0  # seconds for what escaped the process group to let go of our pipes
+_GRACE: Final = 2.0  # seconds for what escaped the process group to let go of our pipes
 _LAST_WORDS: Final = 500  # characters of what it printed, for the error of one that dies
 # The path comes first: with it, the same argstream is found as here.
 _START: Final = (
@@ -140,7 +140,7 @@ class _Conversation:
 
 
 def _start(theirs: socket.socket, name: str) -> "subprocess.Popen[bytes]":
-    if not sys.executable:
+    if not sys.executable or getattr(sys, "frozen", False):
         raise UsageError(f"{name} cannot be isolated: nothing says where Python is")
     number = theirs.fileno()
     return subprocess.Popen(  # noqa: S603 - it is this very Python

@@ -5,6 +5,7 @@ its objects afterwards changes no event.
 """
 
 import json
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -85,10 +86,14 @@ def _json(result: object) -> bytes:
         # Bytes are text if they can be.
         return to_json(result, inf_nan_mode="strings", fallback=_plain)
     except PydanticSerializationError:
-        plain = to_jsonable_python(
-            result, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain
+        dump = partial(
+            to_jsonable_python, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain
         )
-        return to_json(_encodable(plain))
+    try:
+        plain = dump(result)
+    except UnicodeEncodeError:  # in a key
+        plain = dump(_encodable(result))
+    return to_json(_encodable(plain))
 
 
 def _plain(value: Any) -> Any:

@@ -47,10 +47,6 @@ def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> Face:
     """Read a function or the method of an object; raise UsageError if it can be no tool."""
-    if not inspect.isroutine(function):
-        raise UsageError(
-            f"{_described(function)} cannot be a tool: give a function, or the method of an object"
-        )
     special = _Special.of(function)
     found = ToolSpec.of(function)
     name = found.name if name is None else name
@@ -195,7 +191,3 @@ def _plain(name: object) -> object:
 
 def _listed(names: list[str]) -> str:
     return " and ".join(map(repr, names))
-
-
-def _described(found: object) -> str:
-    return f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"

@@ -147,6 +147,12 @@ class Agent:
         del self._paused[paused.run_id]
         return paused.abandon(reason)
 
+    async def aclose(self) -> None:
+        """Close what the model keeps open for this event loop, such as connections."""
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
+
     def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> AgentRun:
         run_id = run if isinstance(run, str) else run.run_id
         if run_id not in self._paused:

@@ -129,10 +129,11 @@ class _Writer:
     def _block(self, said: Said, turn: Turn, *, is_last: bool) -> _Block | None:
         part, is_own = said.part, _is_own(said)
         match part:
-            case TextPart(text=text):
-                if is_own and part.item is not None and part.item.get("citations"):
-                    return part.item
-                return _text(text) if text.strip() else None
+            case TextPart(text=text, item=item):
+                if not text.strip():
+                    return None
+                has_citations = is_own and item is not None and item.get("citations")
+                return item if has_citations else _text(text)
             case ThinkingPart(item=item):
                 return item if is_own else None
             case CallPart() if part.kind in RUN_BY_PROVIDER:

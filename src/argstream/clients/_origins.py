@@ -6,6 +6,7 @@ comes from, but its form does: no two of these share one. Where a form was not k
 written, the id of its message tells.
 """
 
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from argstream.history import Item
@@ -49,11 +50,35 @@ _RESPONSES: Final = {
     "input_image",
     "input_file",
 }
-_WITH_CALL_ID: Final = {"function_call", "custom_tool_call", "apply_patch_call"}
-"""Responses' calls, of which Gemini has some by the same name."""
 _CHAT_FIELDS: Final = {"field", "reasoning_details", "extra_content"}
 _CHAT_PARTS: Final = {"image_url", "input_audio", "file"}
 _SPOKEN: Final = {"output_text", "refusal"}
+_MESSAGE_IDS: Final[dict[str, Origin]] = {"msg_": "anthropic", "resp_": "openai-responses"}
+
+
+def _has_call_id(item: Item) -> bool:
+    return bool(item.get("call_id"))
+
+
+def _has_summary(item: Item) -> bool:
+    return isinstance(item.get("summary"), list)
+
+
+def _is_spoken(item: Item) -> bool:
+    content = item.get("content")
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") in _SPOKEN for part in content
+    )
+
+
+# What others call by the same name as Responses does: Gemini a call, LangChain a thought.
+_CHECKED: Final[dict[str, Callable[[Item], bool]]] = {
+    "function_call": _has_call_id,
+    "custom_tool_call": _has_call_id,
+    "apply_patch_call": _has_call_id,
+    "reasoning": _has_summary,
+    "message": _is_spoken,
+}
 
 
 def origin_of(item: Item | None, message_id: str = "") -> Origin | None:
@@ -69,31 +94,13 @@ def origin_of(item: Item | None, message_id: str = "") -> Origin | None:
         return "anthropic" if "container" in item else None
     if type_ in _CHAT_PARTS:
         return "openai-chat"
-    if _is_anthropic(item, type_, message_id):
-        return "anthropic"
-    return "openai-responses" if _is_responses(item, type_, message_id) else None
-
-
-def _is_anthropic(item: Item, type_: str, message_id: str) -> bool:
     if type_ in _THOUGHTS:
         # A thought that was cut has no signature, and nobody would take it without one.
-        return bool(item.get(_THOUGHTS[type_]))
+        return "anthropic" if item.get(_THOUGHTS[type_]) else None
     if type_ == "compaction":
-        return "content" in item
-    is_result = type_.endswith("tool_result") and "tool_use_id" in item
-    return is_result or type_ in _ANTHROPIC or message_id.startswith("msg_")
-
-
-def _is_responses(item: Item, type_: str, message_id: str) -> bool:
-    if type_ in _WITH_CALL_ID:
-        return bool(item.get("call_id"))
-    if type_ == "reasoning":
-        return isinstance(item.get("summary"), list)
-    if type_ == "compaction":
-        return "encrypted_content" in item
-    if type_ == "message":
-        content = item.get("content")
-        return isinstance(content, list) and all(
-            isinstance(part, dict) and part.get("type") in _SPOKEN for part in content
-        )
-    return type_ in _RESPONSES or message_id.startswith("resp_")
+        return "anthropic" if "content" in item else "openai-responses"
+    if type_ in _ANTHROPIC or (type_.endswith("tool_result") and "tool_use_id" in item):
+        return "anthropic"
+    if type_ in _RESPONSES or type_ in _CHECKED:
+        return "openai-responses" if _CHECKED.get(type_, bool)(item) else None
+    return next((api for start, api in _MESSAGE_IDS.items() if message_id.startswith(start)), None)

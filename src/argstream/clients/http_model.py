@@ -70,7 +70,7 @@ def make_model(  # noqa: PLR0913 - all but the name by name, and rarely
     return HttpModel(
         name.strip(),
         model=model,
-        api=provider.api(),
+        api=provider.api(address),
         base_url=address,
         key=Key(
             api_key,

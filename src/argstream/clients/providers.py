@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from argstream.clients._api import AnthropicApi, Api, ChatApi, ChatHabits, ResponsesApi
+from argstream.clients._api import CHAT_HABITS, AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.errors import UsageError
 
 __all__ = ["PROVIDERS", "Provider", "checked_base_url", "find_provider"]
@@ -19,7 +19,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     name: str
     """What is written before the model: ``anthropic:…``."""
-    api: Callable[[], Api]
+    api: Callable[[str], Api]
+    """Makes the API that is found at an address."""
     base_url: str
     url_variable: str
     """The environment variable that may name another address."""
@@ -56,10 +57,9 @@ def _groq_url(url: str) -> str:
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/openai/v1"
 
 
-def _chat(  # noqa: PLR0913 - all but two by name, and rarely
+def _chat(
     name: str,
     base_url: str,
-    habits: ChatHabits = ChatHabits(),  # noqa: B008 - it cannot be changed
     *,
     needs_key: bool = True,
     url_variable: str = "",
@@ -67,7 +67,7 @@ def _chat(  # noqa: PLR0913 - all but two by name, and rarely
 ) -> Provider:
     return Provider(
         name=name,
-        api=lambda: ChatApi(habits),
+        api=lambda _: ChatApi(CHAT_HABITS.get(name)),
         base_url=base_url,
         url_variable=url_variable or f"{name.upper()}_BASE_URL",
         key_variables=(f"{name.upper()}_API_KEY",),
@@ -76,7 +76,7 @@ def _chat(  # noqa: PLR0913 - all but two by name, and rarely
     )
 
 
-def _openai(name: str, api: Callable[[], Api]) -> Provider:
+def _openai(name: str, api: Callable[[str], Api]) -> Provider:
     return Provider(
         name=name,
         api=api,
@@ -86,30 +86,30 @@ def _openai(name: str, api: Callable[[], Api]) -> Provider:
     )
 
 
-_OPENAI: Final = ChatHabits(max_tokens_field="max_completion_tokens", system_role="developer")
-_DEEPSEEK: Final = ChatHabits(wants_thinking="reasoning_content")
-_OPENROUTER: Final = ChatHabits(thinking_field="reasoning")
-# It refuses fields that it does not know, and tells the usage anyway.
-_MISTRAL: Final = ChatHabits(
-    tells_usage=False, takes_back=frozenset(), call_ids="[a-zA-Z0-9]{9}", bridge="OK."
-)
+def _openai_chat(base_url: str) -> Api:
+    """Make OpenAI's own API, or that of a server which only speaks it: there, less is known."""
+    is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
+    return ChatApi(CHAT_HABITS["openai"] if is_own else None)
+
+
+_OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
 
 PROVIDERS: Final[Mapping[str, Provider]] = {
     provider.name: provider
     for provider in (
         Provider(
             name="anthropic",
-            api=AnthropicApi,
+            api=lambda _: AnthropicApi(),
             base_url="https://api.anthropic.com",
             url_variable="ANTHROPIC_BASE_URL",
             key_variables=("ANTHROPIC_API_KEY",),
         ),
-        _openai("openai", lambda: ChatApi(_OPENAI)),
-        _openai("openai-responses", ResponsesApi),
-        _chat("deepseek", "https://api.deepseek.com", _DEEPSEEK),
-        _chat("openrouter", "https://openrouter.ai/api/v1", _OPENROUTER),
+        _openai("openai", _openai_chat),
+        _openai("openai-responses", lambda _: ResponsesApi()),
+        _chat("deepseek", "https://api.deepseek.com"),
+        _chat("openrouter", "https://openrouter.ai/api/v1"),
         _chat("groq", "https://api.groq.com/openai/v1", read_url=_groq_url),
-        _chat("mistral", "https://api.mistral.ai/v1", _MISTRAL),
+        _chat("mistral", "https://api.mistral.ai/v1"),
         _chat("xai", "https://api.x.ai/v1"),
         _chat("together", "https://api.together.ai/v1"),
         _chat(

@@ -15,6 +15,7 @@ from argstream.testing._mock_wire import Problem
 __all__ = ["anthropic_problems", "chat_problems", "responses_problems"]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
 
 
@@ -44,6 +45,7 @@ def anthropic_problems(
 
 def _anthropic_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
     asked: list[object] = []  # ids of the calls of the message before
+    seen: set[object] = set()
     for where, message in messages:
         if message.get("role") not in ("user", "assistant", "system"):
             yield f'{where}.role: must be "user" or "assistant"'
@@ -55,13 +57,18 @@ def _anthropic_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[
             yield from _block(f"{where}.content.{n}", block, asked)
         yield from _without_result(where, asked, _ids(blocks, "tool_result", "tool_use_id"))
         asked = _ids(blocks, "tool_use", "id")
+        if len(seen.union(asked)) < len(seen) + len(asked):
+            yield f"{where}: tool_use ids must be unique"
+        seen.update(asked)
     yield from _without_result("messages", asked, [])
 
 
 def _block(where: str, block: object, asked: list[object]) -> Iterator[str]:
     match block:
-        case {"type": "tool_use", "id": str(), "name": str(), "input": dict()}:
-            pass
+        case {"type": "tool_use", "id": str(id_), "name": name, "input": dict()}:
+            yield from _name(f"{where}.name", name)
+            if not _ID.fullmatch(id_):
+                yield f"{where}.id: must be letters, digits, _ and -"
         case {"type": "tool_use"}:
             yield f"{where}: a tool_use needs an id, a name and an input that is an object"
         case {"type": "tool_result", "tool_use_id": call_id}:
@@ -141,12 +148,17 @@ def _chat_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
         for m, call in enumerate(message.get("tool_calls") or ()):
             place = f"{where}.tool_calls.{m}"
             match call:
-                case {"id": str(call_id), "type": "function", "function": {"arguments": str()}}:
+                case {
+                    "id": str(call_id),
+                    "type": "function",
+                    "function": {"arguments": str(), "name": name},
+                }:
                     asked.append(call_id)
+                    yield from _name(f"{place}.function.name", name)
                 case {"id": str(call_id), "type": "custom"}:
                     asked.append(call_id)
                 case _:
-                    yield f"{place}: a call needs an id, a type, and arguments that are a text"
+                    yield f"{place}: a call needs id, type, name, and arguments that are a text"
     yield from _unanswered(asked)
 
 
@@ -197,8 +209,13 @@ def _responses_items(
         if call_id not in answered:
             yield f"input: no output found for the function call {call_id!r}"
     for where, item in items:
-        if item.get("type") == "function_call" and not isinstance(item.get("arguments"), str):
+        if item.get("type") != "function_call":
+            continue
+        yield from _name(f"{where}.name", item.get("name"))
+        if not isinstance(item.get("arguments"), str):
             yield f"{where}.arguments: must be a text"
+        if len(str(item.get("call_id"))) > 64:
+            yield f"{where}.call_id: must not be longer than 64 characters"
 
 
 def _without_bearer(headers: Mapping[str, str]) -> Problem | None:

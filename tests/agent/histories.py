@@ -1,0 +1,87 @@
+"""Whether a history is well-formed: for whoever reads it, and for each API that it may go to."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from argstream.agent import Conversation
+from argstream.clients import ModelRequest, OfferedTool
+from argstream.clients._api import AnthropicApi, Api, ChatApi, ResponsesApi
+from argstream.events import Event, ToolCallCompleted, ToolCallFailed
+from argstream.history import CallPart, Message, ResultPart, TextPart
+from argstream.testing._mock_checks import anthropic_problems, chat_problems, responses_problems
+from argstream.testing._mock_memory import Memory
+from argstream.testing._mock_wire import Problem
+from tests.agent.ordering import RUN_BY_THE_PROVIDER
+
+PROMPT: Final = Message(role="user", parts=(TextPart(text="Go on"),))
+
+
+class CheckedApi(NamedTuple):
+    """An API, and what its provider would say to a request."""
+
+    api: Api
+    problems: Callable[[Mapping[str, str], dict[str, Any], Memory | None], list[Problem]]
+
+
+APIS: Final = (
+    CheckedApi(AnthropicApi(), anthropic_problems),
+    CheckedApi(ChatApi(), chat_problems),
+    CheckedApi(ResponsesApi(), responses_problems),
+)
+
+
+def check_history(
+    messages: Sequence[Message], tools: Iterable[OfferedTool] = (), *, is_over: bool = False
+) -> None:
+    """Check that it alternates, answers each call, and is taken by all providers.
+
+    That of a run that is over need not end with the user: the next prompt will.
+    """
+    assert messages[0].role == "user", "the user begins"
+    check_results(messages)
+    if is_over:
+        Conversation.from_json(Conversation(messages).to_json())  # it can be written down
+        messages = [*messages, PROMPT]
+    request = ModelRequest(messages=tuple(messages), tools=tuple(tools))
+    for api, problems in APIS:
+        found = problems(api.headers("any"), api.body("some-model", request), None)
+        assert not found, f"{api.protocol} would refuse it: {found}"
+
+
+def check_results(messages: Sequence[Message]) -> None:
+    """Check that the calls of a message have their results in the next one, in order."""
+    following: Iterable[Message | None] = [*messages[1:], None]
+    for message, next_ in zip(messages, following, strict=True):
+        is_answer = next_ is not None and next_.role == "user"
+        results = [one.call_id for one in results_of(next_)] if next_ and is_answer else []
+        if message.role == "assistant":
+            asked = [part.call_id for part in calls_of(message)]
+            assert results == asked, "each call has its result right after it, in order"
+        else:
+            assert not calls_of(message)
+
+
+def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
+    """Check that a model is told of its calls what the events said of them."""
+    ended = {
+        event.call_id: event
+        for event in events
+        if isinstance(event, ToolCallCompleted | ToolCallFailed)
+    }
+    for message in messages:
+        for result in results_of(message) if message.role == "user" else ():
+            event = ended[result.call_id]
+            if isinstance(event, ToolCallCompleted):
+                assert (result.result, result.failed) == (event.result, False)
+            else:
+                assert (result.result, result.failed) == (event.error, True)
+
+
+def calls_of(message: Message) -> list[CallPart]:
+    """The calls that are not run by the provider."""
+    calls = [part for part in message.parts if isinstance(part, CallPart)]
+    return [call for call in calls if call.kind not in RUN_BY_THE_PROVIDER]
+
+
+def results_of(message: Message) -> list[ResultPart]:
+    return [part for part in message.parts if isinstance(part, ResultPart)]

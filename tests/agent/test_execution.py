@@ -1,0 +1,614 @@
+"""A tool runs once, to its end, and no longer than it may: in the event loop or in a thread."""
+
+import asyncio
+import contextvars
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import anyio
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from argstream.agent._outcomes import ToolFailure, failure_words
+from argstream.agent.context import ToolContext
+from argstream.agent.tools import tool
+from argstream.errors import UsageError
+from argstream.events import ToolCallCompleted, to_json
+from tests.agent.calling import context_for, run
+
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
+
+
+# Where a tool runs
+
+
+def test_an_async_tool_runs_in_the_event_loop_and_a_sync_one_in_a_thread() -> None:
+    async def here() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    def there() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert asyncio.run(run(here)) is True
+    assert asyncio.run(run(there)) is False
+
+
+def test_a_thread_has_the_context_variables_of_the_run() -> None:
+    def read() -> str:
+        return VARIABLE.get()
+
+    async def main() -> Any:
+        VARIABLE.set("set")
+        return await run(read)
+
+    assert asyncio.run(main()) == "set"
+
+
+def test_a_sync_tool_may_run_an_event_loop_of_its_own() -> None:
+    async def inner() -> str:
+        await anyio.sleep(0)
+        return "done"
+
+    def outer() -> str:
+        return anyio.run(inner)
+
+    assert anyio.run(run, outer) == "done"
+
+
+def test_what_a_sync_wrapper_returns_is_awaited() -> None:
+    def logged(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Awaitable[str]:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @tool
+    @logged
+    async def hello(name: str) -> str:
+        return f"hello {name}"
+
+    assert asyncio.run(run(hello, name="you")) == "hello you"
+
+
+def test_two_hundred_sync_tools_run_at_once() -> None:
+    barrier = threading.Barrier(200)
+
+    def meet() -> bool:
+        barrier.wait(20)  # all of them must be there
+        return True
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(run(meet) for _ in range(200)))
+
+    assert all(asyncio.run(main()))
+
+
+def test_the_context_says_whose_call_it_is() -> None:
+    @tool(name="asked")
+    def who(context: ToolContext) -> list[Any]:
+        return [context.run_id, context.call_id, context.name, context.idempotency_key]
+
+    assert asyncio.run(run(who)) == ["run-1", "call-1", "asked", "key-1"]
+
+
+# What it says
+
+
+def test_output_comes_in_order_from_the_loop_and_from_threads() -> None:
+    async def here(context: ToolContext) -> None:
+        context.output("a")
+        context.output("")
+        context.output("b\ud800")
+
+    def there(context: ToolContext) -> None:
+        context.output("a")
+        worker = threading.Thread(target=context.output, args=("b\ud800",))
+        worker.start()
+        worker.join()
+
+    for function in (here, there):
+        said: list[str] = []
+        asyncio.run(run(function, said))
+        assert said == ["a", "b\ufffd"]
+
+
+def test_output_is_emitted_in_the_thread_of_the_loop() -> None:
+    threads = []
+
+    async def main() -> None:
+        @tool
+        def there(context: ToolContext) -> None:
+            context.output("x")
+
+        emit = lambda _: threads.append(threading.get_ident())  # noqa: E731
+        await there.execute(there.bind(""), ToolContext("r", "c", "there", "k", emit))
+
+    asyncio.run(main())
+    assert threads == [threading.get_ident()]
+
+
+def test_output_after_the_end_is_dropped() -> None:
+    kept: list[ToolContext] = []
+
+    async def keep(context: ToolContext) -> None:
+        kept.append(context)
+
+    said: list[str] = []
+    asyncio.run(run(keep, said))
+    kept[0].output("too late")
+    assert said == []
+
+
+def test_output_is_text() -> None:
+    async def say(context: ToolContext) -> None:
+        context.output(b"bytes")  # type: ignore[arg-type]
+
+    with pytest.raises(UsageError, match="takes a str, not bytes"):
+        asyncio.run(run(say))
+
+
+def async_letters(word: str) -> AsyncIterator[str]:
+    async def letters() -> AsyncIterator[str]:
+        for letter in word:
+            yield letter
+
+    return letters()
+
+
+async def letters_async(word: str) -> AsyncIterator[str]:
+    for letter in word:
+        await asyncio.sleep(0)
+        yield letter
+
+
+def letters_sync(word: str) -> Iterator[str]:
+    yield from word
+
+
+@pytest.mark.parametrize("function", [letters_async, letters_sync, async_letters])
+def test_what_a_generator_yields_is_output_and_all_of_it_is_the_result(function: Any) -> None:
+    said: list[str] = []
+    assert asyncio.run(run(function, said, word="abc")) == "abc"
+    assert said == ["a", "b", "c"]
+
+
+def test_what_a_generator_returns_is_its_result() -> None:
+    def count() -> Generator[str, None, int]:
+        yield "one "
+        return 1
+
+    said: list[str] = []
+    assert asyncio.run(run(count, said)) == 1
+    assert said == ["one "]
+
+
+def test_a_generator_yields_text_and_is_closed_if_it_does_not() -> None:
+    closed = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            closed.append("sync")
+
+    async def more() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            closed.append("async")
+
+    for function in (numbers, more):
+        with pytest.raises(UsageError, match="yielded int, but what a tool yields is text"):
+            asyncio.run(run(function))
+    assert closed == ["sync", "async"]
+
+
+# What comes of it
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Size(IntEnum):
+    BIG = 3
+
+
+class Point(BaseModel):
+    x: int
+
+
+@dataclass
+class Pair:
+    left: object
+
+
+class Record(msgspec.Struct):
+    name: str
+
+
+class Odd:
+    def __str__(self) -> str:
+        return "odd"
+
+
+@pytest.mark.parametrize(
+    ("returned", "result"),
+    [
+        (None, None),
+        (Text("text"), "text"),
+        ("a\ud800\udc00b\udc00", "a\U00010000b\ufffd"),
+        ({"k\ud800": ["\udfff"]}, {"k\ufffd": ["\ufffd"]}),
+        (b"caf\xc3\xa9", "café"),
+        ([b"\xff"], ["_w=="]),
+        ((1, 2.5, True), [1, 2.5, True]),
+        ([float("nan"), float("-inf")], ["NaN", "-Infinity"]),
+        (Point(x=1), {"x": 1}),
+        (Pair(Record("n")), {"left": {"name": "n"}}),
+        ({Size.BIG: Size.BIG}, {"3": 3}),
+        (datetime(2026, 3, 4, tzinfo=UTC), "2026-03-04T00:00:00Z"),
+        ([timedelta(1), Decimal("1.50"), UUID(int=1)], ["P1D", "1.50", str(UUID(int=1))]),
+        (Path("/srv") / "x", "/srv/x"),
+        ({"odd": Odd()}, {"odd": "odd"}),
+        (10**30, 10**30),
+    ],
+)
+def test_a_result_is_jsonable_data(returned: Any, result: Any) -> None:
+    def give() -> Any:
+        return returned
+
+    async def give_async() -> Any:
+        return returned
+
+    for function in (give, give_async):
+        found = asyncio.run(run(function))
+        assert (found, type(found)) == (result, type(result))
+        to_json(ToolCallCompleted("c", "n", {}, found))  # an event can carry it
+
+
+def test_a_result_shares_nothing_with_what_the_tool_keeps() -> None:
+    kept = {"a": [1]}
+
+    def give() -> Any:
+        return kept
+
+    found = asyncio.run(run(give))
+    kept["a"].append(2)
+    assert found == {"a": [1]}
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+@pytest.mark.parametrize(
+    "returned", [nested(100_000), Broken(), 10**5000], ids=["deep", "broken", "long"]
+)
+def test_a_result_that_cannot_be_told_is_a_failure_that_says_that_it_has_run(returned: Any) -> None:
+    def give() -> Any:
+        return returned
+
+    with pytest.raises(ToolFailure, match="give has run, but what it returned cannot be written"):
+        asyncio.run(run(give))
+
+
+def test_a_result_that_refers_to_itself_is_a_failure() -> None:
+    def give() -> Any:
+        circle: list[Any] = []
+        circle.append(circle)
+        return circle
+
+    with pytest.raises(ToolFailure, match="Circular reference"):
+        asyncio.run(run(give))
+
+
+# What goes wrong in it
+
+
+def test_what_a_tool_raises_is_raised() -> None:
+    def sync() -> None:
+        raise FileNotFoundError(2, "No such file", "x")
+
+    async def in_loop() -> None:
+        raise FileNotFoundError(2, "No such file", "x")
+
+    for function in (sync, in_loop):
+        with pytest.raises(FileNotFoundError) as raised:
+            asyncio.run(run(function))
+        words = "FileNotFoundError: [Errno 2] No such file: 'x'"
+        assert failure_words(raised.value) == words
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError()])
+def test_a_tool_cannot_end_the_program_nor_look_like_a_cancelled_run(
+    ending: BaseException,
+) -> None:
+    def sync() -> None:
+        raise ending
+
+    async def in_loop() -> None:
+        raise ending
+
+    async def survives(function: object) -> str:
+        try:
+            await run(function)
+        except ToolFailure as failure:
+            await asyncio.sleep(0)
+            return str(failure)
+        return "nothing was raised"
+
+    for function in (sync, in_loop):
+        told = asyncio.run(survives(function))
+        assert "tried to end the program" in told or "was cancelled by something in it" in told
+
+
+def test_a_keyboard_interrupt_in_a_thread_is_the_tools_own() -> None:
+    def sync() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(ToolFailure, match="KeyboardInterrupt"):
+        asyncio.run(run(sync))
+
+
+def test_ctrl_c_reaches_the_program_while_an_async_tool_runs() -> None:
+    async def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run(press))
+
+
+def test_failures_are_told_in_few_words() -> None:
+    assert failure_words(ValueError()) == "ValueError"
+    assert failure_words(TimeoutError("too long")) == "too long"
+    assert failure_words(TimeoutError()) == "TimeoutError"
+    group = ExceptionGroup("two", [ValueError("a"), KeyError("b")])
+    assert failure_words(group) == "two (2 sub-exceptions): ValueError: a; KeyError: 'b'"
+    assert len(failure_words(ValueError("x" * 100_000))) < 5_000
+    assert failure_words(ValueError("\ud800")) == "ValueError: \ufffd"
+    assert "cannot be had" in failure_words(ValueError(Broken()))
+
+
+# Time, and who stops it: "tool runs on after time-out or stop" of the threats
+
+
+def growing(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+async def grow_async(path: str) -> None:
+    while True:
+        with Path(path).open("a") as file:  # noqa: ASYNC230, RUF100
+            file.write("x")
+        await asyncio.sleep(0.001)
+
+
+async def grow_generator(path: str) -> AsyncIterator[str]:
+    while True:
+        with Path(path).open("a") as file:  # noqa: ASYNC230, RUF100
+            file.write("x")
+        yield "x"
+        await asyncio.sleep(0.001)
+
+
+async def grow_stubbornly(path: str) -> str:
+    """Does not take one cancellation for an answer."""
+    try:
+        await grow_async(path)
+    except asyncio.CancelledError:
+        await grow_async(path)
+    return "never"
+
+
+@pytest.mark.parametrize("function", [grow_async, grow_generator, grow_stubbornly])
+def test_an_async_tool_has_no_effects_after_its_time(
+    function: Callable[..., Any], tmp_path: Path
+) -> None:
+    target = tmp_path / "file"
+
+    async def main() -> tuple[int, int]:
+        with pytest.raises(TimeoutError, match=r"was stopped: it took longer than 0\.05 s"):
+            await run(tool(timeout=0.05)(function), path=str(target))
+        size = growing(target)
+        await asyncio.sleep(0.05)
+        return size, growing(target)
+
+    before, after = asyncio.run(main())
+    assert before == after > 0
+
+
+@pytest.mark.parametrize("function", [grow_async, grow_generator])
+def test_an_async_tool_has_no_effects_after_a_stop(
+    function: Callable[..., Any], tmp_path: Path
+) -> None:
+    target = tmp_path / "file"
+
+    async def main() -> tuple[int, int]:
+        task = asyncio.create_task(run(function, path=str(target)))
+        while not growing(target):
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        size = growing(target)
+        await asyncio.sleep(0.05)
+        return size, growing(target)
+
+    before, after = asyncio.run(main())
+    assert before == after > 0
+
+
+def test_a_thread_is_told_and_its_result_and_output_are_dropped() -> None:
+    release = threading.Event()
+    told: list[bool] = []
+
+    @tool(timeout=0.05)
+    def stuck(context: ToolContext) -> str:
+        told.append(context.cancelled)
+        release.wait(10)
+        told.append(context.cancelled)
+        context.output("too late")
+        release.clear()
+        return "too late"
+
+    async def main() -> list[str]:
+        said: list[str] = []
+        with pytest.raises(TimeoutError):
+            await run(stuck, said)
+        release.set()
+        while release.is_set():
+            await asyncio.sleep(0.001)
+        return said
+
+    assert asyncio.run(main()) == []
+    assert told == [False, True]
+
+
+def test_a_thread_is_told_of_a_stop() -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def patient(context: ToolContext) -> None:
+        started.set()
+        while not context.cancelled:
+            time.sleep(0.001)
+        ended.set()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, patient)
+            while not started.is_set():
+                await asyncio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+
+    asyncio.run(main())
+    assert ended.wait(5)
+
+
+def test_a_generator_in_a_thread_ends_at_its_next_text() -> None:
+    closed = threading.Event()
+
+    @tool(timeout=0.05)
+    def endless() -> Iterator[str]:
+        try:
+            while True:
+                time.sleep(0.002)
+                yield "x"
+        finally:
+            closed.set()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run(endless))
+    assert closed.wait(5)
+
+
+def test_threads_that_never_end_take_no_place_from_others() -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.1)
+    def stuck() -> None:
+        release.wait(30)
+
+    def quick() -> str:
+        return "done"
+
+    async def main() -> Any:
+        stopped = await asyncio.gather(*(run(stuck) for _ in range(150)), return_exceptions=True)
+        assert all(isinstance(one, TimeoutError) for one in stopped)
+        return await asyncio.wait_for(run(quick), 5)
+
+    try:
+        assert asyncio.run(main()) == "done"
+    finally:
+        release.set()
+
+
+def test_a_thread_that_never_ends_does_not_hold_up_the_end_of_the_program() -> None:
+    program = """
+import asyncio, time
+from argstream.agent.tools import tool
+from argstream.agent.context import ToolContext
+
+@tool(timeout=0.05)
+def stuck():
+    time.sleep(1000)
+
+async def main():
+    try:
+        await stuck.execute(stuck.bind(""), ToolContext("r", "c", "stuck", "k", print))
+    except TimeoutError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stdout == "stuck was stopped: it took longer than 0.05 s\n"
+
+
+def test_a_time_out_of_the_tools_own_is_not_ours() -> None:
+    @tool(timeout=5)
+    async def impatient() -> None:
+        raise TimeoutError("the server did not answer")
+
+    with pytest.raises(TimeoutError, match="the server did not answer"):
+        asyncio.run(run(impatient))
+
+
+def test_a_tool_that_takes_being_cancelled_for_its_end_has_still_timed_out() -> None:
+    @tool(timeout=0.02)
+    async def shrugs() -> str:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            return "whatever"
+        return ""
+
+    @tool(timeout=0.02)
+    async def falls_over() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            raise OSError("cleaning up failed")
+
+    for function in (shrugs, falls_over):
+        with pytest.raises(TimeoutError, match="was stopped"):
+            asyncio.run(run(function))
+
+
+def test_a_bound_call_is_executed_once() -> None:
+    @tool
+    async def once() -> None: ...
+
+    async def main() -> None:
+        bound = once.bind(json.dumps({}))
+        await once.execute(bound, context_for("once"))
+        with pytest.raises(UsageError, match="bind the text anew"):
+            await once.execute(bound, context_for("once"))
+
+    asyncio.run(main())

@@ -1,0 +1,261 @@
+"""Agents over real HTTP, with all that can go wrong: no hang, one end, nothing run wrongly."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from argstream.agent import Agent, Conversation, RunResult
+from argstream.clients import Retries, Timeouts, make_model
+from argstream.errors import RunFailure
+from argstream.events import (
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunStopped,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    ToolExecutionStarted,
+    to_json,
+)
+from argstream.testing import (
+    CallTool,
+    Cut,
+    ErrorEvent,
+    Fault,
+    Malformed,
+    MockProvider,
+    Reply,
+    Slow,
+    Split,
+    Status,
+    Think,
+)
+from tests.agent.following import ENDS, Effects, complete, events_of, one, only
+
+APIS = ["anthropic", "openai", "openai-responses"]
+CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
+
+CALLS = Reply(
+    Think("I should write, and tell Ada."),
+    "I do it.",
+    CallTool("write", {"path": "a.txt", "content": "line\n" * 20}),
+    CallTool("send", {"to": "ada"}),
+)
+SCRIPT = [CALLS, Reply("Done.")]
+
+
+QUICK = Timeouts(connect=2, first_byte=0.4, idle=0.4)
+
+
+def agent_of(
+    api: str, provider: MockProvider, tools: list[object], timeout: Timeouts = QUICK
+) -> Agent:
+    url = provider.anthropic_url if api == "anthropic" else provider.openai_url
+    model = make_model(
+        f"{api}:any",
+        base_url=url,
+        api_key=CANARY,
+        retries=Retries(first_wait=0.01, longest_wait=0.02),
+        timeout=timeout,
+    )
+    return Agent(model, tools)
+
+
+def check_order(events: list[Event]) -> None:
+    """One end, at the end; each call has its verdict and its result, in this order."""
+    ends = [event for event in events if isinstance(event, ENDS)]
+    assert len(ends) == 1
+    assert events[-1] is ends[0]
+    for call in only(events, ToolCallStarted):
+        own = [type(event) for event in events if getattr(event, "call_id", None) == call.call_id]
+        verdicts = [kind for kind in own if kind in (ToolArgsCompleted, ToolArgsInvalid)]
+        results = [kind for kind in own if kind in (ToolCallCompleted, ToolCallFailed)]
+        assert len(verdicts) == len(results) == 1
+        assert own[-1] is results[0]
+        if ToolExecutionStarted in own:
+            assert verdicts == [ToolArgsCompleted]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_two_turns_with_thinking_and_tools(api: str) -> None:
+    effects, conversation = Effects(), Conversation()
+    with MockProvider([*SCRIPT, Reply(Think("Hm."), "You are welcome.")]) as provider:
+        agent = agent_of(api, provider, [effects.write, effects.send])
+        events = events_of(agent, "Go", conversation)
+        again = events_of(agent, "Thanks", conversation)
+        provider.check()
+    check_order(events)
+    assert [name for name, _ in effects.seen] == ["write", "send"]
+    assert one(events, RunCompleted).result == "Done."
+    assert one(again, RunCompleted).result == "You are welcome."
+
+
+# Each fault, the code with which the run ends, and whether all calls were run.
+FAULTS: list[tuple[Fault, str]] = [
+    (Cut(at=0), "connection_lost"),
+    (Cut(at=400), ""),
+    (Cut(at="call"), ""),
+    (ErrorEvent(at=0), ""),
+    (ErrorEvent(at="call"), ""),
+    (ErrorEvent(at=3), ""),
+    (Malformed(at=0), ""),
+    (Malformed(at="call"), "bad_payload"),
+    (Status(400), ""),
+    (Status(401), ""),
+    (Status(404), ""),
+    (Status(429, retry_after=0.01), ""),
+    (Status(500), ""),
+    (Status(529), ""),
+    (Slow(before=1.5), "timeout"),
+    (Slow(between=1.5), "timeout"),
+]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("fault", "code"), FAULTS, ids=str)
+def test_a_fault_that_stays_ends_the_run_and_nothing_is_run(
+    api: str, fault: Fault, code: str
+) -> None:
+    effects, conversation = Effects(), Conversation()
+    with MockProvider(CALLS, faults=[fault]) as provider:
+        agent = agent_of(api, provider, [effects.write, effects.send])
+        start = time.perf_counter()
+        events = events_of(agent, "Go", conversation)
+        assert time.perf_counter() - start < 15
+    check_order(events)
+    failed = one(events, RunFailed)
+    assert failed.code == code or not code
+    assert failed.message
+    assert effects.seen == []
+    assert conversation.run_id is None
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("fault", [Split((1,)), Split((64,), 7), Slow(before=0.1)], ids=str)
+def test_what_is_only_slow_or_cut_small_changes_nothing(api: str, fault: Fault) -> None:
+    effects = Effects()
+    script = [Reply(CallTool("send", {"to": "ada"}), faults=[fault]), Reply("Done.")]
+    with MockProvider(script) as provider:
+        events = events_of(agent_of(api, provider, [effects.send]))
+        provider.check()
+    assert one(events, RunCompleted).result == "Done."
+    assert effects.seen == [("send", {"to": "ada"})]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_what_passes_is_tried_again_before_the_first_event(api: str, status: int) -> None:
+    failing = Reply("never", faults=[Status(status, retry_after=0.01)])
+    with MockProvider([failing, failing, Reply("Hello.")]) as provider:
+        events = events_of(agent_of(api, provider, []))
+        assert [request.status for request in provider.requests] == [status, status, 200]
+    assert one(events, RunCompleted).result == "Hello."
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_after_the_first_event_nothing_is_tried_again(api: str) -> None:
+    with MockProvider([Reply("A long text.", faults=[Cut(at=600)]), Reply("never")]) as provider:
+        events = events_of(agent_of(api, provider, []))
+        assert len(provider.requests) == 1
+    assert isinstance(events[-1], RunFailed)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_model_may_try_again_after_it_was_cut(api: str) -> None:
+    effects = Effects()
+    script = [
+        Reply(
+            CallTool("send", {"to": "ada"}),
+            CallTool("write", '{"path": "a.txt", "content": "abc'),
+            stop="max_tokens",
+        ),
+        Reply(CallTool("write", {"path": "a.txt", "content": "b"})),
+        Reply("Done."),
+    ]
+    with MockProvider(script) as provider:
+        events = events_of(agent_of(api, provider, [effects.write, effects.send]))
+        provider.check()
+        told = str(provider.requests[1].body)
+    check_order(events)
+    assert effects.seen == [
+        ("send", {"to": "ada"}),
+        ("write", {"path": "a.txt", "content": "b"}),
+    ]
+    assert "INVALID_JSON" in told
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stop_closes_the_connection(api: str) -> None:
+    async def stopping(provider: MockProvider) -> list[Event]:
+        run, events = agent_of(api, provider, []).run_stream("Go"), []
+        async for event in run:
+            events.append(event)
+            if event.type == "text_delta":
+                run.stop()
+        return events
+
+    reply = Reply("word " * 200, faults=[Slow(between=0.01)])
+    with MockProvider(reply) as provider:
+        events = complete(lambda: stopping(provider))
+        deadline = time.monotonic() + 5
+        while not provider.hang_ups and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(provider.hang_ups) == 1
+    assert isinstance(events[-1], RunStopped)
+
+
+def test_200_runs_at_once_in_one_process() -> None:
+    lock, seen = threading.Lock(), []
+
+    def note(number: int) -> str:
+        with lock:
+            seen.append(number)
+        return f"noted {number}"
+
+    async def double(number: int) -> int:
+        await asyncio.sleep(0.01)
+        return 2 * number
+
+    reply = Reply("I do.", CallTool("note", {"number": 1}), CallTool("double", {"number": 2}))
+
+    async def all_of_them(provider: MockProvider) -> list[RunResult]:
+        agent = agent_of("anthropic", provider, [note, double], Timeouts())
+        results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(200)))
+        await agent.aclose()
+        return results
+
+    # Whoever asks first gets the first reply, so some make several calls and others none.
+    with MockProvider([reply, Reply("Done.")], repeat=True) as provider:
+        results = complete(lambda: all_of_them(provider))
+        turns = len(provider.requests)
+    assert [result.text for result in results] == ["Done."] * 200
+    uses = [use for result in results for use in result.tools]
+    assert len(uses) == 2 * len(seen) == 2 * (turns - 200)
+    assert {(use.tool_name, use.result) for use in uses} == {("note", "noted 1"), ("double", 4)}
+
+
+def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    written: list[str] = []
+    agents: list[Agent] = []
+    for api in APIS:
+        for faults in ([], [Status(401, f"the key {CANARY} is wrong")], [Cut(at="call")]):
+            with MockProvider(CALLS, faults=faults) as provider:
+                agent = Agent(agent_of(api, provider, []).model, max_turns=1)
+                events = events_of(agent)
+                written += [to_json(event).decode() for event in events]
+                written += [repr(agent), repr(agent.model), str(events)]
+                agents.append(agent)
+    for agent in agents:  # whose servers are gone
+        with pytest.raises(RunFailure) as caught:
+            agent.run("Go")
+        written += [repr(caught.value), str(caught.getrepr(showlocals=False))]
+    assert caplog.records
+    written += [record.getMessage() for record in caplog.records]
+    assert [text for text in written if CANARY in text] == []

@@ -1,0 +1,407 @@
+"""The world around a loop, played by chance: models, tools and people do what they like.
+
+It does what the runner does, without waiting for anything, and holds all that the loop says against
+what it knows itself: which texts the model wrote, who was asked, what runs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import strategies as st
+
+from argstream.agent import Approval, Approve, Conversation, Deny
+from argstream.agent._effects import (
+    AskModel,
+    AskPerson,
+    CancelTool,
+    CloseStream,
+    EndText,
+    Execute,
+    Step,
+    Withdraw,
+)
+from argstream.agent._listening import PASSING, Listening
+from argstream.agent._machine import Machine
+from argstream.agent._state import LoopRules
+from argstream.agent._toolbox import Toolbox
+from argstream.assembly import Assembler, Call
+from argstream.errors import UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunStarted,
+    RunStopped,
+    StreamFailed,
+    ToolCallCompleted,
+    ToolExecutionStarted,
+    TurnCompleted,
+)
+from tests.agent.chance import EDITS, STREAMED, Turn, fate_of, turns
+from tests.agent.histories import check_history, check_told
+from tests.agent.ordering import RunOrder
+from tests.support import loads
+
+Drawn = TypeVar("Drawn")
+Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+
+SECONDS = 60.0
+"""How long somebody has to decide, if there is a limit."""
+
+
+class Stream:
+    """A turn of the model while it is read, as the runner reads it."""
+
+    def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
+        self.assembler = assembler
+        self.listening = Listening(tools)
+        self.is_left = False
+        """Whether nobody wants to know the rest."""
+        self._turn = turn
+        self._payloads = iter(turn.payloads)
+        self._events: list[Event] = []
+        self._has_ended = False
+
+    def next_event(self) -> Event | None:
+        """Give the next event; None when there are no more."""
+        while not self._events:
+            if self._has_ended:
+                return None
+            payload = next(self._payloads, None)
+            if payload is not None:
+                self._events += self.assembler.feed(payload)
+            elif self._turn.raises:
+                self._events += self.assembler.abort("truncated", "the source failed")
+                self.listening.fail(StreamFailed("overloaded", "Too much"))
+            else:
+                self._events += self.assembler.close()
+            self._has_ended = payload is None or self.assembler.stopped
+        return self._events.pop(0)
+
+    def call(self, call_id: str) -> Call:
+        return next(call for call in self.assembler.calls if call.id == call_id)
+
+
+class World:
+    """One run: play() makes things happen until it is over."""
+
+    def __init__(
+        self,
+        draw: Callable[[Any], Any],
+        tools: Toolbox,
+        rules: LoopRules,
+        conversation: Conversation,
+    ) -> None:
+        self.draw = draw
+        self.tools = tools
+        self.rules = rules
+        self.order = RunOrder(STREAMED)
+        self.machine = Machine("run_1", tools, rules, conversation.messages, conversation.grants)
+        self._grants = conversation.grants
+        self._numbering = conversation.numbering
+        self._stream: Stream | None = None
+        self._turns = len(conversation.messages)
+        self._clock = 1000.0
+        self._running: dict[str, bool] = {}  # whether it must end: it was cancelled
+        self._calls: dict[str, Call] = {}
+        self._edited: dict[str, Any] = {}
+        self._requests: dict[str, ApprovalRequested] = {}
+        self._texts: dict[str, list[bool]] = {}  # of Streamed tools: how they were told to end
+        self._of_turn: list[str] = []
+        self._refused: list[TurnCompleted] = []
+        self._is_stopped = False
+        self._is_hasty = draw(st.integers(0, 3)) == 0  # somebody will stop it
+
+    def play(self) -> None:
+        self._take(self.machine.begin("Go"))
+        while not self.machine.is_over:
+            actions = self._actions()
+            assert actions, "something can happen, or the run is over"
+            self.draw(st.sampled_from(actions))()
+        self._check_end()
+
+    def _actions(self) -> list[Callable[[], None]]:
+        """Say what may happen now, what is likely several times."""
+        if self.machine.is_paused:
+            assert not (self._stream or self._running)
+            return [self._resume] * 4 + [self._resume_wrongly, self._decide_wrongly, self._stop]
+        actions: list[Callable[[], None]] = []
+        if self._stream is not None:
+            actions += [self._listen] * (1 if self._stream.is_left else 6)
+            actions += [self._hang_up] * (2 if self._stream.is_left else 0)
+        actions += [self._end_tool] * (3 * bool(self._running))
+        if self.order.pending:
+            actions += [self._decide] * 3
+            actions += [self._expire] * self.rules.asks_in_place
+        if not actions:
+            return []
+        actions += [self._decide_wrongly] + [self._wait] * (self.rules.approval_seconds is not None)
+        return actions + [self._stop] * self._is_hasty
+
+    # The model
+
+    def _listen(self) -> None:
+        stream = self._stream
+        for _ in range(self.draw(st.sampled_from([1, 2, 5, 1000]))):
+            if stream is None or self._stream is not stream:
+                return
+            event = stream.next_event()
+            if event is None:
+                self._hang_up()
+            elif type(event) in PASSING:
+                self._tell(event)
+                early = stream.listening.grow(event) if stream.listening.has_texts else None
+                if early is not None and not self._is_stopped:
+                    self._begin_early(early.call)
+            else:
+                stream.listening.note(event, stream.assembler.calls)
+                self._hear([event], stream)
+
+    def _hear(self, events: Sequence[Event], stream: Stream) -> None:
+        if events:
+            for call in stream.assembler.calls:
+                self._calls[call.id] = call
+            self._take(self.machine.heard(events, stream.listening.facts, self._clock))
+
+    def _hang_up(self) -> None:
+        stream = self._stream
+        assert stream is not None
+        self._hear(stream.listening.last_words(), stream)
+        self._numbering = stream.assembler.numbering
+        self._stream = None
+        self._take(self.machine.stream_over())
+
+    def _begin_early(self, call: Call) -> None:
+        step = self.machine.begun_early(call.id)
+        assert [type(event) for event in step.events] == [ToolExecutionStarted]
+        assert call.name == "note", "what must be confirmed does not begin"
+        self._running[call.id] = False
+        self._texts[call.id] = []
+        self._take(step)
+
+    # Tools
+
+    def _end_tool(self) -> None:
+        call_id = self.draw(st.sampled_from(list(self._running)))
+        was_cancelled = self._running.pop(call_id)
+        if was_cancelled or self.draw(st.integers(0, 3)) == 0:
+            self._take(self.machine.raised(call_id, "ValueError: it failed"))
+        else:
+            self._take(self.machine.returned(call_id, {"of": call_id}))
+
+    # People
+
+    def _decide(self) -> None:
+        call_id = self.draw(st.sampled_from(self.order.pending))
+        decision, outcome = self._decision(call_id)
+        if outcome is None:
+            self._refuses(lambda: self.machine.decided(call_id, decision, self._clock))
+        else:
+            self._expect(self.machine.decided(call_id, decision, self._clock), {call_id: outcome})
+
+    def _decision(self, call_id: str) -> tuple[Any, str | None]:
+        """Make up a decision, and say what must become of it; None: it is refused."""
+        request = self._requests[call_id]
+        good, bad = EDITS[request.name]
+        by_rule = "approved" if request.rule is not None else None
+        decision, outcome = self.draw(
+            st.sampled_from(
+                [
+                    (Approve(), "approved"),
+                    (Approve(digest=request.digest, reason="fine"), "approved"),
+                    (Approve(always="session"), "approved"),
+                    (Approve(always="rule"), by_rule),
+                    (Approve(arguments=good), "edited"),
+                    (Approve(arguments=bad), None),
+                    (Approve(arguments={"to": object()}), None),
+                    (Approve(digest="of something else"), None),
+                    (Deny("not now"), "denied"),
+                    ("yes", None),
+                ]
+            )
+        )
+        if outcome is not None and self._is_late(request):
+            return decision, "expired"
+        if outcome == "edited":
+            self._edited[call_id] = good
+        return decision, outcome
+
+    def _is_late(self, request: ApprovalRequested) -> bool:
+        return request.expires_at is not None and self._clock >= request.expires_at
+
+    def _decide_wrongly(self) -> None:
+        """Decide on what nobody was asked about, or was decided already, or once more."""
+        decided = [call_id for call_id in self._calls if call_id not in self.order.pending]
+        call_id = self.draw(st.sampled_from([*decided, "no_such_call"]))
+        decision = self.draw(st.sampled_from([Approve(), Deny()]))
+        self._refuses(lambda: self.machine.decided(call_id, decision, self._clock))
+        self._refuses(lambda: self.machine.expired(call_id))
+
+    def _expire(self) -> None:
+        call_id = self.draw(st.sampled_from(self.order.pending))
+        self._expect(self.machine.expired(call_id), {call_id: "expired"})
+
+    def _resume(self) -> None:
+        chosen = self.draw(st.lists(st.sampled_from(self.order.pending), unique=True))
+        decisions: dict[str, Approval] = {}
+        expected: dict[str, str | None] = {}
+        for call_id in chosen:
+            decisions[call_id], expected[call_id] = self._decision(call_id)
+        if None in expected.values():
+            for call_id in chosen:
+                self._edited.pop(call_id, None)
+            self._refuses(lambda: self.machine.resumed(decisions, self._clock))
+            return
+        for call_id in self.order.pending:
+            if self._is_late(self._requests[call_id]):
+                expected[call_id] = "expired"
+        self._expect(self.machine.resumed(decisions, self._clock), expected)
+
+    def _resume_wrongly(self) -> None:
+        decisions = {call_id: Approve() for call_id in self.order.pending}
+        wrong = {**decisions, "no_such_call": Deny()}
+        self._refuses(lambda: self.machine.resumed(wrong, self._clock))
+
+    def _wait(self) -> None:
+        self._clock += SECONDS / 2
+
+    def _stop(self) -> None:
+        was_stopped, self._is_stopped = self._is_stopped, True
+        step = self.machine.stopped("enough")
+        assert not was_stopped or step == Step([], []), "it is stopped once"
+        self._take(step)
+
+    # What the loop says
+
+    def _refuses(self, act: Callable[[], Step]) -> None:
+        """See that something is refused, and that nothing has changed by it."""
+        before = deepcopy(self.machine.state)
+        with pytest.raises(UsageError):
+            act()
+        assert self.machine.state == before
+        assert self.machine.pending == tuple(map(self._requests.get, self.order.pending))
+
+    def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
+        """See that this has been decided, and nothing else."""
+        decided = [event for event in step.events if isinstance(event, ApprovalDecided)]
+        assert {event.call_id: event.decision for event in decided} == outcomes
+        for event in decided:
+            edited = self._edited.get(event.call_id) if event.decision == "edited" else None
+            assert event.edited_arguments == edited
+        self._take(step)
+
+    def _tell(self, event: Event) -> None:
+        self.order.take(event)
+        match event:
+            case ApprovalRequested(call_id=call_id):
+                self._requests[call_id] = event
+                assert event.arguments == self._calls[call_id].arguments
+                late = None if self.rules.approval_seconds is None else self._clock + SECONDS
+                assert event.expires_at == late
+            case TurnCompleted(stop_reason="refusal"):
+                self._refused.append(event)
+            case ToolCallCompleted(call_id=call_id) if call_id in self._texts:
+                assert self._texts[call_id] == [True], "it was told that its text is whole"
+            case _:
+                pass
+
+    def _take(self, step: Step) -> None:
+        before = set(self.order.calls)
+        for event in step.events:
+            self._tell(event)
+        self._of_turn += [call_id for call_id in self.order.calls if call_id not in before]
+        started = [event for event in step.events if isinstance(event, ToolExecutionStarted)]
+        executed = [effect for effect in step.effects if isinstance(effect, Execute)]
+        assert [(one.call_id, one.name, one.idempotency_key) for one in executed] == [
+            (one.call_id, one.name, one.idempotency_key)
+            for one in started
+            if one.call_id not in self._texts
+        ], "what is said to run is run"
+        assert not (started and self._is_stopped), "nothing begins after a stop"
+        asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
+        assert [AskPerson(event) for event in asked] == [
+            effect for effect in step.effects if isinstance(effect, AskPerson)
+        ]
+        assert not (asked and self._is_stopped), "nobody is asked after a stop"
+        for effect in step.effects:
+            self._do(effect)
+
+    def _do(self, effect: Any) -> None:
+        match effect:
+            case AskModel(messages):
+                self._check_turn()
+                assert not (self._stream or self._running or self.order.pending)
+                assert not (self._is_stopped or self.machine.is_over)
+                check_history(messages, self.tools.offered)
+                self._turns += 1
+                turn = self.draw(turns(self._turns))
+                self._stream = Stream(turn, self.tools, self._assembler(turn))
+            case Execute(call_id, _, text):
+                assert call_id not in self._running
+                self._running[call_id] = False
+                self._check_text(call_id, text)
+            case EndText(call_id, interruption):
+                assert not any(not told for told in self._texts[call_id]), "it is interrupted once"
+                self._texts[call_id].append(interruption is None)
+            case CancelTool(call_id):
+                assert self._is_stopped
+                self._running[call_id] = True
+            case CloseStream():
+                assert self._stream is not None
+                assert not self._stream.is_left
+                self._stream.is_left = True
+            case Withdraw(call_id):
+                assert self.order.calls[call_id].decision in ("withdrawn", "expired", *DECIDED)
+            case _:
+                pass
+
+    def _assembler(self, turn: Turn) -> Assembler:
+        return Assembler(turn.protocol, judge=self.tools.judge, after=self._numbering)
+
+    def _check_text(self, call_id: str, text: str) -> None:
+        """What runs is what the model wrote, or what a person wrote instead (invariant 12)."""
+        call = self._calls[call_id]
+        if self.order.calls[call_id].decision == "edited":
+            assert loads(text) == self._edited[call_id]
+        else:
+            assert loads(text) == call.arguments
+            assert text == call.raw or call.reinterpreted is not None or not call.raw.strip()
+
+    def _check_turn(self) -> None:
+        """See that of the turn before, all has run that must, and nothing else."""
+        for call_id in self._of_turn:
+            told, call = self.order.calls[call_id], self._calls[call_id]
+            if not told.is_ours:
+                continue
+            fate = fate_of(call.name, call.raw, self.tools)
+            if fate == "never":
+                assert told.outcome == "failed"
+                assert not told.is_started or call_id in self._texts
+            elif told.verdict == "complete" and told.may_run and fate == "runs":
+                assert told.is_started
+            elif told.verdict == "complete" and told.may_run:
+                assert told.is_asked or {grant.scope for grant in self._grants}
+        self._of_turn = []
+
+    def _check_end(self) -> None:
+        self.order.finish()
+        assert not (self._stream or self._running)
+        first, last = self.order.events[0], self.order.events[-1]
+        assert isinstance(first, RunStarted)
+        assert isinstance(last, RunStopped) or not self._is_stopped
+        if isinstance(last, RunCompleted):
+            self._check_turn()
+        messages = self.machine.final_messages
+        if messages:
+            check_history(messages, self.tools.offered, is_over=True)
+        check_told(messages[len(first.history) :], self.order.events)
+        kept = [message.id for message in messages]
+        assert not [one for one in self._refused if one.message.id in kept], "refusals are not kept"
+        uses = self.machine.state.uses
+        assert [use.call_id for use in uses] == list(self.order.calls)
+
+
+DECIDED = ("approved", "edited", "denied")

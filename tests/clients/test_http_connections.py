@@ -1,0 +1,187 @@
+"""Connections of a model: used again, closed at once when nobody reads, and never left behind."""
+
+import asyncio
+import gc
+import time
+
+import httpx2
+import pytest
+
+from argstream import UsageError
+from argstream.clients import HttpModel
+from argstream.testing import CallTool, MockProvider, Reply, Slow
+from tests.clients.over_http import REQUEST, hang, http, model_of, outcome_async, run, say, serving
+
+ANSWER = Reply("Hello", CallTool("add", {"a": 1}))
+
+
+def connections(caplog: pytest.LogCaptureFixture) -> int:
+    """How many were opened, by what the HTTP library logs."""
+    return sum(record.getMessage().startswith("connect_tcp.complete") for record in caplog.records)
+
+
+async def ask(model: HttpModel) -> None:
+    found = await outcome_async(model)
+    assert found.failure is None
+    assert found.types[-1] == "turn_completed"
+
+
+def test_a_connection_is_used_for_one_turn_after_the_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "httpcore2.connection")
+
+    async def turns() -> None:
+        model = model_of(provider)
+        for _ in range(3):
+            await ask(model)
+        await model.aclose()
+
+    with MockProvider(ANSWER) as provider:
+        run(turns())
+    assert connections(caplog) == 1
+
+
+def test_a_model_can_be_used_again_after_it_was_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "httpcore2.connection")
+
+    async def turns() -> None:
+        model = model_of(provider)
+        await model.aclose()
+        await ask(model)
+        await model.aclose()
+        await model.aclose()
+        await ask(model)
+
+    with MockProvider(ANSWER) as provider:
+        run(turns())
+    assert connections(caplog) == 2
+
+
+def test_a_model_can_be_used_in_one_loop_after_the_other() -> None:
+    """Though nobody closes it: a warning about what is left open would be an error."""
+    with MockProvider(ANSWER) as provider:
+        model = model_of(provider)
+        for _ in range(3):
+            run(ask(model))
+        del model
+        gc.collect()
+
+
+def test_a_model_that_is_forgotten_closes_its_connections() -> None:
+    async def forget() -> None:
+        for _ in range(3):
+            await ask(model_of(provider))
+        gc.collect()
+        await asyncio.sleep(0.01)
+        assert not [one for one in gc.get_objects() if _is_open_client(one)]
+
+    with MockProvider(ANSWER) as provider:
+        run(forget())
+
+
+def _is_open_client(candidate: object) -> bool:
+    return type(candidate) is httpx2.AsyncClient and not candidate.is_closed
+
+
+def test_two_hundred_answers_at_once_are_read() -> None:
+    async def all_at_once() -> None:
+        model = model_of(provider)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(200):
+                tasks.create_task(ask(model))
+        await model.aclose()
+
+    started = time.monotonic()
+    with MockProvider(ANSWER, faults=[Slow(before=0.3)]) as provider:
+        run(all_at_once())
+        assert len(provider.requests) == 200
+    assert time.monotonic() - started < 200 * 0.3 / 4
+
+
+async def hung_up(provider: MockProvider) -> float:
+    """The seconds until a provider notices that nobody reads."""
+    started = time.monotonic()
+    while not provider.hang_ups:
+        await asyncio.sleep(0.005)
+    return time.monotonic() - started
+
+
+def test_closing_the_answer_closes_the_connection_at_once() -> None:
+    async def leave() -> float:
+        source = model_of(provider).stream(REQUEST)
+        await anext(source)
+        await source.aclose()
+        return await hung_up(provider)
+
+    with MockProvider(Reply("a" * 4000), faults=[Slow(between=0.01)]) as provider:
+        assert run(leave()) < 1
+
+
+def test_cancelling_who_reads_closes_the_connection_at_once() -> None:
+    async def cancel() -> float:
+        source = model_of(provider).stream(REQUEST)
+
+        async def read() -> None:
+            async for _ in source:
+                begun.set()
+
+        begun = asyncio.Event()
+        task = asyncio.create_task(read())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await hung_up(provider)
+
+    with MockProvider(Reply("a" * 4000), faults=[Slow(between=0.01)]) as provider:
+        assert run(cancel()) < 1
+
+
+def test_cancelling_who_waits_for_an_answer_closes_the_connection_at_once() -> None:
+    async def cancel() -> None:
+        task = asyncio.create_task(anext(model_of(served.url).stream(REQUEST)))
+        while not served.requests:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with serving(hang()) as served:
+        started = time.monotonic()
+        run(cancel())
+        assert time.monotonic() - started < 1
+
+
+def test_a_client_of_ones_own_is_used_and_stays_open() -> None:
+    async def turn() -> list[str]:
+        seen: list[str] = []
+
+        async def note(request: httpx2.Request) -> None:
+            seen.append(request.headers["x-mine"])
+
+        hooks = {"request": [note]}
+        async with httpx2.AsyncClient(headers={"x-mine": "yes"}, event_hooks=hooks) as client:
+            model = model_of(provider, http_client=client)
+            await ask(model)
+            await model.aclose()
+            assert not client.is_closed
+            await ask(model)
+        with pytest.raises(UsageError, match="http_client that was given is closed"):
+            await ask(model)
+        return seen
+
+    with MockProvider(ANSWER) as provider:
+        assert run(turn()) == ["yes", "yes"]
+
+
+def test_a_client_of_ones_own_does_not_follow_redirects_with_the_key() -> None:
+    async def turn() -> None:
+        async with httpx2.AsyncClient(follow_redirects=True) as client:
+            found = await outcome_async(model_of(served.url, http_client=client))
+            assert found.failure is not None
+            assert found.failure.code == "redirect"
+
+    with serving(say(http("307 Elsewhere", location="/other"))) as served:
+        run(turn())
+        assert len(served.requests) == 1

@@ -27,6 +27,13 @@ def test_live_arguments() -> None:
     ]
 
 
+def test_streamed_file() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "streamed_file.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "in the project: song.txt; the song is whole"
+
+
 def test_live_turn() -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "live_turn.py"], capture_output=True, text=True, check=True

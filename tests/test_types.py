@@ -20,8 +20,8 @@ def test_pyright_finds_every_use_precise() -> None:
     version = subprocess.run([*pyright, "--version"], capture_output=True, text=True, check=False)
     if version.returncode and not os.environ.get("CI"):
         pytest.skip(f"pyright cannot be started: {version.stderr[-200:]}")
-    uses = sorted(map(str, TESTS.glob("*/typed_uses.py")))
-    assert len(uses) == 2
+    uses = sorted(map(str, TESTS.glob("**/typed_uses.py")))
+    assert len(uses) == 3
     done = subprocess.run(
         [*pyright, "--pythonpath", sys.executable, *uses],
         cwd=TESTS.parent,

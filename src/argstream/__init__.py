@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SchemaError,
         StreamFailure,
         TextInterrupted,
+        ToolFailure,
         UsageError,
     )
     from argstream.events import (
@@ -142,6 +143,7 @@ __all__ = [
     "ToolCallStarted",
     "ToolContext",
     "ToolExecutionStarted",
+    "ToolFailure",
     "ToolFieldDelta",
     "ToolFieldEnd",
     "ToolFieldEvent",
@@ -188,6 +190,7 @@ _HOMES = {
         "SchemaError",
         "StreamFailure",
         "TextInterrupted",
+        "ToolFailure",
         "UsageError",
     ),
     "argstream.events": (

@@ -7,6 +7,7 @@
     │   └── SchemaError      a JSON Schema that cannot be used; says where it is wrong
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
     ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
+    ├── ToolFailure          a tool failed where its own exception cannot be had: in a subprocess
     ├── TextInterrupted      the text that a tool reads while it is written will not end well
     └── StreamFailure        the stream failed; for those who read calls and see no events
         ├── ProviderFailure  a provider refused a request, or could not be reached
@@ -29,6 +30,7 @@ __all__ = [
     "SchemaError",
     "StreamFailure",
     "TextInterrupted",
+    "ToolFailure",
     "UsageError",
 ]
 
@@ -136,3 +138,12 @@ class TextInterrupted(ArgstreamError):  # noqa: N818 - as above
         """What became of the call: ``truncated``, ``malformed``, ``rejected`` or ``aborted``."""
         self.error = error
         """The ``ArgumentsError`` that tells why, where one is known."""
+
+
+class ToolFailure(ArgstreamError):  # noqa: N818 - as above
+    """A tool failed where its own exception cannot be had: in a subprocess, or by ending it."""
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        """The name of the exception's type, if the tool raised one in a subprocess."""

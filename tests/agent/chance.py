@@ -4,7 +4,7 @@ They are real payloads, so what the loop is told of them is what it would be tol
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
 from hypothesis import strategies as st
@@ -132,7 +132,7 @@ EDITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
 
 def fate_of(name: str, text: str, tools: Toolbox) -> str:
     """What must become of a call if its arguments are found to be whole."""
-    fate = _WRITTEN[name][text]
+    fate = _WRITTEN[name].get(text, "never")
     if fate in ("rule asks", "rule denies"):
         by_rule = {"rule asks": "asks", "rule denies": "never"}
         return "runs" if tools.policy is None else by_rule[fate]
@@ -167,27 +167,35 @@ class Elsewhere:
 
 Part = Words | Wanted | Elsewhere
 
-_calls: Final = st.sampled_from(
-    [(name, text) for name, texts in _WRITTEN.items() for text in texts]
-).flatmap(
-    lambda call: st.builds(
-        Wanted, st.just(call[0]), st.just(call[1]), st.sampled_from([True] * 4 + [False])
+_all_calls: Final = [
+    (name, text, fate) for name, texts in _WRITTEN.items() for text, fate in texts.items()
+]
+
+
+def _calls(*fates: Fate, is_closed: Sequence[bool] = (True,)) -> st.SearchStrategy[Wanted]:
+    found = [Wanted(name, text) for name, text, fate in _all_calls if fate in fates]
+    closed = st.sampled_from(is_closed)
+    return st.builds(
+        lambda call, is_closed: replace(call, is_closed=is_closed), st.sampled_from(found), closed
     )
-)
+
+
 parts: Final[st.SearchStrategy[list[Part]]] = st.lists(
     st.one_of(
-        _calls,
-        _calls,
+        _calls("runs", is_closed=(True, True, True, False)),
+        _calls("asks", "rule asks"),
+        _calls("never", "rule denies", is_closed=(True, True, False)),
         st.builds(Words, st.sampled_from(["I look.", " ", "Hm\n"]), st.booleans()),
         st.builds(Elsewhere, st.sampled_from(["found", "failed", "none"])),
     ),
     max_size=4,
 )
 reasons: Final = st.one_of(
+    st.just("tool_use"),
     st.sampled_from(["tool_use", "end_turn", "max_tokens", "pause_turn", "refusal"]),
     st.sampled_from([*sorted(KNOWN_REASONS), "nobody_knows", None]),
 )
-faults: Final = st.sampled_from([None] * 8 + ["hangs up", "error", "unreadable", "raises"])
+faults: Final = st.sampled_from([None] * 16 + ["hangs up", "error", "unreadable", "raises"])
 
 
 @dataclass(frozen=True)

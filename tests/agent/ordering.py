@@ -112,8 +112,9 @@ class CallOrder:
             case ToolOutputDelta():
                 assert self.is_running, "only a tool that runs says something"
             case ToolCallCompleted():
-                assert self.verdict == "complete", "what is not whole has no result"
-                assert self.is_started or not self.is_ours
+                if self.is_ours:
+                    assert self.verdict == "complete", "what is not whole has no result"
+                    assert self.is_started, "what did not run has no result"
                 self.outcome = "completed"
             case ToolCallFailed():
                 assert self.verdict, "the arguments have a verdict before the call has an end"
@@ -164,6 +165,10 @@ class RunOrder:
     def running(self) -> list[str]:
         return [call_id for call_id, call in self.calls.items() if call.is_running]
 
+    def begin_turn(self) -> None:
+        """Take that the model is asked: what went wrong after the turn before is over."""
+        self._has_failed = False
+
     def take(self, event: Event) -> None:
         """Take the next event."""
         assert self._end is None, f"{event} comes after {self._end}, which is the last"
@@ -205,7 +210,7 @@ class RunOrder:
         was_left = event.characters_read is not None  # by us, because one of its calls was refused
         for call in self._turn:
             call.may_run = not self._has_failed and (lets_run or was_left)
-        self._turn, self._has_failed = [], False
+        self._turn = []
 
     def _pause(self, pending: list[str]) -> None:
         assert not self._is_paused

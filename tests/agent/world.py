@@ -33,10 +33,10 @@ from argstream.events import (
     ApprovalRequested,
     Event,
     RunCompleted,
+    RunFailed,
     RunStarted,
     RunStopped,
     StreamFailed,
-    ToolCallCompleted,
     ToolExecutionStarted,
     TurnCompleted,
 )
@@ -303,8 +303,6 @@ class World:
                 assert event.expires_at == late
             case TurnCompleted(stop_reason="refusal"):
                 self._refused.append(event)
-            case ToolCallCompleted(call_id=call_id) if call_id in self._texts:
-                assert self._texts[call_id] == [True], "it was told that its text is whole"
             case _:
                 pass
 
@@ -336,6 +334,7 @@ class World:
                 assert not (self._stream or self._running or self.order.pending)
                 assert not (self._is_stopped or self.machine.is_over)
                 check_history(messages, self.tools.offered)
+                self.order.begin_turn()
                 self._turns += 1
                 turn = self.draw(turns(self._turns))
                 self._stream = Stream(turn, self.tools, self._assembler(turn))
@@ -391,7 +390,8 @@ class World:
         assert not (self._stream or self._running)
         first, last = self.order.events[0], self.order.events[-1]
         assert isinstance(first, RunStarted)
-        assert isinstance(last, RunStopped) or not self._is_stopped
+        if self._is_stopped:  # unless it had failed by then, and waited for its tools
+            assert isinstance(last, RunStopped | RunFailed)
         if isinstance(last, RunCompleted):
             self._check_turn()
         messages = self.machine.final_messages
@@ -400,6 +400,9 @@ class World:
         check_told(messages[len(first.history) :], self.order.events)
         kept = [message.id for message in messages]
         assert not [one for one in self._refused if one.message.id in kept], "refusals are not kept"
+        for call_id, told in self._texts.items():
+            ended_well = self.order.calls[call_id].outcome == "completed"
+            assert not ended_well or told == [True], "it was told that its text is whole"
         uses = self.machine.state.uses
         assert [use.call_id for use in uses] == list(self.order.calls)
 

@@ -118,6 +118,13 @@ def test_headers_alone_are_no_sign_of_life() -> None:
     assert failure.code == "timeout"
 
 
+def test_half_an_event_is_not_waited_for_longer_than_between_two_pieces() -> None:
+    with serving(hang(HEAD + b"\r\nevent: message_st")) as served:
+        timeout = Timeouts(first_byte=15, idle=0.1)
+        failure = failure_of(model_of(served.url, timeout=timeout, retries=0))
+    assert failure.message == "anthropic:some-model sent nothing for 0.1 s"
+
+
 def test_comments_and_pings_are_signs_of_life() -> None:
     """They come in time, though the first event does not."""
 

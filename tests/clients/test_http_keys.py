@@ -17,7 +17,6 @@ from argstream.testing import Cut, ErrorEvent, Fault, MockProvider, Reply, Slow,
 from tests.clients.over_http import (
     KEY,
     PREFIXES,
-    REQUEST,
     Served,
     ask_for,
     failure_of,
@@ -231,7 +230,10 @@ def test_a_refused_key_is_told_by_where_it_comes_from(monkeypatch: pytest.Monkey
     assert "refused a request without a key" in without.message
 
 
-def test_an_exception_of_a_request_leads_to_nothing_of_it() -> None:
-    with serving(say(b"")) as served:
-        failure = failure_of(model_of(served.url, retries=0), REQUEST)
-    assert (failure.__cause__, failure.__context__) == (None, None)
+@pytest.mark.parametrize("at", [0, 400])
+def test_an_exception_of_a_request_leads_to_nothing_of_it(at: int) -> None:
+    """Whether it comes before the answer or in it."""
+    with MockProvider(Reply("Hello"), faults=[Cut(at)]) as provider:
+        failure = outcome(model_of(provider)).failure
+    assert failure is not None
+    assert (failure.code, failure.__cause__, failure.__context__) == ("connection_lost", None, None)

@@ -163,8 +163,10 @@ def test_leaving_early_closes_the_source() -> None:
         finally:
             closed.append("async")
 
+    sources = [sync(), not_sync()]  # kept, so that they are not closed for being forgotten
+
     async def leave() -> None:
-        for source in (sync(), not_sync()):
+        for source in sources:
             items = as_model(source).stream(REQUEST)
             await anext(items)
             await items.aclose()  # type: ignore[attr-defined] # it is a generator
@@ -209,8 +211,10 @@ def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> Non
         finally:
             closed.set()
 
+    source = stuck()  # kept, so that it is not closed for being forgotten
+
     async def cancel() -> float:
-        task = asyncio.create_task(answer(as_model(stuck())))
+        task = asyncio.create_task(answer(as_model(source)))
         await asyncio.sleep(0.05)
         started = time.monotonic()
         task.cancel()

@@ -138,6 +138,13 @@ def test_waiting_for_the_next_try_can_be_cancelled() -> None:
         assert len(provider.requests) == 1
 
 
+def test_a_request_is_given_up_when_it_has_waited_enough() -> None:
+    waited = Waits()
+    with MockProvider(Reply("a"), faults=[Status(500)]) as provider:
+        failure_of(model_of(provider, retries=waited.retries(most=9, longest_in_all=2)))
+    assert waited.seconds == [0.5, 1.0]
+
+
 def test_a_number_of_retries_is_enough_to_say() -> None:
     with MockProvider(Reply("a"), faults=[Status(500)]) as provider:
         failure_of(model_of(provider, retries=0))

@@ -31,6 +31,7 @@ from argstream.testing import (
     Status,
     Think,
 )
+from argstream.testing._mock_wire import seal
 from argstream.testing.faults import parse_fault
 from argstream.testing.script import EXAMPLE, parse_script
 from argstream.wire import Frame, SseDecoder
@@ -366,8 +367,8 @@ def result(call_id: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "3"}
 
 
-def chat_call(call_id: str, arguments: object = "{}") -> dict[str, Any]:
-    function = {"name": "add", "arguments": arguments}
+def chat_call(call_id: str, arguments: object = "{}", name: str = "add") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
     calls = [{"id": call_id, "type": "function", "function": function}]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
@@ -376,6 +377,23 @@ def says(role: str, *blocks: object) -> dict[str, Any]:
     return {"role": role, "content": list(blocks)}
 
 
+def round_of(call_id: str, name: str = "add") -> list[dict[str, Any]]:
+    asked = says("assistant", call(call_id) | {"name": name})
+    return [USER, asked, says("user", result(call_id))]
+
+
+def response_call(call_id: str = "c1", name: str = "add") -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"}
+
+
+TEXT = {"type": "text", "text": "So."}
+SAID = {"type": "message", "role": "assistant", "content": "So."}
+REASONING = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+    "encrypted_content": seal("Hm."),
+}
 SCHEMA = {"type": "object", "properties": {}}
 THOUGHT = {"type": "thinking", "thinking": "changed", "signature": "mock_1"}
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -416,6 +434,24 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"messages": [USER, says("assistant", {"type": "thinking", "thinking": "x"})]},
         "needs its signature",
     ),
+    (
+        "/v1/messages",
+        {"messages": [USER, says("assistant", {**THOUGHT, "signature": "made up"}, TEXT)]},
+        "unchanged",
+    ),
+    (
+        "/v1/messages",
+        {"messages": [USER, says("assistant", TEXT, {"type": "redacted_thinking", "data": "x"})]},
+        "the final block of an assistant's message cannot be a thought",
+    ),
+    ("/v1/messages", {"messages": [says("user", {"type": "text", "text": " \n"})]}, "white space"),
+    (
+        "/v1/messages",
+        {"messages": [*round_of("t1"), *round_of("t1")]},
+        "tool_use ids must be unique, and 't1' is there twice",
+    ),
+    ("/v1/messages", {"messages": round_of("functions.add:0")}, "messages.1.content.0.id: "),
+    ("/v1/messages", {"messages": round_of("t1", name="a.b")}, "messages.1.content.0.name: "),
     ("/v1/chat/completions", {"model": 3}, "model: "),
     ("/v1/chat/completions", {"messages": None}, "messages: "),
     ("/v1/chat/completions", {"messages": [{"role": "bot"}]}, "messages.0.role: "),
@@ -439,6 +475,11 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "'c9' belongs to no call",
     ),
     ("/v1/chat/completions", {"messages": [USER, chat_call("c1", {})]}, "that are a text"),
+    (
+        "/v1/chat/completions",
+        {"messages": [USER, chat_call("c1", name="a.b")]},
+        "messages.1.tool_calls.0.function.name: ",
+    ),
     ("/v1/responses", {"model": ""}, "model: "),
     ("/v1/responses", {"input": None}, "input: "),
     (
@@ -475,6 +516,23 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"input": [{"type": "function_call", "call_id": "c1", "name": "add", "arguments": {}}]},
         "input.0.arguments: must be a text",
     ),
+    ("/v1/responses", {"input": [response_call(call_id="c" * 65)]}, "input.0.call_id: "),
+    ("/v1/responses", {"input": [response_call(name="a.b")]}, "input.0.name: "),
+    (
+        "/v1/responses",
+        {"input": [USER, REASONING, USER]},
+        "input.1: a reasoning item was provided without its required following item",
+    ),
+    (
+        "/v1/responses",
+        {"input": [USER, {**REASONING, "encrypted_content": "made up"}, SAID]},
+        "input.1: the encrypted content could not be verified",
+    ),
+    (
+        "/v1/responses",
+        {"store": False, "input": [USER, {**REASONING, "encrypted_content": None}, SAID]},
+        "input.1: this item was not found",
+    ),
 ]
 
 
@@ -490,6 +548,26 @@ class TestChecks:
             with pytest.raises(UsageError, match=re.escape(problem)):
                 provider.check()
             assert post(provider, path)[0] == 200, "it used no reply"
+
+    @pytest.mark.parametrize("odd", [None, 1, [], {}, [{}], {"a": []}])
+    def test_values_of_any_type_are_refused_or_taken_but_harm_nobody(self, odd: object) -> None:
+        block = {"type": "tool_use", "id": odd, "name": odd, "input": odd}
+        thought = {"type": "thinking", "thinking": odd, "signature": odd}
+        function = {"id": odd, "type": "function", "function": odd}
+        message = {"role": "assistant", "content": odd, "reasoning_content": odd}
+        reasoning = {"type": "reasoning", "id": odd, "summary": odd, "encrypted_content": odd}
+        called = {"type": "function_call", "call_id": "call_mock_1_2", "arguments": odd}
+        bodies: dict[str, dict[str, Any]] = {
+            "/v1/messages": {"messages": [USER, says("assistant", thought, block, block)]},
+            "/v1/chat/completions": {"messages": [USER, message, {**message, "tool_calls": odd}]},
+            "/v1/responses": {"input": [USER, reasoning, called, reasoning]},
+        }
+        calls = {"messages": [USER, {**message, "tool_calls": [function]}]}
+        with MockProvider(SCRIPT) as provider:
+            for path in ROUTES:
+                assert post(provider, path)[0] == 200
+                assert post(provider, path, {**BODIES[path], **bodies[path]})[0] in (200, 400)
+            assert post(provider, ROUTES[1], {**BODIES[ROUTES[1]], **calls})[0] == 400
 
     def test_what_is_right_is_served(self) -> None:
         tools = {

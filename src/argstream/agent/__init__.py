@@ -11,12 +11,10 @@ except ModuleNotFoundError:
 from argstream.agent._setting import EventHook
 from argstream.agent.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant
-from argstream.agent.context import ToolContext
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult, ToolUse
 from argstream.agent.run import AgentRun
-from argstream.agent.streamed import Streamed, TextFeed
-from argstream.agent.tools import Tool, as_tool, tool
+from argstream.agent.tools import Streamed, TextFeed, Tool, ToolContext, as_tool, tool
 
 __all__ = [
     "Agent",

@@ -28,8 +28,8 @@ from argstream.events import (
 
 __all__ = ["CallFacts", "Calls"]
 
-_EXPIRED = "the call was not run: nobody approved it in time"
-_CHANGED = "the call was not run: its arguments were changed after a person had seen them"
+_EXPIRED = "nobody approved it in time"
+_CHANGED = "its arguments were changed after a person had seen them"
 
 
 class CallFacts(NamedTuple):
@@ -81,7 +81,7 @@ class Calls:
             if call.starts_early:
                 self.interrupt(call, words, event.verdict, event.error)
             else:
-                self._fail(call, words)
+                self._refuse(call, words)
 
     def settled(
         self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
@@ -92,7 +92,7 @@ class Calls:
             return
         tool = self._tools.get(call.name)
         if tool is None or not isinstance(event.arguments, dict):
-            self._fail(call, f"the call was not run: there is no tool {call.name!r} that takes it")
+            self._refuse(call, f"there is no tool {call.name!r} that takes it")
             return
         call.text, is_as_streamed = facts(event.call_id)
         call.asked_text = call.text
@@ -102,14 +102,14 @@ class Calls:
         if call.starts_early:
             if problem is not None or not is_as_streamed:
                 why = problem or "the provider closed the call with other arguments"
-                self.interrupt(call, f"the call was undone: {why}", "malformed")
+                self.interrupt(call, why, "malformed")
             return
         if problem is not None:
-            self._fail(call, f"the call was not run: {problem}")
+            self._refuse(call, problem)
             return
         match self._tools.asking(call.name, arguments):
             case ArgumentsError(message=message):
-                self._fail(call, f"the call was not run: {message}")
+                self._refuse(call, message)
             case Asking() as asking if not self._is_granted(call, asking):
                 self._ask(call, asking, arguments, now)
             case _:
@@ -144,7 +144,7 @@ class Calls:
             self.expire(call)
         elif text is None or not isinstance(decision, Approve):
             self._decided(call, "denied", decision.reason)
-            self._fail(call, denied_words(decision.reason))
+            self._refuse(call, denied_words(decision.reason))
         else:
             if decision.always is not None:
                 self._grant(call, decision.always)
@@ -183,7 +183,7 @@ class Calls:
         """Take that nobody has decided in time."""
         self._out.effects.append(Withdraw(call.call_id))
         self._decided(call, "expired", "nobody decided in time")
-        self._fail(call, _EXPIRED)
+        self._refuse(call, _EXPIRED)
 
     # Execution
 
@@ -191,7 +191,7 @@ class Calls:
         """Have a call run: exactly what was approved, if somebody was asked."""
         key = idempotency_key(self._state.run_id, call.call_id)
         if not is_untouched(call):
-            self._fail(call, _CHANGED)
+            self._refuse(call, _CHANGED)
             return
         call.status = "running"
         self._out.events.append(ToolExecutionStarted(call.call_id, call.name, key))
@@ -226,8 +226,11 @@ class Calls:
         """Tell what came of a call, once its tool is over and its text is."""
         if not call.has_returned or (call.starts_early and not call.text_is_over):
             return
-        if call.interruption or call.failed:
-            self._fail(call, call.interruption or call.result)
+        if call.interruption:
+            self._fail(call, f"the call was undone: {call.interruption}")
+            return
+        if call.failed:
+            self._fail(call, call.result)
             return
         call.status = "done"
         self._uses[call.call_id].result = call.result
@@ -241,9 +244,12 @@ class Calls:
                 self._out.effects.append(Withdraw(call.call_id))
                 self._decided(call, "withdrawn", why)
             if call.status in ("asking", "ready"):
-                self._fail(call, why)
+                self._refuse(call, why)
             elif call.starts_early:
                 self.interrupt(call, why, "aborted")
+
+    def _refuse(self, call: CallState, why: str) -> None:
+        self._fail(call, f"the call was not run: {why}")
 
     def _fail(self, call: CallState, error: str) -> None:
         call.status, call.result, call.failed = "done", error, True

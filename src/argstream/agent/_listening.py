@@ -6,8 +6,7 @@ from typing import Final
 from argstream.agent._arguments import exact_text, is_as_streamed
 from argstream.agent._calls import CallFacts
 from argstream.agent._toolbox import Toolbox
-from argstream.agent.streamed import TextFeed
-from argstream.agent.tools import Bound, Tool
+from argstream.agent.tools import Bound, TextFeed, Tool
 from argstream.assembly import Call
 from argstream.events import (
     ArgumentCompleted,

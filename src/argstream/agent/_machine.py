@@ -145,7 +145,7 @@ class Machine:
         if self._kind is None:
             self._fail_turn("truncated", "the model's answer has no end")
         if self._failure is not None:
-            self._calls.call_off(f"the call was not run: {self._failure.message}")
+            self._calls.call_off(self._failure.message)
             self._ending = self._ending or self._failure
         return self._advance()
 
@@ -197,7 +197,7 @@ class Machine:
         self._ending = RunStopped(reason)
         if self._is_reading:
             self._out.effects.append(CloseStream())
-        self._calls.call_off("the call was not run: the run was stopped")
+        self._calls.call_off("the run was stopped")
         for call in self.state.with_status("running"):
             if not call.starts_early:
                 self._out.effects.append(CancelTool(call.call_id))

@@ -11,31 +11,30 @@ __all__ = [
     "edited_note",
     "invalid_words",
     "max_turns_words",
-    "withdrawn_words",
 ]
 
 NOT_RUN: Final[dict[StopKind, str]] = {
-    "refused": "the call was not run: the answer was refused",
-    "malformed": "the call was not run: the provider says that the answer was malformed; try again",
-    "stopped": "the call was not run: the provider stopped the answer",
-    "unknown": "the call was not run: the provider did not say that the answer was finished",
+    "refused": "the answer was refused",
+    "malformed": "the provider says that the answer was malformed; try again",
+    "stopped": "the provider stopped the answer",
+    "unknown": "the provider did not say that the answer was finished",
 }
 
 
 def invalid_words(event: ToolArgsInvalid) -> str:
-    """Tell a model why a call was not run, and what it can do."""
+    """Tell a model why a call cannot be run, and what it can do."""
     error = event.error
     place = "" if error.offset is None else f", at character {error.offset}"
     hint = {
         "truncated": "; its arguments must be written shorter, or in several calls",
         "malformed": "; arguments must be a JSON object",
     }.get(event.verdict, "")
-    return f"the call was not run: its arguments are {event.verdict}: {error.message}{place}{hint}"
+    return f"its arguments are {event.verdict}: {error.message}{place}{hint}"
 
 
 def denied_words(reason: str) -> str:
     """Tell a model that a person is against a call."""
-    return f"the call was not run: a person denied it{f': {reason}' if reason else ''}"
+    return f"a person denied it{f': {reason}' if reason else ''}"
 
 
 def edited_note(text: str) -> str:
@@ -43,11 +42,6 @@ def edited_note(text: str) -> str:
     return (
         f"A person changed the arguments of this call before approving it. It was run with: {text}"
     )
-
-
-def withdrawn_words(why: str) -> str:
-    """Say why nobody needs to decide any more."""
-    return f"nothing is left to decide: {why}"
 
 
 def max_turns_words(turns: int) -> str:

@@ -13,6 +13,7 @@ from argstream.agent.approvals import Approver, Decisions
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
 from argstream.agent.run import AgentRun
+from argstream.agent.tools import refuse_while_imported
 from argstream.clients import Model, ModelSettings, as_model
 from argstream.errors import UsageError
 from argstream.events import Event, RunPaused
@@ -80,6 +81,7 @@ class Agent:
 
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
         """Run a prompt, to be followed with ``async for``, or waited for with ``await``."""
+        refuse_while_imported()
         given: object = prompt
         if not isinstance(given, str) or not given.strip():
             raise UsageError("a prompt is a text that is not empty")

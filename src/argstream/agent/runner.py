@@ -34,9 +34,7 @@ from argstream.agent._listening import PASSING, EarlyStart, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._setting import Setting
 from argstream.agent.approvals import Approval, Approve, Deny, idempotency_key
-from argstream.agent.context import ToolContext
-from argstream.agent.streamed import TextFeed
-from argstream.agent.tools import Bound
+from argstream.agent.tools import Bound, TextFeed, ToolContext, failure_words
 from argstream.clients import ModelRequest
 from argstream.errors import StreamFailure, TextInterrupted, UsageError
 from argstream.events import ApprovalRequested, Event, StreamFailed, ToolOutputDelta
@@ -267,7 +265,7 @@ class Runner:
                 step = partial(self.machine.returned, call_id, result)
             except Exception as error:
                 logger.info("the tool %s failed", tool.name, exc_info=error)
-                step = partial(self.machine.raised, call_id, f"{type(error).__name__}: {error}")
+                step = partial(self.machine.raised, call_id, failure_words(error))
         self._take(step())
 
     def _said(self, call_id: str, name: str, text: str) -> None:

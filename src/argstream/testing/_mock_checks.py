@@ -45,7 +45,7 @@ def anthropic_problems(
 
 def _anthropic_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
     asked: list[object] = []  # ids of the calls of the message before
-    seen: set[object] = set()
+    seen: list[object] = []
     for where, message in messages:
         if message.get("role") not in ("user", "assistant", "system"):
             yield f'{where}.role: must be "user" or "assistant"'
@@ -57,9 +57,10 @@ def _anthropic_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[
             yield from _block(f"{where}.content.{n}", block, asked)
         yield from _without_result(where, asked, _ids(blocks, "tool_result", "tool_use_id"))
         asked = _ids(blocks, "tool_use", "id")
-        if len(seen.union(asked)) < len(seen) + len(asked):
-            yield f"{where}: tool_use ids must be unique"
-        seen.update(asked)
+        for id_ in asked:
+            if id_ in seen:
+                yield f"{where}: tool_use ids must be unique, and {id_!r} is there twice"
+            seen.append(id_)
     yield from _without_result("messages", asked, [])
 
 

@@ -1,6 +1,6 @@
 """What the mock has said, so that it can tell whether it comes back as it was."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from argstream.testing._mock_wire import Turn
@@ -31,14 +31,13 @@ class ServedTurn:
         """Give the thoughts among its parts, or among the first of them."""
         return [part for part in self.turn.reply.parts[:end] if isinstance(part, Think)]
 
-    def place_of_last(self, call_ids: Iterable[object]) -> int:
+    def place_of_last(self, call_ids: Collection[str]) -> int:
         """Say how many parts come before the last of these calls, 0 if there is none of them."""
-        wanted = set(call_ids)
         parts = zip(self.turn.reply.parts, self.call_ids, strict=True)
         places = [
             place
             for place, (part, id_) in enumerate(parts)
-            if isinstance(part, CallTool) and id_ in wanted
+            if isinstance(part, CallTool) and id_ in call_ids
         ]
         return max(places, default=0)
 
@@ -69,15 +68,10 @@ class Memory:
         if not calls:
             self._by_text.setdefault((protocol, served.said), []).append(served)
 
-    def calling(self, protocol: str, call_ids: Iterable[object]) -> list[ServedTurn]:
+    def calling(self, protocol: str, call_ids: Collection[str]) -> list[ServedTurn]:
         """Give the answers with a thought that made one of these calls."""
-        return list(self._found(protocol, call_ids))
+        return [turn for id_ in call_ids for turn in self._by_call.get((protocol, id_), ())]
 
     def saying(self, protocol: str, text: object) -> list[ServedTurn]:
         """Give the answers with a thought, and without a call, that said this."""
         return self._by_text.get((protocol, text), []) if isinstance(text, str) else []
-
-    def _found(self, protocol: str, call_ids: Iterable[object]) -> Iterator[ServedTurn]:
-        for id_ in call_ids:
-            if isinstance(id_, str):
-                yield from self._by_call.get((protocol, id_), ())

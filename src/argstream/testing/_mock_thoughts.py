@@ -5,7 +5,7 @@ and a call without the thought that led to it while the results of that call are
 mock's signature is a seal of the text, so that it also knows the thoughts of another mock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from argstream.testing._mock_memory import Memory, ServedTurn
@@ -33,7 +33,7 @@ def anthropic_thoughts(messages: _Placed, memory: Memory | None) -> Iterator[str
             if isinstance(text, str) and signature and is_ours and signature != seal(text):
                 yield f"{where}: invalid signature: thinking must go back unchanged"
         if memory is not None and n >= goes_on_from:
-            ids = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+            ids = _texts(block.get("id") for block in blocks if block.get("type") == "tool_use")
             turns = memory.calling("anthropic", ids)
             wanted = [_before(turn, ids) for turn in turns]
             if wanted and not any(_holds(found, thoughts) for thoughts in wanted):
@@ -54,7 +54,11 @@ def _start_of_loop(messages: _Placed) -> int:
     return 0
 
 
-def _before(turn: ServedTurn, call_ids: list[Any]) -> list[tuple[str, str]]:
+def _texts(values: Iterable[object]) -> list[str]:
+    return [value for value in values if isinstance(value, str)]
+
+
+def _before(turn: ServedTurn, call_ids: list[str]) -> list[tuple[str, str]]:
     thoughts = turn.thoughts(turn.place_of_last(call_ids))
     return [(thought.text, seal(thought.text)) for thought in thoughts]
 
@@ -76,7 +80,7 @@ def chat_thoughts(messages: _Placed, memory: Memory) -> Iterator[str]:
         ids = _chat_ids(message)
         turns = memory.calling("openai-chat", ids)
         turns = turns or memory.saying("openai-chat", message.get("content"))
-        said = message.get("reasoning_content") or ""
+        said = str(message.get("reasoning_content") or "")
         allowed = {text for turn in turns for text in _reasoning(turn, ids)}
         if said in allowed:
             returned.update(ids)
@@ -91,8 +95,8 @@ def chat_thoughts(messages: _Placed, memory: Memory) -> Iterator[str]:
 
 def _chat_ids(message: dict[str, Any]) -> list[str]:
     calls = message.get("tool_calls")
-    ids = [call.get("id") for call in calls or () if isinstance(call, dict)]
-    return [id_ for id_ in ids if isinstance(id_, str)]
+    found = calls if isinstance(calls, list) else []
+    return _texts(call.get("id") for call in found if isinstance(call, dict))
 
 
 def _reasoning(turn: ServedTurn, call_ids: list[str]) -> set[str]:
@@ -116,12 +120,12 @@ def responses_thoughts(
         return
     users = [n for n, (_, item) in enumerate(items) if item.get("role") == "user"]
     for n, (where, item) in enumerate(items):
-        call_id = item.get("call_id") if item.get("type") == "function_call" else None
-        turns = memory.calling("openai-responses", [call_id])
-        wanted = [_served_before(turn, call_id) for turn in turns]
+        ids = _texts([item.get("call_id")]) if item.get("type") == "function_call" else []
+        turns = memory.calling("openai-responses", ids)
+        wanted = [_served_before(turn, ids) for turn in turns]
         if not wanted or any(_holds(found, thoughts) for thoughts in wanted):
             continue
-        sealed = {thought["encrypted_content"] for thoughts in wanted for thought in thoughts}
+        sealed = [thought["encrypted_content"] for thoughts in wanted for thought in thoughts]
         if is_stateless and n > max(users, default=-1):
             yield f"{where}: a function call came without its required reasoning item, unchanged"
         elif any(thought["encrypted_content"] in sealed for thought in found):
@@ -146,8 +150,8 @@ def _reasoning_problems(
         yield f"{where}: a reasoning item was provided without its required following item"
 
 
-def _served_before(turn: ServedTurn, call_id: object) -> list[dict[str, Any]]:
-    end = turn.place_of_last([call_id])
+def _served_before(turn: ServedTurn, call_ids: list[str]) -> list[dict[str, Any]]:
+    end = turn.place_of_last(call_ids)
     parts = zip(turn.turn.ids("rs_"), turn.turn.reply.parts[:end], strict=False)
     return [
         _reasoning_of(reasoning_item(id_, part.text))

@@ -12,9 +12,9 @@ from typing import Any
 
 import anyio
 
-from argstream.agent._outcomes import ToolFailure, jsonable
-from argstream.agent.context import ToolContext, encodable
-from argstream.errors import UsageError
+from argstream.agent.tools._outcomes import jsonable
+from argstream.agent.tools.context import ToolContext, encodable
+from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["Unfinished", "call_async", "call_sync", "finish", "is_async"]
 

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, ValidationInfo
 
-from argstream.agent._origin import origin_of
-from argstream.agent.streamed import Streamed, TextFeed
-from argstream.agent.tools import Tool, tool
+from argstream.agent.tools import Streamed, TextFeed, Tool, tool
+from argstream.agent.tools._origin import origin_of
 from argstream.assembly import Assembler, Call
 from argstream.errors import TextInterrupted, UsageError
 from argstream.testing import chunkings
-from tests.agent.calling import context_for, run
+from tests.agent.tools.calling import context_for, run
 from tests.providers import anthropic_call, chat_call
 
 CUT = TextInterrupted("the call was cut", verdict="truncated")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from argstream.agent._docstrings import read_docstring
-from argstream.agent.context import ToolContext
-from argstream.agent.streamed import Streamed
+from argstream.agent.tools._docstrings import read_docstring
+from argstream.agent.tools.context import ToolContext
+from argstream.agent.tools.streamed import Streamed
 from argstream.errors import UsageError
 from argstream.validation import ToolSpec
 

@@ -10,22 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from argstream.agent.context import encodable
-from argstream.errors import ArgstreamError
+from argstream.agent.tools.context import encodable
+from argstream.errors import ArgstreamError, ToolFailure
 
-__all__ = ["ToolFailure", "failure_words", "jsonable"]
+__all__ = ["failure_words", "jsonable"]
 
 _LONGEST: Final = 4_000  # characters of an error: it is for a model, which pays for each
 _MOST_CAUSES: Final = 8
-
-
-class ToolFailure(ArgstreamError):  # noqa: N818 - it says what is the case
-    """A tool failed where its own exception cannot be had: in a subprocess, or by ending it."""
-
-    def __init__(self, message: str, *, kind: str | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        """The name of the exception's type, if the tool raised one in a subprocess."""
 
 
 def jsonable(result: object, name: str) -> Any:

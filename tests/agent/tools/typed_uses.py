@@ -6,9 +6,7 @@ mypy and pyright check this file (``tests.test_types``). It is never run.
 from collections.abc import AsyncIterator
 from typing import assert_type
 
-from argstream.agent.context import ToolContext
-from argstream.agent.streamed import Streamed
-from argstream.agent.tools import FunctionTool, Tool, as_tool, tool
+from argstream.agent.tools import FunctionTool, Streamed, Tool, ToolContext, as_tool, tool
 
 
 @tool

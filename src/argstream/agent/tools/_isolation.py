@@ -18,12 +18,11 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from argstream.agent._frames import Frame, FrameReader, encode
-from argstream.agent._origin import Origin, refuse_while_imported
-from argstream.agent._outcomes import ToolFailure
-from argstream.agent._threads import run_in_thread
-from argstream.agent.context import ToolContext
-from argstream.errors import UsageError
+from argstream.agent.tools._frames import Frame, FrameReader, encode
+from argstream.agent.tools._origin import Origin, refuse_while_imported
+from argstream.agent.tools._threads import run_in_thread
+from argstream.agent.tools.context import ToolContext
+from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["run_isolated"]
 
@@ -33,7 +32,7 @@ _LAST_WORDS: Final = 500  # characters of what it printed, for the error of one 
 # The path comes first: with it, the same argstream is found as here.
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from argstream.agent._isolated_child import main; main()"
+    "from argstream.agent.tools._isolated_child import main; main()"
 )
 
 

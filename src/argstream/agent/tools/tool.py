@@ -22,12 +22,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from argstream.agent._binding import Bound, bind, bind_early, problem_of
-from argstream.agent._execution import Way, execute
-from argstream.agent._origin import Origin, origin_of, require_found
-from argstream.agent._reading import Face, is_method, read_function
-from argstream.agent.context import ToolContext
-from argstream.agent.streamed import TextFeed
+from argstream.agent.tools._binding import Bound, bind, bind_early, problem_of
+from argstream.agent.tools._execution import Way, execute
+from argstream.agent.tools._origin import Origin, origin_of, require_found
+from argstream.agent.tools._signature import Face, is_method, read_function
+from argstream.agent.tools.context import ToolContext
+from argstream.agent.tools.streamed import TextFeed
 from argstream.errors import UsageError
 from argstream.policy import Policy
 from argstream.settled import LiveCall

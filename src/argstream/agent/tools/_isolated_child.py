@@ -15,13 +15,14 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from argstream.agent._binding import bind
-from argstream.agent._calling import Unfinished, call_async, call_sync, finish, is_async
-from argstream.agent._frames import Frame, FrameReader, encode
-from argstream.agent._origin import Origin, find_function
-from argstream.agent._outcomes import ToolFailure, failure_words
-from argstream.agent._reading import read_function
-from argstream.agent.context import ToolContext
+from argstream.agent.tools._binding import bind
+from argstream.agent.tools._calling import Unfinished, call_async, call_sync, finish, is_async
+from argstream.agent.tools._frames import Frame, FrameReader, encode
+from argstream.agent.tools._origin import Origin, find_function
+from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._signature import read_function
+from argstream.agent.tools.context import ToolContext
+from argstream.errors import ToolFailure
 
 __all__ = ["main"]
 

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from argstream.agent.context import ToolContext
-from argstream.agent.tools import as_tool
+from argstream.agent.tools import ToolContext, as_tool
 
 
 async def run(given: object, said: list[str] | None = None, /, **arguments: Any) -> Any:

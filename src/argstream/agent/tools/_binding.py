@@ -7,9 +7,9 @@ with what was shown or approved.
 import json
 from typing import Any, Final, NamedTuple
 
-from argstream.agent._outcomes import failure_words
-from argstream.agent._reading import Face
-from argstream.agent.streamed import Streamed, TextFeed
+from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._signature import Face
+from argstream.agent.tools.streamed import Streamed, TextFeed
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath, Parser

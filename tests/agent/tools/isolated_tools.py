@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from argstream.agent.context import ToolContext
-from argstream.agent.tools import tool
+from argstream.agent.tools import ToolContext, tool
 
 
 class Point(BaseModel):

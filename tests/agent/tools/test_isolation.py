@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from argstream.agent._frames import Frame, FrameReader, encode
-from argstream.agent._outcomes import ToolFailure
 from argstream.agent.tools import Tool, as_tool, tool
-from argstream.errors import UsageError
+from argstream.agent.tools._frames import Frame, FrameReader, encode
+from argstream.errors import ToolFailure, UsageError
 from argstream.testing import chunkings
-from tests.agent import isolated_tools
-from tests.agent.calling import run
+from tests.agent.tools import isolated_tools
+from tests.agent.tools.calling import run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it needs process groups")
 
@@ -196,8 +195,8 @@ def test_it_ends_with_the_program(tmp_path: Path) -> None:
     target = tmp_path / "file"
     program = f"""
         import asyncio
-        from tests.agent import isolated_tools
-        from tests.agent.calling import run
+        from tests.agent.tools import isolated_tools
+        from tests.agent.tools.calling import run
         asyncio.run(run(isolated_tools.grows, path={str(target)!r}))
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
@@ -216,7 +215,7 @@ def test_it_ends_with_the_program(tmp_path: Path) -> None:
 SCRIPT = """
 import asyncio, os, sys
 from pydantic import BaseModel
-from argstream.agent.context import ToolContext
+from argstream.agent.tools import ToolContext
 from argstream.agent.tools import as_tool, tool
 
 class Point(BaseModel):

@@ -24,12 +24,11 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream.agent._outcomes import ToolFailure, failure_words
-from argstream.agent.context import ToolContext
-from argstream.agent.tools import tool
-from argstream.errors import UsageError
+from argstream.agent.tools import ToolContext, tool
+from argstream.agent.tools._outcomes import failure_words
+from argstream.errors import ToolFailure, UsageError
 from argstream.events import ToolCallCompleted, to_json
-from tests.agent.calling import context_for, run
+from tests.agent.tools.calling import context_for, run
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
 
@@ -551,7 +550,7 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_end_of_the_program() -> N
     program = """
 import asyncio, time
 from argstream.agent.tools import tool
-from argstream.agent.context import ToolContext
+from argstream.agent.tools import ToolContext
 
 @tool(timeout=0.05)
 def stuck():

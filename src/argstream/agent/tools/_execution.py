@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from argstream.agent._binding import Bound
-from argstream.agent._calling import Unfinished, call_async, call_sync, finish, is_async
-from argstream.agent._isolation import run_isolated
-from argstream.agent._origin import Origin
-from argstream.agent._threads import run_in_thread
-from argstream.agent.context import ToolContext
+from argstream.agent.tools._binding import Bound
+from argstream.agent.tools._calling import Unfinished, call_async, call_sync, finish, is_async
+from argstream.agent.tools._isolation import run_isolated
+from argstream.agent.tools._origin import Origin
+from argstream.agent.tools._threads import run_in_thread
+from argstream.agent.tools.context import ToolContext
 from argstream.errors import TextInterrupted, UsageError
 
 __all__ = ["Way", "execute"]

@@ -13,9 +13,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 from argstream import stream
-from argstream.agent.context import ToolContext
-from argstream.agent.streamed import Streamed
-from argstream.agent.tools import as_tool, tool
+from argstream.agent.tools import Streamed, ToolContext, as_tool, tool
 from argstream.errors import UsageError
 from argstream.policy import Policy
 from argstream.validation import Schema, typed

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.agent._reading import is_method
+from argstream.agent.tools._signature import is_method
 from argstream.errors import UsageError
 
 __all__ = ["Origin", "find_function", "origin_of", "refuse_while_imported", "require_found"]

@@ -1,0 +1,20 @@
+"""Tools: functions that a model may call, how they are run, and texts that they read early."""
+
+from argstream.agent.tools._origin import refuse_while_imported
+from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools.context import ToolContext
+from argstream.agent.tools.streamed import Streamed, TextFeed
+from argstream.agent.tools.tool import Bound, FunctionTool, Tool, as_tool, tool
+
+__all__ = [
+    "Bound",
+    "FunctionTool",
+    "Streamed",
+    "TextFeed",
+    "Tool",
+    "ToolContext",
+    "as_tool",
+    "failure_words",
+    "refuse_while_imported",
+    "tool",
+]

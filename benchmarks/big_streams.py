@@ -12,8 +12,13 @@ from wire_events import TOOL, compact, padding, server_sent
 
 def anthropic(_: str, pieces: Iterable[str]) -> Iterator[bytes]:
     """Write Anthropic Messages."""
+    return anthropic_bytes(anthropic_payloads(pieces))
+
+
+def anthropic_bytes(payloads: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Put what Anthropic says on its own wire."""
     choose = random.Random(5)
-    for payload in anthropic_payloads(pieces):
+    for payload in payloads:
         text = compact(payload)
         spaces = " " * choose.randint(0, 15)  # against guessing the text by its length
         yield server_sent(text[:-1] + spaces + text[-1:], payload["type"])
@@ -21,6 +26,20 @@ def anthropic(_: str, pieces: Iterable[str]) -> Iterator[bytes]:
 
 def anthropic_payloads(pieces: Iterable[str], tool: str = TOOL) -> Iterator[dict[str, Any]]:
     """Give what Anthropic says, on whatever wire."""
+    call = {"type": "tool_use", "id": "toolu_0113bSV1GiCA46VddyWm86oR", "name": tool, "input": {}}
+    changes = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
+    return _anthropic_turn(call, changes, "tool_use")
+
+
+def anthropic_text_payloads(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Give what Anthropic says when the model calls nothing."""
+    changes = ({"type": "text_delta", "text": piece} for piece in pieces)
+    return _anthropic_turn({"type": "text", "text": ""}, changes, "end_turn")
+
+
+def _anthropic_turn(
+    block: dict[str, Any], changes: Iterable[dict[str, str]], stop_reason: str
+) -> Iterator[dict[str, Any]]:
     usage = {
         "input_tokens": 599,
         "cache_creation_input_tokens": 0,
@@ -40,14 +59,12 @@ def anthropic_payloads(pieces: Iterable[str], tool: str = TOOL) -> Iterator[dict
         "usage": usage,
     }
     yield {"type": "message_start", "message": message}
-    call = {"type": "tool_use", "id": "toolu_0113bSV1GiCA46VddyWm86oR", "name": tool, "input": {}}
-    yield {"type": "content_block_start", "index": 0, "content_block": call}
+    yield {"type": "content_block_start", "index": 0, "content_block": block}
     yield {"type": "ping"}
-    for piece in pieces:
-        change = {"type": "input_json_delta", "partial_json": piece}
+    for change in changes:
         yield {"type": "content_block_delta", "index": 0, "delta": change}
     yield {"type": "content_block_stop", "index": 0}
-    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    end = {"stop_reason": stop_reason, "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 25_000}}
     yield {"type": "message_stop"}
 

@@ -95,9 +95,11 @@ def measure(
     return take_turns(jobs, effort)
 
 
-def take_turns(jobs: Sequence[Job], effort: Effort) -> list[Measurement]:
-    """Do each job once per round, and keep the best of its readings."""
-    best = [float("inf")] * len(jobs)
+def take_turns(
+    jobs: Sequence[Job], effort: Effort, choose: Callable[[list[float]], float] = min
+) -> list[Measurement]:
+    """Do each job once per round, and keep the best of its readings, or what ``choose`` makes."""
+    readings: list[list[float]] = [[] for _ in jobs]
     spent = [0.0] * len(jobs)
     for turn in range(effort.rounds):
         for number, job in enumerate(jobs):
@@ -106,12 +108,12 @@ def take_turns(jobs: Sequence[Job], effort: Effort) -> list[Measurement]:
             began = perf_counter()
             seconds = job.read()
             spent[number] += perf_counter() - began
-            best[number] = min(seconds, best[number])
+            readings[number].append(seconds)
             if turn == 0:
                 _progress(f"{job.workload:31} {job.parser:41} about {seconds * 1e6:12,.2f} µs")
     return [
-        Measurement(job.parser, job.workload, seconds * 1e6, job.sampled)
-        for job, seconds in zip(jobs, best, strict=True)
+        Measurement(job.parser, job.workload, choose(found) * 1e6, job.sampled)
+        for job, found in zip(jobs, readings, strict=True)
     ]
 
 

@@ -99,7 +99,7 @@ class StreamFailure(ArgstreamError):  # noqa: N818 - as above
 
 
 class ProviderFailure(StreamFailure):
-    """A provider refused a request or could not be reached: nothing of an answer has come.
+    """A provider refused a request, could not be reached, or broke off its answer.
 
     It never holds the key, nor what else of the request is secret.
     """

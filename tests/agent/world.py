@@ -126,7 +126,7 @@ class World:
     def _actions(self) -> list[Callable[[], None]]:
         """Say what may happen now, what is likely several times."""
         if self.machine.is_paused:
-            assert not (self._stream or self._running)
+            self._check_idle()
             return [self._resume] * 4 + [self._resume_wrongly, self._decide_wrongly, self._stop]
         actions: list[Callable[[], None]] = []
         if self._stream is not None:
@@ -331,8 +331,9 @@ class World:
         match effect:
             case AskModel(messages):
                 self._check_turn()
-                assert not (self._stream or self._running or self.order.pending)
-                assert not (self._is_stopped or self.machine.is_over)
+                self._check_idle()
+                assert not self.order.pending
+                assert not self._is_stopped
                 check_history(messages, self.tools.offered)
                 self.order.begin_turn()
                 self._turns += 1
@@ -356,6 +357,10 @@ class World:
                 assert self.order.calls[call_id].decision in ("withdrawn", "expired", *DECIDED)
             case _:
                 pass
+
+    def _check_idle(self) -> None:
+        assert self._stream is None, "nothing is being read"
+        assert not self._running
 
     def _assembler(self, turn: Turn) -> Assembler:
         return Assembler(turn.protocol, judge=self.tools.judge, after=self._numbering)
@@ -387,7 +392,7 @@ class World:
 
     def _check_end(self) -> None:
         self.order.finish()
-        assert not (self._stream or self._running)
+        self._check_idle()
         first, last = self.order.events[0], self.order.events[-1]
         assert isinstance(first, RunStarted)
         if self._is_stopped:  # unless it had failed by then, and waited for its tools

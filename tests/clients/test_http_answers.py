@@ -229,6 +229,13 @@ def test_an_answer_is_over_with_its_last_word(prefix: str, body: bytes) -> None:
             assert answer_to(served, prefix)[-1] == "turn_completed"
 
 
+def test_a_connection_that_stays_open_after_the_last_word_is_not_waited_for() -> None:
+    with serving(hang(chunked(CHAT))) as served:
+        started = time.monotonic()
+        assert answer_to(served, "openai")[-1] == "turn_completed"
+        assert time.monotonic() - started < 5
+
+
 def test_an_answer_that_lacks_its_last_word_is_not_over() -> None:
     body = CHAT.removesuffix(b"data: [DONE]\n\n")
     with serving(say(chunked(body))) as served:

@@ -11,7 +11,7 @@ import pytest
 
 from argstream import UsageError
 from argstream.clients import HttpModel
-from argstream.testing import CallTool, MockProvider, Reply, Slow
+from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
 from tests.clients.over_http import REQUEST, hang, http, model_of, outcome_async, run, say, serving
 
 ANSWER = Reply("Hello", CallTool("add", {"a": 1}))
@@ -97,7 +97,10 @@ def test_two_hundred_answers_at_once_are_read() -> None:
                 tasks.create_task(ask(model))
         await model.aclose()
 
-    with MockProvider(ANSWER, on_request=lambda _: bool(all_there.wait())) as provider:
+    def wait_for_all(_: ReceivedRequest) -> None:
+        all_there.wait()
+
+    with MockProvider(ANSWER, on_request=wait_for_all) as provider:
         run(all_at_once())
         assert len(provider.requests) == 200
     assert not all_there.broken

@@ -38,7 +38,7 @@ _LAST_WORD: Final = re.compile(
     rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
 )
 _LONGEST_LAST_WORD: Final = 40
-_PATIENCE_AFTER: Final = 5.0
+_PATIENCE_AFTER: Final = 1.0
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -161,7 +161,9 @@ class Answer:
             await _close(self._response)
 
     async def _next(self) -> bytes | None:
-        patience = _PATIENCE_AFTER if self._is_over else self._times.idle
+        # The event of the last word may be long: it is to be whole.
+        is_whole = self._is_over and not self._tail
+        patience = _PATIENCE_AFTER if is_whole else self._times.idle
         try:
             with anyio.fail_after(patience):
                 return await anext(self._chunks, None)
@@ -176,4 +178,4 @@ class Answer:
         """Notice the last word, also if it comes in pieces."""
         heard = self._tail + chunk if self._tail else chunk
         self._is_over = self._is_over or _LAST_WORD.search(heard) is not None
-        self._tail = b"" if chunk.endswith(b"\n\n") else heard[-_LONGEST_LAST_WORD:]
+        self._tail = b"" if heard.endswith(b"\n\n") else heard[-_LONGEST_LAST_WORD:]

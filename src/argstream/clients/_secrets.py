@@ -102,7 +102,9 @@ class Secrets:
         }
         words = "|".join(map(re.escape, sorted(whole - long)))
         self._words = re.compile(rf"\b(?:{words})\b") if words else None
-        self.in_stream = [secret.encode() for secret in long if len(secret) >= _SHORTEST_IN_STREAM]
+        in_stream = (secret for secret in long if len(secret) >= _SHORTEST_IN_STREAM)
+        self.in_stream = [secret.encode() for secret in sorted(in_stream, key=len, reverse=True)]
+        """Those to be taken out of an answer, as bytes; of two that begin alike, the longer."""
 
     def __repr__(self) -> str:
         return "<Secrets>"
@@ -122,14 +124,12 @@ class Secrets:
 
     def _without_runs(self, text: str) -> str:
         pieces: list[str] = []
-        done = end = 0  # up to where it is told, and up to where a secret goes
+        done = 0  # up to where it is told, or a secret goes
         for start in range(len(text) - _RUN + 1):
             if text[start : start + _RUN] in self._runs:
-                if start > end:
+                if start > done or not pieces:  # it is not the rest of the last one
                     pieces += [text[done:start], _REMOVED]
-                elif end == 0:
-                    pieces.append(_REMOVED)
-                done = end = start + _RUN
+                done = start + _RUN
         return "".join([*pieces, text[done:]])
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from argstream.adapters import ProtocolName
 from argstream.clients.request import Model, ModelRequest
 from argstream.errors import MissingExtra, ProviderFailure, UsageError
-from argstream.streaming._sources import (
+from argstream.streaming.sources import (
     async_items,
     awaited,
     close_async_source,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from argstream.adapters import ProtocolName
 from argstream.history import Message
@@ -28,6 +28,15 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """Sent with each request, besides those that the API needs."""
     extra: Mapping[str, Any] = {}
     """Fields of the request's body, as the provider calls them; they win."""
+
+    def __repr__(self) -> str:
+        """Show what is set, but of headers only the names: a value may be a token."""
+        shown = {
+            name: list(value) if name == "headers" else value
+            for name, value in structs.asdict(self).items()
+            if value not in (None, (), {})
+        }
+        return f"ModelSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class OfferedTool(Struct, frozen=True, kw_only=True):

@@ -71,8 +71,8 @@ class ScriptedModel:
 
     def _reply(self, number: int, request: ModelRequest) -> Reply:
         if not self._replies or (number > len(self._replies) and not self._repeat):
-            count_ = len(self._replies)
-            message = f"the script is over after {count_} replies: add one, or say repeat=True"
+            said = len(self._replies)
+            message = f"the script is over after {said} replies: add one, or say repeat=True"
             raise ProviderFailure("script_over", message)
         given = self._replies[(number - 1) % len(self._replies)]
         answer = given(request) if callable(given) else given

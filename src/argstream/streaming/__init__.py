@@ -1,7 +1,7 @@
 """``stream()``: whatever you hold → events.
 
 One machine, in ``_intake``, takes items of any kind and gives events. The two classes here are thin
-drivers of it, which fetch the items from what ``_sources`` opens, for a loop over the events or for
+drivers of it, which fetch the items from what ``sources`` opens, for a loop over the events or for
 ``readers``.
 """
 
@@ -32,7 +32,7 @@ from argstream.readers.call_reader import (
     live_calls_async,
 )
 from argstream.streaming._intake import Intake
-from argstream.streaming._sources import (
+from argstream.streaming.sources import (
     AsyncSource,
     Source,
     async_items,

@@ -146,7 +146,10 @@ def _chat_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
             continue
         yield from _unanswered(asked)
         asked = []
-        for m, call in enumerate(message.get("tool_calls") or ()):
+        calls = message.get("tool_calls")
+        if not isinstance(calls, list | None):
+            yield f"{where}.tool_calls: must be a list"
+        for m, call in enumerate(calls if isinstance(calls, list) else ()):
             place = f"{where}.tool_calls.{m}"
             match call:
                 case {

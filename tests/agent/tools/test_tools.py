@@ -15,8 +15,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from argstream import stream
 from argstream.agent.tools import Streamed, ToolContext, as_tool, tool
 from argstream.errors import UsageError
+from argstream.events import ToolArgsInvalid
 from argstream.policy import Policy
-from argstream.validation import Schema, typed
+from argstream.validation import Schema, tool_specs, typed
 from tests.providers import anthropic_call, only_call
 
 
@@ -448,3 +449,13 @@ def test_generators_have_schemas_as_other_functions_have() -> None:
         yield str(count)
 
     assert numbers.schema == more.schema
+
+
+def test_a_stream_takes_the_tools_of_an_agent() -> None:
+    @tool(name="plus")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    events = list(stream(anthropic_call('{"a": "x"'), tools=[add]))
+    assert any(isinstance(event, ToolArgsInvalid) for event in events)
+    assert [spec.name for spec in tool_specs([add])] == ["plus"]

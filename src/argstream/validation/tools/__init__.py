@@ -140,8 +140,9 @@ def _read_all(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
     specs: dict[str, ToolSpec] = {}
     shared: set[str] = set()
     for where, tool in entries:
-        if isinstance(tool, ToolSpec):
-            _add(tool, where, specs)
+        own = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
+        if isinstance(own, ToolSpec):  # a tool of an agent has one
+            _add(own, where, specs)
             continue
         for one in tools_in(tool, where):
             spec = _spec(one)

@@ -36,10 +36,10 @@ class Turn:
     name: str
     written: str
     """The arguments, or the text."""
-    is_call: bool
     deltas: int
     """Into how many pieces it was cut."""
     chunks: list[bytes]
+    is_call: bool
 
     @classmethod
     def of_call(cls, size: int) -> "Turn":
@@ -47,7 +47,7 @@ class Turn:
         arguments = one_string(size)
         pieces = chunks(arguments)
         sent = list(anthropic_bytes(anthropic_payloads(pieces, write_file.name)))
-        return cls(f"a call, {size_name(size)}", arguments, True, len(pieces), sent)
+        return cls(f"a call, {size_name(size)}", arguments, len(pieces), sent, is_call=True)
 
     @classmethod
     def of_text(cls, size: int) -> "Turn":
@@ -55,7 +55,7 @@ class Turn:
         text = code(random.Random(2), size)
         pieces = chunks(text)
         sent = list(anthropic_bytes(anthropic_text_payloads(pieces)))
-        return cls(f"a text, {size_name(size)}", text, False, len(pieces), sent)
+        return cls(f"a text, {size_name(size)}", text, len(pieces), sent, is_call=False)
 
     def is_in(self, events: list[Event]) -> bool:
         """Say whether these tell what was written."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from agent_results import AgentResults
+from agent_workloads import AGENT
 from check_results import CheckResults
 from event_results import EventResults
 from readers import ARGSTREAM
@@ -35,6 +37,7 @@ _SDK_SIZE = 100_000
 _MOST_ON_TOP = 1.3
 _MOST_BESIDE_ANTHROPIC = 2.0
 _MOST_BYTES_PER_CHARACTER = 4.0
+_MOST_WITH_AN_AGENT = 2.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,18 @@ def check_budgets(results: CheckResults) -> list[Budget]:
         for name in results.growing
     ]
     return found
+
+
+def agent_budgets(results: AgentResults) -> list[Budget]:
+    """Check what is promised about an agent around the stream."""
+    return [
+        Budget(
+            f"agent / stream(), async for: {turn.name}",
+            _MOST_WITH_AN_AGENT,
+            results.ratio(AGENT, turn),
+        )
+        for turn in results.turns
+    ]
 
 
 def _ratio(runs: list[Results], peer: str, workload: str) -> float | None:

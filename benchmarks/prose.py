@@ -13,7 +13,8 @@ measured side by side, in turns. Absolute times depend on the machine and are
 The first part of this page is about the parser alone: text in, value out. The second,
 [from bytes to events](#from-bytes-to-events), is about the whole way from what a provider sends,
 beside the official SDKs. The third, [judging a call](#judging-a-call-while-it-is-written), is about
-schemas and rules: how early a wrong call is rejected, and what it costs to look.
+schemas and rules: how early a wrong call is rejected, and what it costs to look. The fourth,
+[the agent](#the-agent), is about what a run adds to the stream of its model.
 
 ## argstream beside its peers
 
@@ -203,6 +204,36 @@ is included.
 - Judging all of it again is timed like the parsers: wall-clock time, three rounds, sampled where a
   whole document would take too long.
 
+## The agent
+
+An agent reads its model through `stream()`, and hands every event on. Between the two are a task
+that reads, the loop that decides what follows, and a buffer from which the events are fetched. What
+does that add to a delta? Here is the stream alone, with the tool's schema as its judge, and a
+run of the same bytes: with `async for` over `agent.run_stream(…)`, and without an event loop, with
+`for` over `agent.run(…, stream=True)`. µs of CPU time per delta.
+
+{agent_costs}
+
+The run of a call does more than the stream: the tool is run, and a second turn, of one word, ends
+the run. A text ends it by itself. All that a run costs besides is divided by the deltas, too, so it
+shows most where these are few; and `for` has a thread and an event loop made for each run.
+
+What a run costs by itself: from the prompt to `run_completed`, of a `ScriptedModel` that says
+one word. µs of CPU time per run, in one event loop.
+
+{agent_runs}
+
+### How the agent is measured
+
+- Anthropic's bytes as in [the second part](#from-bytes-to-events), from memory, one chunk for each
+  event, in pieces of 4 characters on average: a call of a tool with two arguments, one of them
+  long, and a text. No network takes part.
+- The model is a function that gives an async iterator of these bytes, the tool one that returns at
+  once. Both are plain functions, so they are called in a thread; that is counted.
+- CPU time of all threads, in turns, seven rounds, of which the median counts. Agent and judge are
+  made before. Nothing is done with the events.
+- Before anything is timed, every way has to come to what was written, and every run to its end.
+
 ## Budgets
 
 What the project promises, checked by every run (exit status 1 if one is missed). {budget_summary}
@@ -251,7 +282,7 @@ make bench
 
 It takes some minutes. `.venv/bin/python benchmarks/run.py --quick` only checks that everything
 works, `--only NAME` measures the peers and SDKs with that in their name, `--only judging` the third
-part; none of these writes this page.
+part, `--only agent` the fourth; none of these writes this page.
 For axio it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON`
 names another.
 """

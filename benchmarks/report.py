@@ -1,7 +1,10 @@
 """The results as people read them: tables for the terminal, a page for the docs."""
 
 import platform
+from dataclasses import dataclass
 
+from agent_report import AGENT_TITLES, agent_tables
+from agent_results import AgentResults
 from budgets import Budget
 from check_report import CHECK_TITLES, check_remarks, check_tables
 from check_results import CheckResults
@@ -26,14 +29,33 @@ axio needs Python 3.12 or newer, so it is measured in an environment of its own,
 beside it under the same Python. The rows of that run carry the version of that Python."""
 
 
-def as_text(
-    runs: list[Results],
-    events: EventResults | None,
-    checks: CheckResults | None,
-    promises: list[Budget],
-    without_axio: str,
-) -> str:
+_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that was measured, by chapter. None: that one was not."""
+
+    runs: list[Results]
+    events: EventResults | None
+    checks: CheckResults | None
+    agent: AgentResults | None
+    promises: list[Budget]
+    without_axio: str
+    """Why axio was not measured, if so."""
+
+    def tables(self) -> dict[str, Table]:
+        """Make those of all chapters but the first, by the names that the page has for them."""
+        return {
+            **(event_tables(self.events) if self.events else {}),
+            **(check_tables(self.checks) if self.checks else {}),
+            **(agent_tables(self.agent) if self.agent else {}),
+        }
+
+
+def as_text(findings: Findings) -> str:
     """Make the page for the terminal, of what there is."""
+    runs = findings.runs
     parts: list[str] = []
     if runs:
         parts += [
@@ -46,42 +68,34 @@ def as_text(
             "What is shown after each chunk, in how many of them",
             plain_table(*_truths(runs)),
         ]
-    for name, table in event_tables(events).items() if events else ():
-        parts += [EVENT_TITLES[name], plain_table(*table)]
-    for name, table in check_tables(checks).items() if checks else ():
-        parts += [CHECK_TITLES[name], plain_table(*table)]
+    for name, table in findings.tables().items():
+        parts += [_TITLES[name], plain_table(*table)]
     parts += [
         "Budgets",
-        plain_table(*_budgets(promises)),
-        _without(without_axio),
-        f"Versions: {_versions(runs, events, checks)}",
+        plain_table(*_budgets(findings.promises)),
+        _without(findings.without_axio),
+        f"Versions: {_versions(findings)}",
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def as_markdown(
-    runs: list[Results],
-    events: EventResults,
-    checks: CheckResults,
-    promises: list[Budget],
-    without_axio: str,
-) -> str:
-    """Make the page for the docs."""
-    missed = [promise for promise in promises if promise.verdict == "MISSED"]
+def as_markdown(findings: Findings) -> str:
+    """Make the page for the docs, of all chapters."""
+    runs = findings.runs
+    missed = [promise for promise in findings.promises if promise.verdict == "MISSED"]
     return PAGE.format(
         ratios=markdown_table(*_ratios(runs)),
         growth=markdown_table(*_growth(runs)),
         truths=markdown_table(*_truths(runs)),
-        budgets=markdown_table(*_budgets(promises)),
+        budgets=markdown_table(*_budgets(findings.promises)),
         budget_summary=f"MISSED: {len(missed)}." if missed else "None is missed.",
         remarks="\n".join(_remarks(runs)),
         times=markdown_table(*_times(runs)),
-        without_axio=_without(without_axio) or _AXIO_IS_APART,
-        versions=_versions(runs, events, checks),
-        event_remarks=event_remarks(events),
+        without_axio=_without(findings.without_axio) or _AXIO_IS_APART,
+        versions=_versions(findings),
+        event_remarks=event_remarks(findings.events) if findings.events else "",
         check_remarks=check_remarks(),
-        **{name: markdown_table(*table) for name, table in event_tables(events).items()},
-        **{name: markdown_table(*table) for name, table in check_tables(checks).items()},
+        **{name: markdown_table(*table) for name, table in findings.tables().items()},
     )
 
 
@@ -185,9 +199,9 @@ def _without(reason: str) -> str:
     return f"axio was not measured: {reason}." if reason else ""
 
 
-def _versions(runs: list[Results], events: EventResults | None, checks: CheckResults | None) -> str:
-    found = {run.python: dict(run.versions) for run in runs}
-    for results in (events, checks):
+def _versions(findings: Findings) -> str:
+    found = {run.python: dict(run.versions) for run in findings.runs}
+    for results in (findings.events, findings.checks, findings.agent):
         if results:
             found.setdefault(platform.python_version(), {}).update(results.versions)
     return "; ".join(

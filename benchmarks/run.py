@@ -1,4 +1,4 @@
-"""Measures argstream beside its peers and the official SDKs, and what it costs to judge calls.
+"""Measures argstream beside its peers and the official SDKs, and what judging and an agent cost.
 
 Prints the tables, writes docs/benchmarks.md and its plot.
 
@@ -8,18 +8,19 @@ Exit status 1 if a budget is missed.
 import argparse
 import sys
 
-from budgets import budgets, check_budgets, event_budgets
+from agent_results import gather_agent
+from budgets import agent_budgets, budgets, check_budgets, event_budgets
 from check_results import gather_checks
 from event_results import gather_events
 from newer_python import ROOT, Unavailable, measure_axio
 from peers import PEERS
 from plot import growth_plot
-from report import as_markdown, as_text
+from report import Findings, as_markdown, as_text
 from results import Results, gather
 from routes import SDK_ROUTES
 
-_JUDGING = "judging"
-"""What ``--only`` calls the third chapter, which is measured as a whole."""
+_JUDGING, _AGENT = "judging", "agent"
+"""What ``--only`` calls the third chapter and the fourth, each of which is measured as a whole."""
 
 
 def main() -> int:
@@ -36,16 +37,19 @@ def main() -> int:
             without_axio = str(reason)
     events = gather_events(routes, quick=options.quick) if routes else None
     checks = gather_checks(quick=options.quick) if options.only in _JUDGING else None
-    if not runs and not events and not checks:
+    agent = gather_agent(quick=options.quick) if options.only in _AGENT else None
+    if not (runs or events or checks or agent):
         sys.exit(without_axio or f"no peer has {options.only!r} in its name")
     promises = [
         *(budgets(runs) if runs else []),
         *(event_budgets(events) if events else []),
         *(check_budgets(checks) if checks else []),
+        *(agent_budgets(agent) if agent else []),
     ]
-    print(as_text(runs, events, checks, promises, without_axio))
-    if events and checks and not options.quick and not options.only:
-        _write(runs, as_markdown(runs, events, checks, promises, without_axio))
+    findings = Findings(runs, events, checks, agent, promises, without_axio)
+    print(as_text(findings))
+    if not options.quick and not options.only:
+        _write(runs, as_markdown(findings))
     return 1 if any(promise.verdict == "MISSED" for promise in promises) else 0
 
 
@@ -56,7 +60,7 @@ def _options() -> argparse.Namespace:
         "--only",
         default="",
         metavar="NAME",
-        help="peers with this in their name, or judging; no files written",
+        help="peers with this in their name, judging, or agent; no files written",
     )
     return parser.parse_args()
 

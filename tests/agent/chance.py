@@ -225,8 +225,11 @@ def turns(draw: st.DrawFn, number: int) -> Turn:
     fault = draw(faults)
     if fault is not None:
         place = draw(st.integers(0, len(payloads)))
-        end = {"error": [_ERRORS[protocol]], "unreadable": ["{no json", *payloads[place:]]}
-        payloads = [*payloads[:place], *end.get(fault, [])]
+        ends: dict[str, list[object]] = {
+            "error": [_ERRORS[protocol]],
+            "unreadable": ["{no json", *payloads[place:]],
+        }
+        payloads = [*payloads[:place], *ends.get(fault, [])]
     return Turn(protocol, payloads, fault == "raises")
 
 
@@ -280,8 +283,10 @@ def _anthropic_end(reason: str | None) -> list[Payload]:
 def _chat(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
     match part:
         case Words(text, is_thinking):
-            field = "reasoning_content" if is_thinking else "content"
-            return [chunk(**{field: one}) for one in cut(text, sizes)]
+            pieces = cut(text, sizes)
+            if is_thinking:
+                return [chunk(reasoning_content=one) for one in pieces]
+            return [chunk(content=one) for one in pieces]
         case Wanted(name, text):
             start = tool_calls(entry("", index=place, id=id_, name=name, type="function"))
             pieces = cut(text, sizes)

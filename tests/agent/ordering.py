@@ -3,7 +3,7 @@
 It is told one event after the other, and fails at the first that may not come where it comes.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -139,15 +139,11 @@ class CallOrder:
 class RunOrder:
     """What has been told of a run, and of its calls."""
 
-    def __init__(self, streamed: Collection[str] = (), confirmed: Collection[str] = ()) -> None:
-        """Names of tools: those with a ``Streamed`` text, and those that always must be approved.
-
-        To leave out the latter, say nothing: an approval may hold for all that follow.
-        """
+    def __init__(self, streamed: Collection[str] = ()) -> None:
+        """Name the tools with a ``Streamed`` text: these may begin before it has ended."""
         self.calls: dict[str, CallOrder] = {}
         self.events: list[Event] = []
         self._streamed = streamed
-        self._confirmed = confirmed
         self._turn: list[CallOrder] = []  # calls of the turn that is being written
         self._has_failed = False  # this turn: what was lost may be a part of any call
         self._is_paused = False
@@ -192,8 +188,6 @@ class RunOrder:
                 call = self.calls.get(event.call_id)
                 assert call is not None, f"{event} is about a call that has not started"
                 call.take(event)
-                if isinstance(event, ToolExecutionStarted) and call.name in self._confirmed:
-                    assert call.decision in ("approved", "edited"), "it was not approved"
             case _:
                 pass
 
@@ -242,13 +236,3 @@ def check_order(
         order.take(event)
     order.finish(paused=paused)
     return order
-
-
-def on_each(order: RunOrder, also: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Give a hook that checks each event when it comes."""
-
-    def take(event: Event) -> None:
-        order.take(event)
-        also(event)
-
-    return take

@@ -4,11 +4,12 @@ A run is played without waiting for anything, event by event, with real payloads
 is checked, and against what, is in ``world``.
 """
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argstream.agent import Conversation
 from argstream.agent._state import LoopRules
+from argstream.agent._toolbox import Toolbox
 from tests.agent.chance import FREE, RULED
 from tests.agent.world import SECONDS, World
 
@@ -20,9 +21,10 @@ rules = st.builds(
 )
 
 
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data(), st.sampled_from([FREE, RULED]), rules, st.integers(1, 2))
 def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
-    data: st.DataObject, tools: object, rules: LoopRules, runs: int
+    data: st.DataObject, tools: Toolbox, rules: LoopRules, runs: int
 ) -> None:
     conversation = Conversation()
     for _ in range(runs):

@@ -6,7 +6,7 @@ what it knows itself: which texts the model wrote, who was asked, what runs.
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from argstream.agent._effects import (
     Step,
     Withdraw,
 )
-from argstream.agent._listening import PASSING, Listening
+from argstream.agent._listening import PASSING
 from argstream.agent._machine import Machine
 from argstream.agent._state import LoopRules
 from argstream.agent._toolbox import Toolbox
@@ -36,53 +36,17 @@ from argstream.events import (
     RunFailed,
     RunStarted,
     RunStopped,
-    StreamFailed,
     ToolExecutionStarted,
     TurnCompleted,
 )
 from tests.agent.chance import EDITS, STREAMED, Turn, fate_of, turns
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
+from tests.agent.reading import Stream
 from tests.support import loads
-
-Drawn = TypeVar("Drawn")
-Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
 
 SECONDS = 60.0
 """How long somebody has to decide, if there is a limit."""
-
-
-class Stream:
-    """A turn of the model while it is read, as the runner reads it."""
-
-    def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
-        self.assembler = assembler
-        self.listening = Listening(tools)
-        self.is_left = False
-        """Whether nobody wants to know the rest."""
-        self._turn = turn
-        self._payloads = iter(turn.payloads)
-        self._events: list[Event] = []
-        self._has_ended = False
-
-    def next_event(self) -> Event | None:
-        """Give the next event; None when there are no more."""
-        while not self._events:
-            if self._has_ended:
-                return None
-            payload = next(self._payloads, None)
-            if payload is not None:
-                self._events += self.assembler.feed(payload)
-            elif self._turn.raises:
-                self._events += self.assembler.abort("truncated", "the source failed")
-                self.listening.fail(StreamFailed("overloaded", "Too much"))
-            else:
-                self._events += self.assembler.close()
-            self._has_ended = payload is None or self.assembler.stopped
-        return self._events.pop(0)
-
-    def call(self, call_id: str) -> Call:
-        return next(call for call in self.assembler.calls if call.id == call_id)
 
 
 class World:
@@ -261,8 +225,8 @@ class World:
         self._expect(self.machine.resumed(decisions, self._clock), expected)
 
     def _resume_wrongly(self) -> None:
-        decisions = {call_id: Approve() for call_id in self.order.pending}
-        wrong = {**decisions, "no_such_call": Deny()}
+        wrong: dict[str, Approval] = {call_id: Approve() for call_id in self.order.pending}
+        wrong["no_such_call"] = Deny()
         self._refuses(lambda: self.machine.resumed(wrong, self._clock))
 
     def _wait(self) -> None:

@@ -1,0 +1,147 @@
+"""Source 000: the usage pattern of ``agent.run_stream``, with what it prints.
+
+Its names are these here: ``ToolUseStart`` is ``ToolCallStarted``, ``ToolInputDelta`` is
+``ToolArgsDelta``, ``ToolResult`` is ``ToolCallCompleted`` or ``ToolCallFailed``, and its context is
+a ``Conversation``.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from argstream import ToolArgStream, ToolFieldDelta, ToolFieldEnd, ToolFieldStart
+from argstream.agent import Agent, Conversation
+from argstream.clients import CallTool, Reply, ScriptedModel
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    ToolArgsDelta,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
+from tests.agent.following import complete
+
+FILE = CallTool("write_file", {"path": "/tmp/foo.py", "content": 'print("Hello")\n\t# 😀'})
+SHOWN = """\
+▶ write_file
+
+  path: /tmp/foo.py
+  content: print("Hello")
+\t# 😀
+wrote /tmp/foo.py
+"""
+
+
+def write_file(path: str, content: str) -> str:
+    assert content.endswith("😀")
+    return f"wrote {path}"
+
+
+def configure(config: dict[str, int], *, verbose: bool) -> str:
+    return f"{config} {verbose}"
+
+
+async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
+    """The loop of the source, line by line, with our names."""
+    parsers: dict[str, ToolArgStream] = {}
+
+    async for event in agent.run_stream(prompt, ctx):
+        match event:
+            case ToolCallStarted(call_id=tid, name=name):
+                # Create a new parser for this tool call
+                parsers[tid] = ToolArgStream(tid)
+                print(f"▶ {name}")  # noqa: T201 - as the source does
+
+            case ToolArgsDelta(call_id=tid, delta=delta):
+                # Parse streaming JSON into field events
+                for field_event in parsers[tid].feed(delta):
+                    match field_event:
+                        case ToolFieldStart(key=key):
+                            print(f"\n  {key}: ", end="", flush=True)  # noqa: T201
+                        case ToolFieldDelta(text=text):
+                            print(text, end="", flush=True)  # noqa: T201
+                        case ToolFieldEnd():
+                            pass  # Field complete
+
+            case ToolCallCompleted(call_id=tid, result=result):
+                print(f"\n{result}")  # noqa: T201
+                parsers.pop(tid, None)  # Clean up parser
+
+            case _:
+                pass
+    assert not parsers
+
+
+async def moved_over(agent: Agent, prompt: str, conversation: Conversation) -> None:
+    """The same without parsers, as docs/names.md says: the events of the fields are there."""
+    async for event in agent.run_stream(prompt, conversation):
+        match event:
+            case ToolCallStarted(name=name):
+                print(f"▶ {name}")  # noqa: T201
+            case ArgumentStarted(path=(key,)):
+                print(f"\n  {key}: ", end="")  # noqa: T201
+            case ArgumentDelta(text=text):
+                print(text, end="", flush=True)  # noqa: T201
+            case ToolCallCompleted(result=result):
+                print(f"\n{result}")  # noqa: T201
+            case _:
+                pass
+
+
+Loop = Callable[[Agent, str, Conversation], Awaitable[None]]
+
+
+@pytest.mark.parametrize("piece_size", [1, 3, 1000])
+@pytest.mark.parametrize("loop", [usage_pattern, moved_over])
+def test_usage_pattern_prints_fields_as_they_stream_in_and_then_the_result(
+    loop: Loop, piece_size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel(Reply(FILE, piece_size=piece_size), "Done.")
+    complete(lambda: loop(Agent(model, [write_file]), "Write it", Conversation()))
+    assert capsys.readouterr().out == SHOWN
+
+
+@pytest.mark.parametrize("piece_size", [1, 3, 1000])
+def test_usage_pattern_shows_other_values_as_raw_json(
+    piece_size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = CallTool("configure", '{"config": {"retry": 3}, "verbose": true}')
+    model = ScriptedModel(Reply(call, piece_size=piece_size), "Done.")
+    complete(lambda: usage_pattern(Agent(model, [configure]), "Do it", Conversation()))
+    shown = "▶ configure\n\n  config: {\"retry\": 3}\n  verbose: true\n{'retry': 3} True\n"
+    assert capsys.readouterr().out == shown
+
+
+def test_usage_pattern_has_one_parser_for_each_active_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = ScriptedModel(Reply(FILE, FILE), "Done.")
+    complete(lambda: usage_pattern(Agent(model, [write_file]), "Twice", Conversation()))
+    shown = capsys.readouterr().out
+    assert shown.count("\n  content: print(") == 2
+    assert shown.count("wrote /tmp/foo.py") == 2
+
+
+def test_usage_pattern_a_second_prompt_goes_on_with_the_same_context() -> None:
+    model = ScriptedModel(FILE, "Written.", "It was /tmp/foo.py.")
+    agent, ctx = Agent(model, [write_file]), Conversation()
+    complete(lambda: usage_pattern(agent, "Write it", ctx))
+    assert len(ctx.messages) == 4
+    complete(lambda: usage_pattern(agent, "Which file?", ctx))
+    assert len(model.requests[2].messages) == 5
+
+
+def test_why_streaming_args_the_first_field_is_shown_before_the_last_one_arrives() -> None:
+    async def first_field() -> tuple[object, bool]:
+        agent = Agent(ScriptedModel(Reply(FILE, piece_size=4)), [write_file])
+        later = False
+        async with agent.run_stream("Write it") as run:
+            async for event in run:
+                if isinstance(event, ArgumentStarted) and event.path == ("content",):
+                    later = True
+                if isinstance(event, ArgumentCompleted):
+                    return event.value, later
+        raise AssertionError
+
+    assert complete(first_field) == ("/tmp/foo.py", False)

@@ -1,0 +1,302 @@
+"""Source 001: both of its event flows, its complete example, and how to move over.
+
+Its names are these here: ``ToolCallStartedEvent`` is ``ToolCallStarted``, and so on, as
+docs/names.md says. It shows empty and cumulative deltas and says to concatenate them: deltas here
+are incremental and never empty. Of a call that must be confirmed it says both that its arguments
+are completed before the pause and that they are not: they are.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import pytest
+
+from argstream.agent import Agent, Approve, Deny, tool
+from argstream.clients import Model, ScriptedModel, make_model
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    RunPaused,
+    RunResumed,
+    ToolArgsCompleted,
+    ToolArgsDelta,
+    ToolCallCompleted,
+    ToolCallStarted,
+    ToolExecutionStarted,
+    TurnCompleted,
+)
+from argstream.testing import CallTool, MockProvider, Reply
+from tests.agent.following import one, only
+from tests.agent.ordering import check_order
+
+Models = Callable[..., AbstractContextManager[Model]]
+
+
+@contextmanager
+def served(name: str, *replies: Reply) -> Iterator[Model]:
+    """A model over HTTP, at a provider of our own."""
+    with MockProvider(list(replies)) as provider:
+        is_anthropic = name.startswith("anthropic:")
+        url = provider.anthropic_url if is_anthropic else provider.openai_url
+        yield make_model(name, base_url=url, api_key="your-api-key")
+        provider.check()
+
+
+def scripted(_: str, *replies: Reply) -> AbstractContextManager[Model]:
+    return nullcontext(ScriptedModel(*replies))
+
+
+@pytest.fixture(
+    params=[
+        "deepseek:deepseek-chat",
+        "openai:gpt-4o",
+        "openai-responses:gpt-4o",
+        "anthropic:claude-opus-4-7",
+        "scripted",
+    ]
+)
+def supported(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Model]]:
+    """The supported models: OpenAI-compatible ones and Anthropic's."""
+    name: str = request.param
+    made = scripted if name == "scripted" else served
+    return lambda *replies: made(name, *replies)
+
+
+def multiply(a: int, b: int) -> int:
+    """Multiply two numbers."""
+    return a * b
+
+
+class Mailbox:
+    """What was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    @tool(requires_confirmation=True)
+    def send_email(self, to: str, subject: str) -> str:
+        """Send an email."""
+        self.sent.append(f"{subject} to {to}")
+        return "Email sent successfully"
+
+
+MULTIPLY = Reply(CallTool("multiply", '{"a": 123, "b": 456}'))
+EMAIL = Reply(CallTool("send_email", {"to": "ada@example.org", "subject": "Hello"}))
+OF_THE_FLOW = (
+    ToolCallStarted,
+    ToolArgsDelta,
+    ToolArgsCompleted,
+    ApprovalRequested,
+    RunPaused,
+    RunResumed,
+    ApprovalDecided,
+    ToolExecutionStarted,
+    ToolCallCompleted,
+)
+
+
+def flow(events: list[Event]) -> list[str]:
+    """The events of a flow, deltas told once."""
+    types = [event.type for event in events if isinstance(event, OF_THE_FLOW)]
+    return [
+        type_
+        for type_, before in zip(types, ["", *types], strict=False)
+        if type_ != before or type_ != "tool_args_delta"
+    ]
+
+
+# Event flow: normal tool calls (without confirmation)
+
+
+def test_event_flow_normal_tool_calls(supported: Models) -> None:
+    with supported(MULTIPLY, Reply("It is 56088.")) as model:
+        agent = Agent(model, [multiply])
+        events = list(agent.run("Calculate 123 * 456", stream=True))
+    assert flow(events) == [
+        "tool_call_started",
+        "tool_args_delta",
+        "tool_args_completed",
+        "tool_execution_started",
+        "tool_call_completed",
+    ]
+    assert one(events, ToolCallStarted).name == "multiply"
+    deltas = [event.delta for event in only(events, ToolArgsDelta)]
+    assert len(deltas) > 1
+    assert all(deltas)
+    assert "".join(deltas) == '{"a": 123, "b": 456}'
+    assert one(events, ToolArgsCompleted).arguments == {"a": 123, "b": 456}
+    assert one(events, ToolCallCompleted).result == 56088
+    check_order(events)
+
+
+def test_event_flow_each_event_has_the_id_and_the_name_of_the_call(supported: Models) -> None:
+    with supported(MULTIPLY, Reply("It is 56088.")) as model:
+        events = list(Agent(model, [multiply]).run("Calculate 123 * 456", stream=True))
+    call_id = one(events, ToolCallStarted).call_id
+    assert call_id
+    named = [
+        (event.call_id, event.name)
+        for event in events
+        if isinstance(event, ToolArgsDelta | ToolArgsCompleted | ToolCallCompleted)
+    ]
+    assert set(named) == {(call_id, "multiply")}
+
+
+# Event flow: human-in-the-loop tool calls
+
+
+def test_event_flow_human_in_the_loop(supported: Models) -> None:
+    mailbox = Mailbox()
+    with supported(EMAIL, Reply("Sent.")) as model:
+        agent = Agent(model, [mailbox.send_email])
+        events = list(agent.run("Send an email...", stream=True))
+        paused = events[-1]
+        assert isinstance(paused, RunPaused)
+        assert flow(events) == [
+            "tool_call_started",
+            "tool_args_delta",
+            "tool_args_completed",
+            "approval_requested",
+            "run_paused",
+        ]
+        arguments = {"to": "ada@example.org", "subject": "Hello"}
+        assert one(events, ToolArgsCompleted).arguments == arguments
+        assert paused.pending[0].arguments == arguments
+        assert mailbox.sent == []
+
+        # [User confirms the tool call]
+        events += agent.resume(paused, {paused.pending[0].call_id: Approve()})
+    assert flow(events)[5:] == [
+        "run_resumed",
+        "approval_decided",
+        "tool_execution_started",
+        "tool_call_completed",
+    ]
+    assert one(events, ToolCallCompleted).result == "Email sent successfully"
+    assert mailbox.sent == ["Hello to ada@example.org"]
+    check_order(events)
+
+
+def test_event_flow_human_in_the_loop_who_does_not_confirm_has_nothing_sent() -> None:
+    mailbox = Mailbox()
+    agent = Agent(ScriptedModel(EMAIL, "All right."), [mailbox.send_email])
+    (*_, paused) = agent.run("Send an email...", stream=True)
+    assert isinstance(paused, RunPaused)
+    response = agent.resume(paused, {paused.pending[0].call_id: Deny("Not that one.")}).wait()
+    assert mailbox.sent == []
+    assert response.text == "All right."
+
+
+# Complete example with real model
+
+OUTPUT = """\
+Request: Calculate 25 * 40
+--------------------------------------------------
+
+[ToolStarted] multiply
+  tool_call_id: call_xxx
+{"x": 25, "y": 40}
+[ArgsCompleted]
+  tool_args: {'x': 25, 'y': 40}
+[ToolCompleted] Result: 1000
+"""
+"""As the source has it, but for ``tool_args: None``: a call that starts has no such field here."""
+
+
+def test_complete_example_prints_what_the_source_says(
+    supported: Models, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @tool(name="multiply")
+    def my_multiply_tool(x: int, y: int) -> int:
+        return x * y
+
+    call = CallTool("multiply", '{"x": 25, "y": 40}', call_id="call_xxx")
+    with supported(Reply(call), Reply("It is 1000.")) as model:
+        agent = Agent(model, [my_multiply_tool])
+
+        print("Request: Calculate 25 * 40")  # noqa: T201 - as the source does
+        print("-" * 50)  # noqa: T201
+
+        for chunk in agent.run("Calculate 25 * 40", stream=True):
+            if isinstance(chunk, ToolCallStarted):
+                print(f"\n[ToolStarted] {chunk.name}")  # noqa: T201
+                print(f"  tool_call_id: {chunk.call_id}")  # noqa: T201
+
+            elif isinstance(chunk, ToolArgsDelta):
+                print(chunk.delta, end="", flush=True)  # noqa: T201
+
+            elif isinstance(chunk, ToolArgsCompleted):
+                print("\n[ArgsCompleted]")  # noqa: T201
+                print(f"  tool_args: {chunk.arguments}")  # noqa: T201
+
+            elif isinstance(chunk, ToolCallCompleted):
+                print(f"[ToolCompleted] Result: {chunk.result}")  # noqa: T201
+    assert capsys.readouterr().out == OUTPUT
+
+
+def test_example_collecting_complete_arguments() -> None:
+    complete_args = ""
+    told: list[ToolCallCompleted] = []
+    for chunk in Agent(ScriptedModel(MULTIPLY, "Done."), [multiply]).run("...", stream=True):
+        if isinstance(chunk, ToolArgsDelta):
+            complete_args += chunk.delta
+        elif isinstance(chunk, ToolCallCompleted):
+            told.append(chunk)
+    (completed,) = told
+    assert json.loads(complete_args) == completed.arguments == {"a": 123, "b": 456}
+    assert (completed.name, completed.result) == ("multiply", 56088)
+
+
+# Best practices
+
+
+def test_early_validation_tells_at_the_first_wrong_character() -> None:
+    wrong = Reply(CallTool("multiply", {"a": "a hundred", "b": 456}), piece_size=1)
+    events = list(Agent(ScriptedModel(wrong, "Oh."), [multiply]).run("...", stream=True))
+    written = "".join(event.delta for event in only(events, ToolArgsDelta))
+    assert written == '{"a": "'
+    assert "tool_args_invalid" in [event.type for event in events]
+    assert not only(events, ToolExecutionStarted)
+
+
+def test_valid_json_alone_is_no_completion() -> None:
+    """What the source advises, to try ``json.loads`` on what has come, would run this call."""
+    cut = Reply(CallTool("multiply", '{"a": 123, "b": 456}'), stop="max_tokens")
+    agent = Agent(ScriptedModel(cut, "Oh."), [multiply])
+    events = list(agent.run("...", stream=True))
+    types = [event.type for event in events]
+    assert types.index("tool_args_completed") < types.index("turn_completed")
+    started = types.index("tool_execution_started")
+    assert started > types.index("turn_completed"), "it runs when it is known how the turn ended"
+    assert one(events[:started], TurnCompleted).stop_reason == "max_tokens"
+
+
+# Migration guide
+
+
+def test_migration_guide_before_non_streaming(supported: Models) -> None:
+    with supported(MULTIPLY, Reply("It is 56088.")) as model:
+        response = Agent(model, [multiply]).run("Calculate 123 * 456")
+    assert response.tools[0].tool_args == {"a": 123, "b": 456}
+    assert response.tools[0].result == 56088
+    assert response.text == "It is 56088."
+
+
+def test_migration_guide_after_streaming_with_deltas() -> None:
+    agent = Agent(ScriptedModel(MULTIPLY, "Done."), [multiply])
+    deltas = [
+        f"Delta: {chunk.delta}"
+        for chunk in agent.run("Calculate 123 * 456", stream=True)
+        if isinstance(chunk, ToolArgsDelta)
+    ]
+    assert deltas == ['Delta: {"a"', "Delta: : 12", 'Delta: 3, "', 'Delta: b": ', "Delta: 456}"]
+
+
+# Troubleshooting
+
+
+def test_no_delta_event_received_nothing_must_be_enabled_for_events() -> None:
+    events = Agent(ScriptedModel(MULTIPLY, "Done."), [multiply]).run("...", stream=True)
+    assert only(events, ToolArgsDelta)

@@ -1,0 +1,229 @@
+"""Source 003 in an agent: eager input streaming, ``max_tokens`` in a parameter, INVALID_JSON.
+
+"You generally have to write specific support to handle when max_tokens is reached": an agent has
+it. All of this is asked of a provider over HTTP, which refuses a request that is not well-formed.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from argstream.agent import Agent, tool
+from argstream.clients import ModelSettings, make_model
+from argstream.events import (
+    ArgumentCompleted,
+    Event,
+    RunCompleted,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolExecutionStarted,
+    TurnCompleted,
+)
+from argstream.testing import CallTool, MockProvider, Reply
+from tests.agent.following import events_of, one, only
+from tests.agent.ordering import check_order
+
+POEM = {"filename": "poem.txt", "lines_of_text": ['Roses are "red"', "Violets \\ are blue"]}
+WRITTEN = json.dumps(POEM)
+CUT = WRITTEN[: WRITTEN.index("Violets") + 4]
+PROMPT = "Can you write a long poem and make a file called poem.txt?"
+
+
+class Folder:
+    """Where ``make_file`` writes to."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, list[str]] = {}
+
+    @tool(eager_input_streaming=True)
+    def make_file(self, filename: str, lines_of_text: list[str]) -> str:
+        """Write text to a file."""
+        self.files[filename] = lines_of_text
+        return f"{len(lines_of_text)} lines"
+
+
+@pytest.fixture
+def folder() -> Folder:
+    return Folder()
+
+
+def get_weather(city: str) -> str:
+    """Get current weather for a city."""
+    return f"{city}: sunny"
+
+
+class Asked:
+    """A provider that was asked, and what came of it."""
+
+    def __init__(self, api: str, tools: list[object], *replies: Reply) -> None:
+        with MockProvider(list(replies)) as provider:
+            url = provider.anthropic_url if api == "anthropic" else provider.openai_url
+            model = make_model(f"{api}:claude-opus-4-7", base_url=url, api_key="any")
+            agent = Agent(model, tools, settings=ModelSettings(max_tokens=65536))
+            self.events: list[Event] = events_of(agent, PROMPT)
+            provider.check()
+            self.bodies: list[Any] = [request.body for request in provider.requests]
+        check_order(self.events)
+
+    def blocks(self, type_: str) -> Iterator[Any]:
+        """The blocks of this type in the last request to Anthropic."""
+        for message in self.bodies[-1]["messages"]:
+            if isinstance(message["content"], list):
+                yield from (block for block in message["content"] if block["type"] == type_)
+
+
+APIS = ["anthropic", "openai", "openai-responses"]
+
+
+# How to use fine-grained tool streaming
+
+
+def test_how_to_use_eager_input_streaming_is_set_on_the_tool_that_wants_it(folder: Folder) -> None:
+    asked = Asked("anthropic", [folder.make_file, get_weather], Reply("No."))
+    (body,) = asked.bodies
+    make_file, weather = body["tools"]
+    assert make_file["eager_input_streaming"] is True
+    assert "eager_input_streaming" not in weather
+    assert (body["stream"], body["max_tokens"]) == (True, 65536)
+    assert make_file["description"] == "Write text to a file."
+    assert make_file["input_schema"]["required"] == ["filename", "lines_of_text"]
+
+
+@pytest.mark.parametrize("api", ["openai", "openai-responses"])
+def test_how_to_use_other_apis_are_not_told_what_they_do_not_know(api: str, folder: Folder) -> None:
+    asked = Asked(api, [folder.make_file], Reply("No."))
+    assert "eager_input_streaming" not in json.dumps(asked.bodies)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_parameter_is_seen_as_it_arrives(api: str, folder: Folder) -> None:
+    """Each line of the poem is there before the call is, and the file when the turn has ended."""
+    asked = Asked(api, [folder.make_file], Reply(CallTool("make_file", WRITTEN)), Reply("Done."))
+    kinds = [type(event) for event in asked.events]
+    lines = [
+        (place, event.value)
+        for place, event in enumerate(asked.events)
+        if isinstance(event, ArgumentCompleted) and len(event.path) == 2
+    ]
+    assert [value for _, value in lines] == POEM["lines_of_text"]
+    assert lines[0][0] < lines[1][0] < kinds.index(ToolArgsCompleted)
+    assert kinds.index(TurnCompleted) < kinds.index(ToolExecutionStarted)
+    assert folder.files == {"poem.txt": POEM["lines_of_text"]}
+
+
+# The warning: max_tokens
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_max_tokens_midway_through_a_parameter_runs_nothing(api: str, folder: Folder) -> None:
+    cut = Reply(CallTool("make_file", CUT), stop="max_tokens")
+    asked = Asked(api, [folder.make_file], cut, Reply("It was too long."))
+    assert folder.files == {}
+    invalid = one(asked.events, ToolArgsInvalid)
+    assert (invalid.verdict, invalid.raw) == ("truncated", CUT)
+    assert not only(asked.events, ToolExecutionStarted)
+    assert one(asked.events, RunCompleted).result == "It was too long."
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_max_tokens_the_model_is_told_and_may_try_again(api: str, folder: Folder) -> None:
+    cut = Reply(CallTool("make_file", CUT), stop="max_tokens")
+    shorter = Reply(CallTool("make_file", {"filename": "poem.txt", "lines_of_text": ["Roses"]}))
+    asked = Asked(api, [folder.make_file], cut, shorter, Reply("Done."))
+    assert folder.files == {"poem.txt": ["Roses"]}
+    assert "truncated" in one(asked.events, ToolCallFailed).error
+    assert "truncated" in json.dumps(asked.bodies[1])
+    assert len(asked.bodies) == 3
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_max_tokens_what_was_closed_before_the_cut_runs(api: str, folder: Folder) -> None:
+    cut = Reply(
+        CallTool("get_weather", {"city": "Paris"}),
+        CallTool("make_file", CUT),
+        stop="max_tokens",
+    )
+    asked = Asked(api, [folder.make_file, get_weather], cut, Reply("Done."))
+    assert folder.files == {}
+    assert one(asked.events, ToolCallCompleted).result == "Paris: sunny"
+    assert one(asked.events, ToolCallFailed).name == "make_file"
+
+
+def test_max_tokens_in_the_middle_of_a_text_ends_the_run(folder: Folder) -> None:
+    asked = Asked("anthropic", [folder.make_file], Reply("Roses are", stop="max_tokens"))
+    ended = one(asked.events, RunCompleted)
+    assert (ended.result, ended.stop_reason) == ("Roses are", "max_tokens")
+
+
+# Accumulating tool input deltas
+
+
+def test_accumulating_the_example_prints_the_input(folder: Folder) -> None:
+    weather = Reply(CallTool("get_weather", '{"city": "Paris"}'))
+    asked = Asked("anthropic", [folder.make_file, get_weather], weather, Reply("Sunny."))
+    parsed = one(asked.events, ToolArgsCompleted).arguments
+    assert f"Tool input: {parsed}" == "Tool input: {'city': 'Paris'}"
+
+
+def test_accumulating_a_block_without_a_fragment_is_a_call_without_arguments() -> None:
+    def now() -> str:
+        return "12:00"
+
+    asked = Asked("anthropic", [now], Reply(CallTool("now", "")), Reply("Noon."))
+    assert one(asked.events, ToolCallCompleted).result == "12:00"
+    assert next(asked.blocks("tool_use"))["input"] == {}
+
+
+# Handling invalid JSON in tool responses
+
+
+@pytest.mark.parametrize(
+    ("text", "stop"),
+    [
+        (CUT, "max_tokens"),
+        ('{"filename": "poem.txt" "lines_of_text": []}', None),
+        ('{"filename": "a\\d", "lines_of_text": ["\n"]}', None),
+    ],
+)
+def test_invalid_json_goes_back_in_a_wrapper_with_an_error(
+    text: str, stop: Any, folder: Folder
+) -> None:
+    invalid = Reply(CallTool("make_file", text), stop=stop)
+    asked = Asked("anthropic", [folder.make_file], invalid, Reply("I see."))
+    (call,) = asked.blocks("tool_use")
+    assert call["input"] == {"INVALID_JSON": text}, "quotes and all, properly escaped"
+    (result,) = asked.blocks("tool_result")
+    assert (result["tool_use_id"], result["is_error"]) == (call["id"], True)
+    assert "not run" in json.dumps(result["content"])
+    assert folder.files == {}
+
+
+@pytest.mark.parametrize("api", ["openai", "openai-responses"])
+def test_invalid_json_is_valid_json_for_other_apis_too(api: str, folder: Folder) -> None:
+    """Their arguments are a text, and some servers parse it."""
+    invalid = Reply(CallTool("make_file", '{"filename": poem.txt}'))
+    asked = Asked(api, [folder.make_file], invalid, Reply("I see."))
+    body = asked.bodies[1]
+    if api == "openai":
+        (message,) = [one for one in body["messages"] if one.get("tool_calls")]
+        arguments = message["tool_calls"][0]["function"]["arguments"]
+    else:
+        (item,) = [one for one in body["input"] if one.get("type") == "function_call"]
+        arguments = item["arguments"]
+    assert json.loads(arguments) == {"INVALID_JSON": '{"filename": poem.txt}'}
+
+
+def test_invalid_json_with_max_tokens_is_kept_exactly_for_debugging(folder: Folder) -> None:
+    asked = Asked(
+        "anthropic",
+        [folder.make_file],
+        Reply(CallTool("make_file", CUT), stop="max_tokens"),
+        Reply("I see."),
+    )
+    (turn, _) = only(asked.events, TurnCompleted)
+    (part,) = turn.message.parts
+    assert getattr(part, "raw", None) == CUT

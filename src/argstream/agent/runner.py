@@ -91,8 +91,8 @@ class Runner:
                 if error is not None:
                     raise error
                 return []
-            self._news = anyio.Event()
-            await self._news.wait()
+            self._news = news = anyio.Event()
+            await news.wait()
         events, self._held = self._held, []
         if self._room is not None:
             self._room.set()
@@ -126,8 +126,7 @@ class Runner:
             self._error = group.exceptions[0] if len(group.exceptions) == 1 else group
         finally:
             self._has_ended = True
-            if self._news is not None:
-                self._news.set()
+            self._wake()
 
     # What the machine says
 
@@ -143,8 +142,13 @@ class Runner:
     def _tell(self, events: list[Event]) -> None:
         if events:
             self._held += events
-            if self._news is not None:
-                self._news.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let somebody who waits for events fetch them: once for each wait."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -210,8 +214,10 @@ class Runner:
         self, events: AsyncEventStream, listening: Listening, scope: anyio.CancelScope
     ) -> None:
         async for event in events:
-            if type(event) in PASSING:
-                self._tell([event])
+            if type(event) in PASSING:  # nearly always
+                self._held.append(event)
+                if self._news is not None:
+                    self._wake()
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._start_early(early)
             else:

@@ -122,12 +122,6 @@ _WRITTEN: Final[dict[str, dict[str, Fate]]] = {
     "letter": {'{"text": "Dear Ada"}': "asks", '{"text": "Dea': "never"},
     "unheard_of": {'{"a": 1}': "never"},
 }
-EDITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
-    "send": ({"to": "bob"}, {"to": 5}),
-    "shell": ({"command": "pwd"}, {"command": "rm x"}),
-    "letter": ({"text": "Dear Bob"}, {"text": "Dear", "signed": True}),
-}
-"""Arguments that a person may write instead, and such that are refused."""
 
 
 def fate_of(name: str, text: str, tools: Toolbox) -> str:
@@ -192,8 +186,8 @@ parts: Final[st.SearchStrategy[list[Part]]] = st.lists(
 )
 reasons: Final = st.one_of(
     st.just("tool_use"),
-    st.sampled_from(["tool_use", "end_turn", "max_tokens", "pause_turn", "refusal"]),
-    st.sampled_from([*sorted(KNOWN_REASONS), "nobody_knows", None]),
+    st.sampled_from(["end_turn", "max_tokens", "pause_turn", "refusal", "nobody_knows", None]),
+    st.sampled_from(sorted(KNOWN_REASONS)),
 )
 faults: Final = st.sampled_from([None] * 16 + ["hangs up", "error", "unreadable", "raises"])
 

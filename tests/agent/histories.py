@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from argstream.agent import Conversation
 from argstream.clients import ModelRequest, OfferedTool
-from argstream.clients._api import AnthropicApi, Api, ChatApi, ResponsesApi
+from argstream.clients.apis import AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.events import Event, ToolCallCompleted, ToolCallFailed
 from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.testing._mock_checks import anthropic_problems, chat_problems, responses_problems

@@ -21,7 +21,7 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=2 * settings.default.max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data(), st.sampled_from([FREE, RULED]), rules, st.integers(1, 2))
 def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
     data: st.DataObject, tools: Toolbox, rules: LoopRules, runs: int

@@ -36,12 +36,16 @@ from argstream.events import (
     RunFailed,
     RunStarted,
     RunStopped,
+    ToolArgsCompleted,
+    ToolCallCompleted,
+    ToolCallFailed,
     ToolExecutionStarted,
     TurnCompleted,
 )
-from tests.agent.chance import EDITS, STREAMED, Turn, fate_of, turns
+from tests.agent.chance import STREAMED, Turn, fate_of, turns
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
+from tests.agent.people import possible_decisions
 from tests.agent.reading import Stream
 from tests.support import loads
 
@@ -64,7 +68,9 @@ class World:
         self.rules = rules
         self.order = RunOrder(STREAMED)
         self.machine = Machine("run_1", tools, rules, conversation.messages, conversation.grants)
-        self._grants = conversation.grants
+        self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
+        self._need_not_ask: set[str] = set()  # calls
+        self._always: dict[str, Any] = {}  # what was decided for more than one call
         self._numbering = conversation.numbering
         self._stream: Stream | None = None
         self._turns = len(conversation.messages)
@@ -77,7 +83,7 @@ class World:
         self._of_turn: list[str] = []
         self._refused: list[TurnCompleted] = []
         self._is_stopped = False
-        self._is_hasty = draw(st.integers(0, 3)) == 0  # somebody will stop it
+        self._is_hasty = draw(st.integers(0, 2)) == 0  # somebody will stop it
 
     def play(self) -> None:
         self._take(self.machine.begin("Go"))
@@ -91,19 +97,24 @@ class World:
         """Say what may happen now, what is likely several times."""
         if self.machine.is_paused:
             self._check_idle()
-            return [self._resume] * 4 + [self._resume_wrongly, self._decide_wrongly, self._stop]
+            often = [self._resume] * 4 + [self._wait] * (2 * self._may_expire)
+            return [*often, self._resume_wrongly, self._decide_wrongly, self._stop]
         actions: list[Callable[[], None]] = []
         if self._stream is not None:
-            actions += [self._listen] * (1 if self._stream.is_left else 6)
-            actions += [self._hang_up] * (2 if self._stream.is_left else 0)
+            actions += [self._listen] * (3 if self._stream.is_left else 6)
+            actions += [self._hang_up] * self._stream.is_left
         actions += [self._end_tool] * (3 * bool(self._running))
         if self.order.pending:
             actions += [self._decide] * 3
             actions += [self._expire] * self.rules.asks_in_place
         if not actions:
             return []
-        actions += [self._decide_wrongly] + [self._wait] * (self.rules.approval_seconds is not None)
-        return actions + [self._stop] * self._is_hasty
+        actions += [self._decide_wrongly] + [self._wait] * self._may_expire
+        return actions + [self._stop] * (2 * self._is_hasty)
+
+    @property
+    def _may_expire(self) -> bool:
+        return self.rules.approval_seconds is not None and bool(self.order.pending)
 
     # The model
 
@@ -169,28 +180,13 @@ class World:
     def _decision(self, call_id: str) -> tuple[Any, str | None]:
         """Make up a decision, and say what must become of it; None: it is refused."""
         request = self._requests[call_id]
-        good, bad = EDITS[request.name]
-        by_rule = "approved" if request.rule is not None else None
-        decision, outcome = self.draw(
-            st.sampled_from(
-                [
-                    (Approve(), "approved"),
-                    (Approve(digest=request.digest, reason="fine"), "approved"),
-                    (Approve(always="session"), "approved"),
-                    (Approve(always="rule"), by_rule),
-                    (Approve(arguments=good), "edited"),
-                    (Approve(arguments=bad), None),
-                    (Approve(arguments={"to": object()}), None),
-                    (Approve(digest="of something else"), None),
-                    (Deny("not now"), "denied"),
-                    ("yes", None),
-                ]
-            )
-        )
+        decision, outcome = self.draw(st.sampled_from(possible_decisions(request)))
         if outcome is not None and self._is_late(request):
             return decision, "expired"
         if outcome == "edited":
-            self._edited[call_id] = good
+            self._edited[call_id] = decision.arguments
+        if outcome is not None and isinstance(decision, Approve):
+            self._always[call_id] = decision.always
         return decision, outcome
 
     def _is_late(self, request: ApprovalRequested) -> bool:
@@ -230,7 +226,7 @@ class World:
         self._refuses(lambda: self.machine.resumed(wrong, self._clock))
 
     def _wait(self) -> None:
-        self._clock += SECONDS / 2
+        self._clock += self.draw(st.sampled_from([SECONDS, SECONDS, 1.0]))
 
     def _stop(self) -> None:
         was_stopped, self._is_stopped = self._is_stopped, True
@@ -255,6 +251,12 @@ class World:
         for event in decided:
             edited = self._edited.get(event.call_id) if event.decision == "edited" else None
             assert event.edited_arguments == edited
+            if event.decision in ("approved", "edited"):
+                assert event.always == self._always[event.call_id]
+                rule = self._requests[event.call_id].rule
+                if event.always is not None:
+                    name = event.name if event.always == "session" else rule or ""
+                    self._granted.add((event.always, name))
         self._take(step)
 
     def _tell(self, event: Event) -> None:
@@ -265,6 +267,10 @@ class World:
                 assert event.arguments == self._calls[call_id].arguments
                 late = None if self.rules.approval_seconds is None else self._clock + SECONDS
                 assert event.expires_at == late
+            case ToolArgsCompleted(call_id=call_id, name=name):
+                by_rule = name == "shell" and ("rule", "commands") in self._granted
+                if by_rule or ("session", name) in self._granted:
+                    self._need_not_ask.add(call_id)
             case TurnCompleted(stop_reason="refusal"):
                 self._refused.append(event)
             case _:
@@ -318,7 +324,7 @@ class World:
                 assert not self._stream.is_left
                 self._stream.is_left = True
             case Withdraw(call_id):
-                assert self.order.calls[call_id].decision in ("withdrawn", "expired", *DECIDED)
+                assert self.order.calls[call_id].decision in DECIDED
             case _:
                 pass
 
@@ -348,10 +354,10 @@ class World:
             if fate == "never":
                 assert told.outcome == "failed"
                 assert not told.is_started or call_id in self._texts
-            elif told.verdict == "complete" and told.may_run and fate == "runs":
-                assert told.is_started
-            elif told.verdict == "complete" and told.may_run:
-                assert told.is_asked or {grant.scope for grant in self._grants}
+            elif told.verdict == "complete":
+                must_ask = fate == "asks" and call_id not in self._need_not_ask
+                assert told.is_asked == must_ask
+                assert told.is_started or must_ask or not told.may_run
         self._of_turn = []
 
     def _check_end(self) -> None:
@@ -374,6 +380,16 @@ class World:
             assert not ended_well or told == [True], "it was told that its text is whole"
         uses = self.machine.state.uses
         assert [use.call_id for use in uses] == list(self.order.calls)
+        for use in uses:
+            last_told = self.order.calls[use.call_id].told[-1:]
+            assert use.verdict == self.order.calls[use.call_id].verdict
+            match last_told:
+                case [ToolCallCompleted(arguments=arguments, result=result)]:
+                    assert (use.tool_args, use.result, use.error) == (arguments, result, None)
+                case [ToolCallFailed(error=error)]:
+                    assert (use.result, use.error) == (None, error)
+                case _:
+                    pass
 
 
-DECIDED = ("approved", "edited", "denied")
+DECIDED = ("approved", "edited", "denied", "expired", "withdrawn")

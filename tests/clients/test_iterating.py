@@ -15,7 +15,7 @@ from argstream import UsageError, stream
 from argstream.clients import HttpModel, Model, ModelRequest, ScriptedModel, as_model
 from argstream.errors import ProviderFailure
 from argstream.testing import CallTool, MockProvider, Reply
-from tests.clients.over_http import REQUEST, run
+from tests.clients.http.over_http import REQUEST, run
 from tests.providers import anthropic_call, sse
 
 PAYLOADS = anthropic_call('{"a":', "1}")

@@ -13,7 +13,7 @@ from argstream.events import Event, TextDelta, ToolCallStarted, TurnCompleted
 from argstream.history import CallPart, ThinkingPart
 from argstream.testing import Cut
 from argstream.testing import Reply as ReplyWithFaults
-from tests.clients.over_http import REQUEST, ask_for
+from tests.clients.http.over_http import REQUEST, ask_for
 
 
 def answer(model: ScriptedModel, request: ModelRequest = REQUEST) -> list[Event]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argstream import stream
-from argstream.clients._api import AnthropicApi, Api, ChatApi, ResponsesApi
+from argstream.clients.apis import AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.clients.request import ModelRequest
 from argstream.deltas import RUN_BY_PROVIDER
 from argstream.events import StreamFailed, TurnCompleted

@@ -14,7 +14,7 @@ from argstream.clients.scripted import ScriptedModel
 from argstream.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from argstream.clients.http_model import HttpModel, Retries, Timeouts, make_model
+    from argstream.clients.http import HttpModel, Retries, Timeouts, make_model
 
 __all__ = [
     "CallTool",
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name va
         if name not in _OVER_HTTP:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            home = import_module("argstream.clients.http_model")
+            home = import_module("argstream.clients.http")
         except ModuleNotFoundError as error:
             if error.name not in ("httpx2", "anyio"):
                 raise

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import UsageError
-from argstream.clients._api import CHAT_HABITS, Api, ChatApi
+from argstream.clients.apis import CHAT_HABITS, Api, ChatApi
 from argstream.clients.request import ModelRequest, ModelSettings
 from argstream.deltas import CallKind
 from argstream.history import (
@@ -26,7 +26,7 @@ from argstream.history import (
 )
 from argstream.testing import MockProvider, Reply
 from argstream.testing._mock_wire import seal
-from tests.clients.asking import ADD, APIS, assistant, body, call, result, user
+from tests.clients.apis.asking import ADD, APIS, assistant, body, call, result, user
 
 
 @pytest.fixture(params=APIS)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from argstream.clients._api import CHAT_HABITS, AnthropicApi, Api, ChatApi, ResponsesApi
+from argstream.clients.apis import CHAT_HABITS, AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.errors import UsageError
 
 __all__ = ["PROVIDERS", "Provider", "checked_base_url", "find_provider"]

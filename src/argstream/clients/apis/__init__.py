@@ -1,12 +1,12 @@
-"""An API that models are asked through: its address, its headers, and a request as its body."""
+"""The APIs that models are asked through: address, headers, and a request as the body of each."""
 
 from typing import Any, Protocol
 
 from argstream.adapters import ProtocolName
-from argstream.clients._anthropic import AnthropicApi
-from argstream.clients._chat_habits import CHAT_HABITS, ChatHabits
-from argstream.clients._openai_chat import ChatApi
-from argstream.clients._openai_responses import ResponsesApi
+from argstream.clients.apis.anthropic import AnthropicApi
+from argstream.clients.apis.chat_habits import CHAT_HABITS, ChatHabits
+from argstream.clients.apis.openai_chat import ChatApi
+from argstream.clients.apis.openai_responses import ResponsesApi
 from argstream.clients.request import ModelRequest
 
 __all__ = ["CHAT_HABITS", "AnthropicApi", "Api", "ChatApi", "ChatHabits", "ResponsesApi"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from argstream.clients._api import CHAT_HABITS, Api, ChatApi, ChatHabits
+from argstream.clients.apis import CHAT_HABITS, Api, ChatApi, ChatHabits
 from argstream.clients.request import OfferedTool
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests.clients.asking import ADD, APIS, assistant, body, call, result, user
+from tests.clients.apis.asking import ADD, APIS, assistant, body, call, result, user
 
 API = APIS["openai-chat"]
 

@@ -8,11 +8,11 @@ import httpx2
 import pytest
 
 from argstream.clients import Retries
-from argstream.clients._failures import Asked, unreachable
-from argstream.clients._retries import may_succeed_later, told_wait
-from argstream.clients._secrets import Secrets
+from argstream.clients.http._failures import Asked, unreachable
+from argstream.clients.http._retries import may_succeed_later, told_wait
+from argstream.clients.http._secrets import Secrets
 from argstream.testing import MockProvider, Reply, Status
-from tests.clients.over_http import (
+from tests.clients.http.over_http import (
     REQUEST,
     Waits,
     failure_of,

@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from argstream.adapters import ProtocolName
-from argstream.clients._chat_habits import ChatHabits
-from argstream.clients._origins import origin_of
-from argstream.clients._thinking import effort_of
-from argstream.clients._tool_forms import schema_of
-from argstream.clients._turns import CallIds, Said, Turn, turns_of, wire_name
-from argstream.clients._wording import arguments_text, error_text, sendable
+from argstream.clients.apis._origins import origin_of
+from argstream.clients.apis._thinking import effort_of
+from argstream.clients.apis._tool_forms import schema_of
+from argstream.clients.apis._turns import CallIds, Said, Turn, turns_of, wire_name
+from argstream.clients.apis._wording import arguments_text, error_text, sendable
+from argstream.clients.apis.chat_habits import ChatHabits
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
 from argstream.deltas import RUN_BY_PROVIDER
 from argstream.errors import UsageError

@@ -12,7 +12,16 @@ import pytest
 from argstream import UsageError
 from argstream.clients import HttpModel
 from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
-from tests.clients.over_http import REQUEST, hang, http, model_of, outcome_async, run, say, serving
+from tests.clients.http.over_http import (
+    REQUEST,
+    hang,
+    http,
+    model_of,
+    outcome_async,
+    run,
+    say,
+    serving,
+)
 
 ANSWER = Reply("Hello", CallTool("add", {"a": 1}))
 

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from argstream.clients._error_bodies import Told, read_error
-from argstream.clients._retries import may_succeed_later
-from argstream.clients._secrets import Secrets
+from argstream.clients.http._error_bodies import Told, read_error
+from argstream.clients.http._retries import may_succeed_later
+from argstream.clients.http._secrets import Secrets
 from argstream.deltas import ProviderFailed
 from argstream.errors import ProviderFailure
 

@@ -7,8 +7,8 @@ import pytest
 
 from argstream import UsageError
 from argstream.clients import Retries, Timeouts, make_model
-from argstream.clients.providers import PROVIDERS
-from tests.clients.over_http import ask_for, failure_of, http, model_of, say, serving
+from argstream.clients.http.providers import PROVIDERS
+from tests.clients.http.over_http import ask_for, failure_of, http, model_of, say, serving
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from argstream.clients import HttpModel, Timeouts
 from argstream.events import StreamFailed
 from argstream.testing import MockProvider, Reply
-from tests.clients.over_http import (
+from tests.clients.http.over_http import (
     KEY,
     REQUEST,
     Served,

@@ -17,13 +17,13 @@ import httpx2
 import msgspec
 
 from argstream.adapters import ProtocolName
-from argstream.clients._answer import Answer, Timeouts, ask
-from argstream.clients._api import Api
-from argstream.clients._connections import Connections
-from argstream.clients._failures import Asked
-from argstream.clients._retries import Retries
-from argstream.clients._secrets import Key, Secrets, secret_headers
-from argstream.clients.providers import checked_base_url, find_provider
+from argstream.clients.apis import Api
+from argstream.clients.http._answer import Answer, Timeouts, ask
+from argstream.clients.http._connections import Connections
+from argstream.clients.http._failures import Asked
+from argstream.clients.http._retries import Retries
+from argstream.clients.http._secrets import Key, Secrets, secret_headers
+from argstream.clients.http.providers import checked_base_url, find_provider
 from argstream.clients.request import ModelRequest
 from argstream.errors import UsageError
 

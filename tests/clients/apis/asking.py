@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 
 from argstream import stream
-from argstream.clients._api import AnthropicApi, Api, ChatApi, ResponsesApi
+from argstream.clients.apis import AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
 from argstream.events import Event, TurnCompleted
 from argstream.history import CallPart, Message, Part, ResultPart, TextPart

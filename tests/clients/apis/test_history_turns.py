@@ -7,11 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from argstream.clients._api import Api
+from argstream.clients.apis import Api
 from argstream.events import TurnCompleted
 from argstream.history import CallPart, Message, ResultPart, ThinkingPart
 from argstream.testing import CallTool, Cut, MockProvider, Reply, Say, Split, Think
-from tests.clients.asking import APIS, Refused, ask, body, call, post, result, user
+from tests.clients.apis.asking import APIS, Refused, ask, body, call, post, result, user
 
 THOUGHT = 'They want "a sum" – é😀\n\\u00e9.'
 LOOP = [

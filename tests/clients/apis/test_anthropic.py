@@ -7,7 +7,7 @@ import pytest
 from argstream import UsageError
 from argstream.clients.request import OfferedTool
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests.clients.asking import ADD, APIS, assistant, body, call, result, user
+from tests.clients.apis.asking import ADD, APIS, assistant, body, call, result, user
 
 API = APIS["anthropic"]
 SIGNED = {"type": "thinking", "thinking": "Hm – é", "signature": "c2ln"}

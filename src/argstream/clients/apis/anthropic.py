@@ -8,11 +8,11 @@ call of its own tools without a result, ids that repeat.
 from typing import Any, Final
 
 from argstream.adapters import ProtocolName
-from argstream.clients._origins import origin_of
-from argstream.clients._thinking import anthropic_thinking
-from argstream.clients._tool_forms import schema_of
-from argstream.clients._turns import Answer, CallIds, Said, Turn, own_id, turns_of, wire_name
-from argstream.clients._wording import arguments_object, result_text, sendable
+from argstream.clients.apis._origins import origin_of
+from argstream.clients.apis._thinking import anthropic_thinking
+from argstream.clients.apis._tool_forms import schema_of
+from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, own_id, turns_of, wire_name
+from argstream.clients.apis._wording import arguments_object, result_text, sendable
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
 from argstream.deltas import RUN_BY_PROVIDER
 from argstream.errors import UsageError

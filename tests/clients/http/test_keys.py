@@ -11,10 +11,10 @@ import pytest
 
 from argstream import UsageError, record_async, stream
 from argstream.clients import HttpModel, make_model
-from argstream.clients._secrets import Secrets, StreamCleaner
+from argstream.clients.http._secrets import Secrets, StreamCleaner
 from argstream.errors import ProviderFailure
 from argstream.testing import Cut, ErrorEvent, Fault, MockProvider, Reply, Slow, Status, cut
-from tests.clients.over_http import (
+from tests.clients.http.over_http import (
     KEY,
     PREFIXES,
     Served,

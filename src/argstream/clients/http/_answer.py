@@ -13,8 +13,8 @@ import httpx2
 from msgspec import Struct
 
 from argstream.adapters import ProtocolName
-from argstream.clients._error_bodies import MOST_BYTES
-from argstream.clients._failures import (
+from argstream.clients.http._error_bodies import MOST_BYTES
+from argstream.clients.http._failures import (
     Asked,
     Unanswered,
     failed_at_once,
@@ -22,9 +22,9 @@ from argstream.clients._failures import (
     refused,
     unreachable,
 )
-from argstream.clients._opening import Opening
-from argstream.clients._retries import told_wait
-from argstream.clients._secrets import StreamCleaner
+from argstream.clients.http._opening import Opening
+from argstream.clients.http._retries import told_wait
+from argstream.clients.http._secrets import StreamCleaner
 from argstream.errors import UsageError
 
 __all__ = ["Answer", "Timeouts", "ask"]

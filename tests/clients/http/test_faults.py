@@ -19,7 +19,15 @@ from argstream.testing import (
     Split,
     Status,
 )
-from tests.clients.over_http import PREFIXES, Outcome, Waits, model_of, outcome, outcome_async, run
+from tests.clients.http.over_http import (
+    PREFIXES,
+    Outcome,
+    Waits,
+    model_of,
+    outcome,
+    outcome_async,
+    run,
+)
 
 ANSWER = (Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 

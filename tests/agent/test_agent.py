@@ -404,3 +404,15 @@ def test_two_tools_of_one_name_are_refused() -> None:
 def test_what_is_no_list_of_tools_is_refused() -> None:
     with pytest.raises(UsageError, match="tools is a list of functions"):
         Agent(ScriptedModel("Hi"), "add")
+
+
+def test_an_agent_is_no_model() -> None:
+    message = {"type": "assistant", "message": {"id": "m", "content": [], "model": "claude"}}
+    hello = {"type": "system", "subtype": "init", "session_id": "s", "tools": []}
+
+    def model(request: ModelRequest) -> list[object]:  # noqa: ARG001 - a script
+        result = {"type": "result", "subtype": "success", "result": "Done.", "session_id": "s"}
+        return [hello, message, result]
+
+    with pytest.raises(UsageError, match="runs its tools itself"):
+        Agent(model).run("Go")

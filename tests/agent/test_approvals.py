@@ -266,7 +266,7 @@ def test_always_for_this_session_asks_no_more_for_this_tool() -> None:
     events = follow(agent.resume(paused, {paused.pending[0].call_id: decision}))
     assert one(events, ApprovalDecided).always == "session"
     assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
-    assert agent.run("Go on", conversation).outcome != "paused"
+    assert agent.run("Go on", conversation).outcome == "completed"
 
 
 def test_always_for_this_session_ends_with_the_conversation() -> None:
@@ -500,3 +500,42 @@ def test_a_resumed_run_says_so() -> None:
     events = follow(agent.resume(run, {paused.pending[0].call_id: Deny()}))
     assert events[0] == RunResumed(run.run_id)
     assert requested(events) == {}
+
+
+# A run that has paused
+
+
+def test_a_run_that_paused_and_is_stopped_by_itself_is_gone() -> None:
+    agent, _ = mailing(send(), "Fine.")
+    conversation = Conversation()
+    run = agent.run_stream("Go", conversation)
+    follow(run)
+    run.stop("never mind")
+    assert conversation.run_id is None
+    with pytest.raises(UsageError, match="waits for decisions"):
+        agent.resume(run, {}).wait()
+
+
+def test_who_leaves_before_the_pause_was_told_has_stopped_the_run() -> None:
+    agent, _ = mailing(send(), "Fine.")
+    conversation = Conversation()
+
+    async def leaving() -> None:
+        async with agent.run_stream("Go", conversation) as run:
+            await anext(run)
+            await asyncio.sleep(0.05)  # it has paused by now
+
+    complete(leaving)
+    assert conversation.run_id is None
+    assert agent.run("Again", conversation).text == "Fine."
+
+
+def test_decisions_count_when_the_run_goes_on_not_before() -> None:
+    agent, effects = mailing(send(), "Fine.")
+    paused = agent.run("Go")
+    call_id = paused.pending[0].call_id
+    forgotten = agent.resume(paused, {call_id: Approve()})
+    assert agent.resume(paused, {call_id: Deny()}).wait().text == "Fine."
+    with pytest.raises(UsageError, match="waits for decisions"):
+        forgotten.wait()
+    assert effects.seen == []

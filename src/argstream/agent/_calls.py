@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from argstream.agent._arguments import read_arguments
 from argstream.agent._decisions import checked_text, is_untouched
-from argstream.agent._effects import AskPerson, EndText, Execute, Step, Withdraw
+from argstream.agent._effects import AskPerson, EndText, Execute, ReadAlong, Step, Withdraw
 from argstream.agent._state import CallState, RunState
 from argstream.agent._toolbox import Asking, Toolbox
 from argstream.agent._wording import denied_words, edited_note, invalid_words
@@ -55,13 +55,14 @@ class Calls:
 
     # While it is written
 
-    def opened(self, event: ToolCallStarted) -> None:
+    def opened(self, event: ToolCallStarted, *, comes_late: bool = False) -> None:
         """Take note of a call. What the provider runs itself is none of ours."""
         use = ToolUse(event.call_id, event.name)
         self._uses[event.call_id] = use
         self._state.uses.append(use)
         if event.kind not in RUN_BY_PROVIDER:
-            self._state.calls[event.call_id] = CallState(event.call_id, event.name)
+            call = CallState(event.call_id, event.name, comes_late=comes_late)
+            self._state.calls[event.call_id] = call
 
     def ran_elsewhere(self, event: ToolCallCompleted | ToolCallFailed) -> None:
         """Take note of what came of a call that the provider ran."""
@@ -77,11 +78,25 @@ class Calls:
         if (use := self._uses.get(event.call_id)) is not None:
             use.verdict = event.verdict
         if (call := self._state.calls.get(event.call_id)) is not None:
+            call.has_verdict = True
             words = invalid_words(event)
-            if call.starts_early:
-                self.interrupt(call, words, event.verdict, event.error)
-            else:
+            if not call.starts_early:
                 self._refuse(call, words)
+            elif call.interruption:
+                self._conclude(call)
+            else:
+                self.interrupt(call, words, event.verdict, event.error)
+
+    def too_late(self, event: ToolArgsCompleted, why: str) -> None:
+        """Take that the arguments are complete, when nothing is run any more."""
+        call = self._state.calls.get(event.call_id)
+        if call is None:
+            return
+        call.has_verdict = True
+        if call.starts_early:
+            self._conclude(call)
+        else:
+            self._refuse(call, why)
 
     def settled(
         self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
@@ -90,7 +105,11 @@ class Calls:
         call = self._state.calls.get(event.call_id)
         if call is None:
             return
+        call.has_verdict = True
         tool = self._tools.get(call.name)
+        if call.comes_late:
+            self._refuse(call, "it came after the end of the turn")
+            return
         if tool is None or not isinstance(event.arguments, dict):
             self._refuse(call, f"there is no tool {call.name!r} that takes it")
             return
@@ -195,14 +214,16 @@ class Calls:
             return
         call.status = "running"
         self._out.events.append(ToolExecutionStarted(call.call_id, call.name, key))
-        if not call.starts_early:
+        if call.starts_early:
+            self._out.effects.append(ReadAlong(call.call_id, call.name, key))
+        else:
             self._out.effects.append(Execute(call.call_id, call.name, call.text, key))
 
     def finish_text(self, call: CallState) -> None:
         """Tell a tool that reads its text that this has ended well."""
         if not call.interruption:
             self._out.effects.append(EndText(call.call_id))
-            call.text_is_over = True
+            call.text_is_over = call.text_was_whole = True
             self._conclude(call)
 
     def interrupt(
@@ -224,7 +245,9 @@ class Calls:
 
     def _conclude(self, call: CallState) -> None:
         """Tell what came of a call, once its tool is over and its text is."""
-        if not call.has_returned or (call.starts_early and not call.text_is_over):
+        if not call.has_returned or (
+            call.starts_early and not (call.text_is_over and call.has_verdict)
+        ):
             return
         if call.interruption:
             self._fail(call, f"the call was undone: {call.interruption}")
@@ -245,7 +268,7 @@ class Calls:
                 self._decided(call, "withdrawn", why)
             if call.status in ("asking", "ready"):
                 self._refuse(call, why)
-            elif call.starts_early:
+            elif call.starts_early and not call.text_was_whole:
                 self.interrupt(call, why, "aborted")
 
     def _refuse(self, call: CallState, why: str) -> None:

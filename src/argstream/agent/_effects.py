@@ -14,6 +14,7 @@ __all__ = [
     "Effect",
     "EndText",
     "Execute",
+    "ReadAlong",
     "Step",
     "Withdraw",
 ]
@@ -46,6 +47,14 @@ class Execute(NamedTuple):
     idempotency_key: str
 
 
+class ReadAlong(NamedTuple):
+    """Run a tool that reads its text while that is written."""
+
+    call_id: str
+    name: str
+    idempotency_key: str
+
+
 class EndText(NamedTuple):
     """Tell a tool that reads its text while it is written how that has ended."""
 
@@ -63,7 +72,9 @@ class CloseStream(NamedTuple):
     """Stop reading what the model writes."""
 
 
-Effect: TypeAlias = AskModel | AskPerson | Withdraw | Execute | EndText | CancelTool | CloseStream
+Effect: TypeAlias = (
+    AskModel | AskPerson | Withdraw | Execute | ReadAlong | EndText | CancelTool | CloseStream
+)
 
 
 class Step(NamedTuple):

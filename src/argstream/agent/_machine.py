@@ -25,6 +25,7 @@ from argstream.agent._state import LoopRules, RunState
 from argstream.agent._toolbox import Toolbox
 from argstream.agent._wording import NOT_RUN, max_turns_words
 from argstream.agent.approvals import Approval, Decisions, Grant
+from argstream.errors import UsageError
 from argstream.events import (
     ApprovalRequested,
     Event,
@@ -73,6 +74,7 @@ class Machine:
         self._tools = tools
         self._rules = rules
         self._is_reading = False
+        self._before = 0  # how many messages there were before this turn
         self._kind: StopKind | None = None  # of this turn, once it has ended
         self._failure: RunFailed | None = None  # of this turn
         self._ending: RunFailed | RunStopped | None = None  # when no tool runs any more
@@ -97,10 +99,10 @@ class Machine:
     def final_messages(self) -> tuple[Message, ...]:
         """The conversation after the run. A refusal is not part of it: it would go on to refuse."""
         messages = self.state.messages
-        if self._kind != "refused" or self.state.status != "completed":
+        if self._kind != "refused":
             return tuple(messages)
         is_first_turn = self.state.turns == 1
-        return self.state.history if is_first_turn else tuple(messages[:-1])
+        return self.state.history if is_first_turn else tuple(messages[: self._before])
 
     # What happens
 
@@ -124,7 +126,9 @@ class Machine:
                     self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):
-                    self._calls.opened(event)
+                    self._calls.opened(event, comes_late=self._kind is not None)
+                case ToolArgsCompleted() if self._ending is not None:
+                    self._calls.too_late(event, self._why_not())
                 case ToolArgsCompleted():
                     self._calls.settled(event, facts, now)
                 case ToolArgsInvalid():
@@ -144,16 +148,17 @@ class Machine:
         self._is_reading = False
         if self._kind is None:
             self._fail_turn("truncated", "the model's answer has no end")
-        if self._failure is not None:
-            self._calls.call_off(self._failure.message)
-            self._ending = self._ending or self._failure
+        self._ending = self._ending or self._failure
+        if self._ending is not None:
+            self._calls.call_off(self._why_not())
         return self._advance()
 
     def begun_early(self, call_id: str) -> Step:
         """Take that a tool begins to read the text of its call."""
         call = self.state.calls[call_id]
-        call.starts_early = True
-        self._calls.start(call)
+        if self._ending is None and not call.comes_late:
+            call.starts_early = True
+            self._calls.start(call)
         return self._step()
 
     def returned(self, call_id: str, result: Any) -> Step:
@@ -168,18 +173,24 @@ class Machine:
 
     def decided(self, call_id: str, decision: Approval, now: float) -> Step:
         """Take a decision; raises UsageError, and changes nothing, if it is none."""
+        self._refuse_if_paused()
         self._calls.decide(undecided(self.state.calls, call_id), decision, now)
         return self._advance()
 
     def expired(self, call_id: str) -> Step:
         """Take that nobody has decided in time."""
+        self._refuse_if_paused()
         self._calls.expire(undecided(self.state.calls, call_id))
         return self._advance()
 
-    def resumed(self, decisions: Decisions, now: float) -> Step:
-        """Go on after a pause, with these decisions: all of them count, or none."""
+    def check(self, decisions: Decisions) -> None:
+        """Raise UsageError if one of them is none."""
         for call_id, decision in decisions.items():
             checked_text(undecided(self.state.calls, call_id), decision, self._tools)
+
+    def resumed(self, decisions: Decisions, now: float) -> Step:
+        """Go on after a pause, with these decisions: all of them count, or none."""
+        self.check(decisions)
         self.state.status = "running"
         self._out.events.append(RunResumed(self.state.run_id))
         for call in self.state.with_status("asking"):
@@ -197,11 +208,15 @@ class Machine:
         self._ending = RunStopped(reason)
         if self._is_reading:
             self._out.effects.append(CloseStream())
-        self._calls.call_off("the run was stopped")
+        self._calls.call_off(self._why_not())
         for call in self.state.with_status("running"):
-            if not call.starts_early:
+            if not call.starts_early or call.text_was_whole:
                 self._out.effects.append(CancelTool(call.call_id))
         return self._advance()
+
+    def _refuse_if_paused(self) -> None:
+        if self.is_paused:
+            raise UsageError("the run has paused: give decisions to Agent.resume")
 
     # A turn of the model
 
@@ -212,7 +227,13 @@ class Machine:
         self.state.turns += 1
         self.state.calls.clear()
         self._is_reading, self._kind = True, None
+        self._before = len(self.state.messages)
         self._out.effects.append(AskModel(tuple(self.state.messages)))
+
+    def _why_not(self) -> str:
+        """Say why nothing more is run."""
+        ending = self._ending
+        return ending.message if isinstance(ending, RunFailed) else "the run was stopped"
 
     def _fail_turn(self, code: str, message: str) -> None:
         if self._kind is None and self._failure is None:
@@ -256,8 +277,8 @@ class Machine:
             self._end(self._ending)
         elif self.pending:
             self._pause()
-        elif self._kind == "stopped":
-            self._end(RunFailed(reason or "", f"the provider stopped the answer ({reason})"))
+        elif self._kind == "stopped" or (self._kind == "malformed" and not self.state.calls):
+            self._end(RunFailed(reason or "", f"{NOT_RUN[self._kind]} ({reason})"))
         elif self._kind == "refused":
             self._complete()
         elif self.state.calls:

@@ -44,6 +44,12 @@ class CallState(Struct):
     """Whether its tool reads its text while it is written."""
     text_is_over: bool = False
     """Whether its tool was told how that has ended."""
+    text_was_whole: bool = False
+    """Whether it was told that its text ended well: from then on it is as any tool that runs."""
+    has_verdict: bool = False
+    """Whether it is known what became of its arguments."""
+    comes_late: bool = False
+    """Whether it began after its turn had ended: it is not run."""
     interruption: str = ""
     """Why its tool must undo what it has done, if it must."""
     has_returned: bool = False

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, overload
 from uuid import uuid4
 
+from argstream.agent._effects import Step
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
@@ -99,7 +100,7 @@ class Agent:
         )
         machine.state.numbering = conversation.numbering
         return AgentRun(
-            machine, self._setting, conversation, lambda: machine.begin(prompt), self._keep
+            machine, self._setting, conversation, lambda: machine.begin(prompt), self._rested
         )
 
     @overload
@@ -134,20 +135,22 @@ class Agent:
         for these. Raises UsageError, and the run stays as it is, if a decision cannot be used.
         """
         paused = self._waiting(run)
-        step = paused.machine.resumed(decisions or {}, time.time())
-        del self._paused[paused.run_id]
-        return AgentRun(
-            paused.machine, self._setting, paused.conversation, lambda: step, self._keep
-        )
+        given = dict(decisions or {})
+        paused.machine.check(given)
+
+        def begin() -> Step:
+            step = self._waiting(paused).machine.resumed(given, time.time())
+            del self._paused[paused.run_id]
+            return step
+
+        return AgentRun(paused.machine, self._setting, paused.conversation, begin, self._rested)
 
     def stop(self, run: "str | RunPaused | RunResult | AgentRun", reason: str = "") -> list[Event]:
         """End a run that has paused, and give its last events: its calls will not run.
 
         A run that is being followed is stopped by its own ``stop``.
         """
-        paused = self._waiting(run)
-        del self._paused[paused.run_id]
-        return paused.abandon(reason)
+        return self._waiting(run).abandon(reason)
 
     async def aclose(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""
@@ -162,8 +165,12 @@ class Agent:
             raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
         return self._paused[run_id]
 
-    def _keep(self, run: AgentRun) -> None:
-        self._paused[run.run_id] = run
+    def _rested(self, run: AgentRun) -> None:
+        """Keep a run that has paused, until it is over."""
+        if run.machine.is_paused:
+            self._paused[run.run_id] = run
+        else:
+            self._paused.pop(run.run_id, None)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"

@@ -17,9 +17,9 @@ from argstream.agent._setting import Setting
 from argstream.agent.approvals import Approval
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
-from argstream.agent.runner import Runner
+from argstream.agent.runner import NOBODY, Runner
 from argstream.errors import RunFailure, UsageError
-from argstream.events import ApprovalRequested, Event, RunFailed
+from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 
 __all__ = ["AgentRun"]
 
@@ -40,18 +40,19 @@ class AgentRun:
         setting: Setting,
         conversation: Conversation,
         begin: Callable[[], Step],
-        on_pause: Callable[["AgentRun"], None],
+        on_rest: Callable[["AgentRun"], None],
     ) -> None:
         self.conversation = conversation
         self._machine = machine
         self._setting = setting
         self._begin = begin
         self._on_event = setting.on_event
-        self._on_pause = on_pause
+        self._on_rest = on_rest
         self._runner = Runner(machine, setting, self._rest)
         self._failure: RunFailed | None = None
         self._events: AsyncGenerator[Event, None] | None = None
         self._has_begun = False
+        self._has_told_pause = False
         self._home: tuple[int, anyio.lowlevel.EventLoopToken] | None = None
 
     @property
@@ -107,8 +108,10 @@ class AgentRun:
         return await anext(aiter(self))
 
     async def aclose(self) -> None:
-        """End the run, if it has not ended."""
+        """End the run, if it has not ended, or paused and said so."""
         if self._has_begun:
+            if self._machine.is_paused and not self._has_told_pause:
+                self._runner.stop(NOBODY)
             await self._runner.close()
 
     async def __aenter__(self) -> Self:
@@ -134,10 +137,9 @@ class AgentRun:
         try:
             while events := await self._fetch():
                 for event in events:
-                    if self._on_event is not None:
-                        answer = self._on_event(event)
-                        if inspect.isawaitable(answer):
-                            await answer
+                    answer = self._note(event)
+                    if inspect.isawaitable(answer):
+                        await answer
                     yield event
         finally:
             await self.aclose()
@@ -145,10 +147,18 @@ class AgentRun:
     async def _fetch(self) -> list[Event]:
         if not self._has_begun:
             self._start()
-        events = await self._runner.fetch()
-        if events and isinstance(events[-1], RunFailed):
-            self._failure = events[-1]
-        return events
+        return await self._runner.fetch()
+
+    def _note(self, event: Event) -> Awaitable[None] | None:
+        """Take note of an event that is about to be told, and show it to the hook."""
+        match event:
+            case RunFailed():
+                self._failure = event
+            case RunPaused():
+                self._has_told_pause = True
+            case _:
+                pass
+        return None if self._on_event is None else self._on_event(event)
 
     def _start(self) -> None:
         if self.conversation.run_id not in (None, self.run_id):
@@ -163,9 +173,8 @@ class AgentRun:
 
     def _rest(self) -> None:
         """Take that the run is over, or has paused: before its last event is told."""
-        if self._machine.is_paused:
-            self._on_pause(self)
-        elif self.conversation.run_id == self.run_id:
+        self._on_rest(self)
+        if self._machine.is_over and self.conversation.run_id == self.run_id:
             self.conversation.run_id = None
             self.conversation.messages = self._machine.final_messages
 
@@ -189,8 +198,9 @@ class AgentRun:
             try:
                 while events := portal.call(self._fetch):
                     for event in events:
-                        if self._on_event is not None:
-                            portal_wait(portal, self._on_event(event))
+                        answer = self._note(event)
+                        if inspect.isawaitable(answer):
+                            portal.call(_awaited, answer)
                         yield event
             finally:
                 portal.call(self.aclose)
@@ -218,12 +228,6 @@ class AgentRun:
         else:
             with suppress(anyio.RunFinishedError):  # it is over, so there is nothing to act on
                 anyio.from_thread.run_sync(act, token=token)
-
-
-def portal_wait(portal: anyio.from_thread.BlockingPortal, answer: Awaitable[None] | None) -> None:
-    """Wait for what an async hook does."""
-    if inspect.isawaitable(answer):
-        portal.call(_awaited, answer)
 
 
 async def _awaited(answer: Awaitable[Answer]) -> Answer:

@@ -19,6 +19,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from argstream.adapters import AGENTS
 from argstream.agent._effects import (
     AskModel,
     AskPerson,
@@ -27,21 +28,24 @@ from argstream.agent._effects import (
     Effect,
     EndText,
     Execute,
+    ReadAlong,
     Step,
     Withdraw,
 )
 from argstream.agent._listening import PASSING, EarlyStart, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._setting import Setting
-from argstream.agent.approvals import Approval, Approve, Deny, idempotency_key
-from argstream.agent.tools import Bound, TextFeed, ToolContext, failure_words
+from argstream.agent.approvals import Approval, Approve, Deny
+from argstream.agent.tools import Bound, ToolContext, failure_words
 from argstream.clients import ModelRequest
 from argstream.errors import StreamFailure, TextInterrupted, UsageError
 from argstream.events import ApprovalRequested, Event, StreamFailed, ToolOutputDelta
 from argstream.history import Message
 from argstream.streaming import AsyncEventStream, stream
 
-__all__ = ["Runner"]
+__all__ = ["NOBODY", "Runner"]
+
+NOBODY: Final = "nobody follows the run any more"
 
 _ROOM: Final = 256
 """How many events may wait to be fetched before the model's stream waits, too."""
@@ -76,7 +80,7 @@ class Runner:
         self._error: BaseException | None = None  # to be raised when all events are told
         self._scopes: dict[str, anyio.CancelScope] = {}  # of tools that run, by call
         self._questions: dict[str, anyio.CancelScope] = {}  # to a person, by call
-        self._feeds: dict[str, TextFeed] = {}  # of tools that read their text, by call
+        self._early: dict[str, EarlyStart] = {}  # tools that read their text, by call
 
     def start(self, step: Step) -> None:
         """Begin with what the machine said first. Needs a running event loop."""
@@ -100,7 +104,10 @@ class Runner:
 
     def decide(self, call_id: str, decision: Approval) -> None:
         """Decide on a call; raises UsageError if nobody was asked about it."""
-        self._take(self.machine.decided(call_id, decision, time.time()))
+        step = self.machine.decided(call_id, decision, time.time())
+        if (question := self._questions.pop(call_id, None)) is not None:
+            question.cancel()
+        self._take(step)
 
     def stop(self, reason: str) -> None:
         """End the run: what is written is aborted, tools are cancelled."""
@@ -110,7 +117,7 @@ class Runner:
         """End the run, if it has not ended, and wait until nothing of it is going on."""
         if self._task is not None:
             if not self._rest.is_set():
-                self.stop("nobody follows the run any more")
+                self.stop(NOBODY)
             if self._room is not None:
                 self._room.set()
             with anyio.CancelScope(shield=True):
@@ -165,6 +172,9 @@ class Runner:
             case Execute(call_id, name, text, key):
                 bind = partial(self._setting.tools[name].bind, text)
                 self._run(call_id, name, key, bind)
+            case ReadAlong(call_id, name, key):
+                bound = self._early[call_id].bound
+                self._run(call_id, name, key, lambda: bound)
             case EndText(call_id, interruption):
                 self._end_text(call_id, interruption)
             case CancelTool(call_id):
@@ -214,12 +224,17 @@ class Runner:
         self, events: AsyncEventStream, listening: Listening, scope: anyio.CancelScope
     ) -> None:
         async for event in events:
+            if events.protocol in AGENTS:
+                raise UsageError(
+                    f"{self._setting.model.name} runs its tools itself: read it with stream()"
+                )
             if type(event) in PASSING:  # nearly always
                 self._held.append(event)
                 if self._news is not None:
                     self._wake()
                 if listening.has_texts and (early := listening.grow(event)) is not None:
-                    self._start_early(early)
+                    self._early[early.call.id] = early
+                    self._take(self.machine.begun_early(early.call.id))
             else:
                 listening.note(event, events.calls)
                 self._hear([event], listening)
@@ -236,21 +251,14 @@ class Runner:
 
     # Tools
 
-    def _start_early(self, early: EarlyStart) -> None:
-        call_id, name = early.call.id, early.call.name
-        self._feeds[call_id] = early.feed
-        self._take(self.machine.begun_early(call_id))
-        key = idempotency_key(self.machine.state.run_id, call_id)
-        self._run(call_id, name, key, lambda: early.bound)
-
     def _end_text(self, call_id: str, interruption: TextInterrupted | None) -> None:
-        feed = self._feeds.pop(call_id, None)
-        if feed is None:
+        early = self._early.pop(call_id, None)
+        if early is None:
             return
         if interruption is None:
-            feed.finish()
+            early.feed.finish()
         else:
-            feed.interrupt(interruption)
+            early.feed.interrupt(interruption)
             self._scopes[call_id].deadline = anyio.current_time() + _GRACE
 
     def _run(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:

@@ -123,8 +123,14 @@ class ProviderFailure(StreamFailure):
 class RunFailure(StreamFailure):
     """A run of an agent failed: what the event ``RunFailed`` says, as an exception."""
 
-    def __init__(self, code: str, message: str, result: Any = None) -> None:
-        super().__init__(code, message)
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        result: Any = None,
+        retryable: bool = False,  # noqa: FBT001, FBT002 - as above
+    ) -> None:
+        super().__init__(code, message, retryable)
         self.result = result
         """What had come of the run: its text so far, and the calls that were made."""
 

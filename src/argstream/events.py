@@ -321,6 +321,8 @@ class RunCompleted(_Event, frozen=True, tag="run_completed"):
     usage: Usage = Usage()
     stop_reason: str | None = None
     """Why the last turn ended: in the provider's words, such as ``end_turn`` or ``refusal``."""
+    run_id: str = ""
+    """Of a run of ours; others have none."""
 
 
 class RunFailed(_Event, frozen=True, tag="run_failed"):
@@ -329,6 +331,7 @@ class RunFailed(_Event, frozen=True, tag="run_failed"):
     type: ClassVar[Literal["run_failed"]] = "run_failed"
     code: str
     message: str
+    run_id: str = ""
 
 
 class RunStopped(_Event, frozen=True, tag="run_stopped"):
@@ -336,6 +339,7 @@ class RunStopped(_Event, frozen=True, tag="run_stopped"):
 
     type: ClassVar[Literal["run_stopped"]] = "run_stopped"
     reason: str = ""
+    run_id: str = ""
 
 
 class StreamFailed(_Event, frozen=True, tag="stream_failed"):

@@ -539,3 +539,125 @@ def test_decisions_count_when_the_run_goes_on_not_before() -> None:
     with pytest.raises(UsageError, match="waits for decisions"):
         forgotten.wait()
     assert effects.seen == []
+
+
+def test_always_for_a_rule_is_about_that_rule_of_that_policy() -> None:
+    ran: list[str] = []
+
+    def guarded(name: str) -> object:
+        def run() -> None:
+            ran.append(name)
+
+        own = Policy.from_toml('default = "allow"\n[[rules]]\naction = "ask"\n')
+        return tool(name=name, requires_confirmation=own)(run)
+
+    agent = Agent(
+        ScriptedModel(CallTool("list"), CallTool("delete")), [guarded("list"), guarded("delete")]
+    )
+    paused = agent.run("Go")
+    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    assert ran == ["list"]
+    assert [request.name for request in again.pending] == ["delete"]
+
+
+def test_always_for_a_rule_does_not_answer_for_the_tool_itself() -> None:
+    effects = Effects()
+    policy = Policy.from_toml('default = "allow"\n[[rules]]\nname = "mail"\naction = "ask"\n')
+    confirmed = tool(requires_confirmation=True)(effects.send)
+    agent = Agent(ScriptedModel(send("ada"), send("bob")), [confirmed], policy=policy)
+    paused = agent.run("Go")
+    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    assert again.pending[0].arguments == {"to": "bob"}
+
+
+def test_edits_that_the_tools_own_policy_denies_are_refused() -> None:
+    effects = Effects()
+    own = Policy.from_toml(
+        'default = "ask"\n[[rules]]\naction = "deny"\nargument = "to"\nprefix = "boss"\n'
+    )
+    agent = Agent(ScriptedModel(send()), [tool(requires_confirmation=own)(effects.send)])
+    paused = agent.run("Go")
+    with pytest.raises(UsageError, match="not valid"):
+        agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "boss"})}).wait()
+
+
+@pytest.mark.parametrize("always", [True, "forever"])
+def test_always_is_one_of_two_words(always: Any) -> None:
+    agent, _ = mailing(send())
+    paused = agent.run("Go")
+    with pytest.raises(UsageError, match='"session" or "rule"'):
+        agent.resume(paused, {paused.pending[0].call_id: Approve(always=always)}).wait()
+
+
+def test_an_approver_that_is_not_async_is_asked_one_thing_at_a_time() -> None:
+    at_once, most = 0, 0
+
+    def approve(request: ApprovalRequested) -> Approval:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        time.sleep(0.02)
+        at_once -= 1
+        return Deny(request.name)
+
+    agent, _ = mailing(Reply(send("ada"), send("bob"), send("eve")), "Oh.", approver=approve)
+    events = events_of(agent)
+    assert most == 1
+    assert len(only(events, ApprovalDecided)) == 3
+
+
+def test_approve_that_is_clicked_twice_counts_once_and_locks_nothing() -> None:
+    agent, effects = mailing(send(), "Sent.", "Yes.")
+    conversation = Conversation()
+    paused = agent.run("Go", conversation)
+    yes = {paused.pending[0].call_id: Approve()}
+    first, again = agent.resume(paused, yes), agent.resume(paused, yes)
+    assert first.wait().text == "Sent."
+    with pytest.raises(UsageError, match="waits for decisions"):
+        again.wait()
+    assert effects.seen == [("send", {"to": "ada"})]
+    assert agent.run("Go on", conversation).text == "Yes."
+
+
+def test_who_decides_from_a_callback_of_the_event_loop_is_heard() -> None:
+    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Sent.")
+
+    async def deciding() -> list[Event]:
+        events = []
+        run = agent.run_stream("Go")
+        async for event in run:
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                loop = asyncio.get_running_loop()
+                loop.call_soon(run.decide, event.call_id, Approve())
+                await asyncio.sleep(0)
+        return events
+
+    complete(deciding)
+    assert ("send", {"to": "ada"}) in effects.seen
+
+
+def test_a_decision_on_a_run_that_has_paused_says_where_it_belongs() -> None:
+    agent, _ = mailing(send(), "Sent.")
+
+    async def slowly() -> None:
+        run = agent.run_stream("Go")
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                await asyncio.sleep(0.05)
+                with pytest.raises(UsageError, match=r"Agent\.resume"):
+                    run.decide(event.call_id, Approve())
+        assert agent.resume(run, {run.pending[0].call_id: Approve()}) is not None
+
+    complete(slowly)
+
+
+def test_the_hook_hears_of_a_paused_run_that_is_stopped() -> None:
+    heard: list[Event] = []
+
+    async def hear(event: Event) -> None:
+        heard.append(event)
+
+    agent, _ = mailing(send(), on_event=hear)
+    agent.stop(agent.run("Go"))
+    assert isinstance(heard[-1], RunStopped)

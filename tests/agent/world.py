@@ -66,8 +66,9 @@ class World:
         self.draw = draw
         self.tools = tools
         self.rules = rules
+        self._history = conversation.messages
         self.order = RunOrder(STREAMED)
-        self.machine = Machine("run_1", tools, rules, conversation.messages, conversation.grants)
+        self.machine = Machine("run_1", tools, rules, conversation.grants)
         self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
         self._need_not_ask: set[str] = set()  # calls
         self._always: dict[str, Any] = {}  # what was decided for more than one call
@@ -86,7 +87,7 @@ class World:
         self._is_hasty = draw(st.integers(0, 2)) == 0  # somebody will stop it
 
     def play(self) -> None:
-        self._take(self.machine.begin("Go"))
+        self._take(self.machine.begin("Go", self._history))
         while not self.machine.is_over:
             actions = self._actions()
             assert actions, "something can happen, or the run is over"

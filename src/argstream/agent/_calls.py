@@ -18,6 +18,7 @@ from argstream.events import (
     ApprovalOutcome,
     ApprovalRequested,
     ArgumentsError,
+    Remembered,
     ToolArgsCompleted,
     ToolArgsInvalid,
     ToolCallCompleted,
@@ -76,9 +77,9 @@ class Calls:
     def invalid(self, event: ToolArgsInvalid) -> None:
         """Take that a call cannot be run."""
         if (use := self._uses.get(event.call_id)) is not None:
-            use.verdict = event.verdict
+            use.verdict, use.tool_name = event.verdict, event.name
         if (call := self._state.calls.get(event.call_id)) is not None:
-            call.has_verdict = True
+            call.has_verdict, call.name = True, event.name
             words = invalid_words(event)
             if not call.starts_early:
                 self._refuse(call, words)
@@ -106,6 +107,7 @@ class Calls:
         if call is None:
             return
         call.has_verdict = True
+        is_renamed = self._rename(call, event.name)
         tool = self._tools.get(call.name)
         if call.comes_late:
             self._refuse(call, "it came after the end of the turn")
@@ -119,30 +121,41 @@ class Calls:
         self._uses[call.call_id].tool_args = arguments
         problem = tool.problem(call.text)
         if call.starts_early:
-            if problem is not None or not is_as_streamed:
-                why = problem or "the provider closed the call with other arguments"
+            if problem is not None or is_renamed or not is_as_streamed:
+                why = problem or "the provider closed the call as another"
                 self.interrupt(call, why, "malformed")
             return
         if problem is not None:
             self._refuse(call, problem)
             return
-        match self._tools.asking(call.name, arguments):
-            case ArgumentsError(message=message):
-                self._refuse(call, message)
-            case Asking() as asking if not self._is_granted(call, asking):
-                self._ask(call, asking, arguments, now)
-            case _:
-                call.status = "ready"
+        askings = self._tools.askings(call.name, arguments)
+        if isinstance(askings, ArgumentsError):
+            self._refuse(call, askings.message)
+        elif askings and not self._is_granted(call, askings):
+            self._ask(call, askings, arguments, now)
+        else:
+            call.status = "ready"
+
+    def _rename(self, call: CallState, name: str) -> bool:
+        """Take the whole name of a call that was started with the first piece of it."""
+        is_new = call.name != name
+        call.name = self._uses[call.call_id].tool_name = name
+        return is_new
 
     # Approval
 
-    def _is_granted(self, call: CallState, asking: Asking) -> bool:
+    def _is_granted(self, call: CallState, askings: list[Asking]) -> bool:
         grants = self._state.grants
-        by_rule = asking.rule is not None and Grant("rule", asking.rule) in grants
-        return by_rule or Grant("session", call.name) in grants
+        return Grant("session", call.name) in grants or all(
+            asking.granted_by(grants) for asking in askings
+        )
 
-    def _ask(self, call: CallState, asking: Asking, arguments: dict[str, Any], now: float) -> None:
+    def _ask(
+        self, call: CallState, askings: list[Asking], arguments: dict[str, Any], now: float
+    ) -> None:
         seconds = self._approval_seconds
+        call.askings = tuple(askings)
+        asking = next(one for one in askings if not one.granted_by(self._state.grants))
         call.request = ApprovalRequested(
             call.call_id,
             call.name,
@@ -161,7 +174,9 @@ class Calls:
         text = checked_text(call, decision, self._tools)
         if self.is_late(call, now):
             self.expire(call)
-        elif text is None or not isinstance(decision, Approve):
+            return
+        self._out.effects.append(Withdraw(call.call_id))  # of who else is being asked
+        if text is None or not isinstance(decision, Approve):
             self._decided(call, "denied", decision.reason)
             self._refuse(call, denied_words(decision.reason))
         else:
@@ -176,9 +191,13 @@ class Calls:
                 self._uses[call.call_id].tool_args = read_arguments(text)
             call.status = "ready"
 
-    def _grant(self, call: CallState, scope: Any) -> None:
-        rule = None if call.request is None else call.request.rule
-        self._state.grants.add(Grant(scope, rule or call.name if scope == "rule" else call.name))
+    def _grant(self, call: CallState, scope: Remembered) -> None:
+        if scope == "session":
+            self._state.grants.add(Grant(scope, call.name))
+            return
+        for asking in call.askings:
+            if asking.rule is not None:
+                self._state.grants.add(Grant(scope, asking.rule, asking.owner))
 
     def _decided(
         self,
@@ -250,7 +269,7 @@ class Calls:
         ):
             return
         if call.interruption:
-            self._fail(call, f"the call was undone: {call.interruption}")
+            self._fail(call, f"the call was interrupted: {call.interruption}")
             return
         if call.failed:
             self._fail(call, call.result)
@@ -270,6 +289,17 @@ class Calls:
                 self._refuse(call, why)
             elif call.starts_early and not call.text_was_whole:
                 self.interrupt(call, why, "aborted")
+
+    def give_up(self, why: str) -> None:
+        """Say of all calls that nothing more will be heard of them, whatever they were at."""
+        self.call_off(why)
+        for call in self._state.open_calls():
+            if not call.has_verdict:
+                error = ArgumentsError("aborted", why)
+                self._out.events.append(
+                    ToolArgsInvalid(call.call_id, call.name, "aborted", "", error)
+                )
+            self._fail(call, f"the call was given up: {why}")
 
     def _refuse(self, call: CallState, why: str) -> None:
         self._fail(call, f"the call was not run: {why}")

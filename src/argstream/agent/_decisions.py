@@ -1,13 +1,14 @@
 """Whether a decision is one: about what was asked, once, and with arguments that may run."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from argstream.agent._arguments import read_arguments, written
 from argstream.agent._state import CallState
 from argstream.agent._toolbox import Toolbox
 from argstream.agent.approvals import Approval, Approve, Deny
 from argstream.errors import UsageError
+from argstream.events import Remembered
 
 __all__ = ["checked_text", "is_untouched", "undecided"]
 
@@ -38,7 +39,9 @@ def checked_text(call: CallState, decision: Approval, tools: Toolbox) -> str | N
         )
     if decision.digest and decision.digest != request.digest:
         raise UsageError(f"the digest is not that of the call {call.call_id}: ask again")
-    if decision.always == "rule" and request.rule is None:
+    if decision.always not in (None, *get_args(Remembered)):
+        raise UsageError(f'always is "session" or "rule", not {decision.always!r}')
+    if decision.always == "rule" and all(asking.rule is None for asking in call.askings):
         raise UsageError('no rule asks about this call: use Approve(always="session")')
     return call.text if decision.arguments is None else _edited(call, decision.arguments, tools)
 

@@ -50,6 +50,7 @@ class _Text:
         self.call = call
         self.tool = tool
         self.feed = TextFeed()
+        self.told: set[str | int] = set()  # the arguments that everybody knows
         self.has_started = False
 
 
@@ -82,11 +83,12 @@ class Listening:
     def note(self, event: Event, calls: Sequence[Call]) -> None:
         """Take note of an event that says more than that something grows."""
         match event:
-            case ToolCallStarted(call_id=call_id):
+            case ToolCallStarted(call_id=call_id, name=name, kind=kind, parent_id=parent_id):
                 call = next(call for call in reversed(calls) if call.id == call_id)
                 self._calls[call_id] = self._unsettled[call_id] = call
-                tool = self._tools.get(call.name)
-                if tool is not None and tool.streamed is not None:
+                tool = self._tools.get(name)
+                is_ours = parent_id is None and kind == "function"
+                if is_ours and tool is not None and tool.streamed is not None:
                     self._texts[call_id] = _Text(call, tool)
             case ToolArgsCompleted(call_id=call_id) | ToolArgsInvalid(call_id=call_id):
                 self._unsettled.pop(call_id, None)
@@ -112,16 +114,21 @@ class Listening:
             if event.path[0] == text.tool.streamed:
                 text.feed.add(event.text)
             return None
+        if isinstance(event, ArgumentCompleted):
+            text.told.add(event.path[0])
         return None if text.has_started else self._start(text)
 
     def _start(self, text: _Text) -> EarlyStart | None:
-        if not self._tools.may_start_early(text.call):
+        call = text.call  # it may be further than the events, and then it is about to be judged
+        if call.verdict != "open" or call.name != text.tool.name or call.reinterpreted is not None:
             return None
-        bound = text.tool.bind_early(text.call, text.feed)
-        if bound is None:
+        if not self._tools.may_start_early(call):
+            return None
+        bound = text.tool.bind_early(call, text.feed)
+        if bound is None or not bound.arguments.keys() - {text.tool.streamed} <= text.told:
             return None
         text.has_started = True
-        return EarlyStart(text.call, bound, text.feed)
+        return EarlyStart(call, bound, text.feed)
 
     def fail(self, failure: StreamFailed) -> None:
         """Take that the stream failed, and how."""

@@ -58,17 +58,9 @@ class Machine:
         run_id: str,
         tools: Toolbox,
         rules: LoopRules,
-        history: Sequence[Message] = (),
         grants: set[Grant] | None = None,
     ) -> None:
-        self.state = RunState(
-            run_id=run_id,
-            history=tuple(history),
-            grants=set() if grants is None else grants,
-            messages=list(history),
-            calls={},
-            uses=[],
-        )
+        self.state = RunState(run_id, set() if grants is None else grants)
         self._out = Step([], [])
         self._calls = Calls(self.state, tools, self._out, rules.approval_seconds)
         self._tools = tools
@@ -90,6 +82,11 @@ class Machine:
         return self.state.status == "paused"
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether somebody wants no more of it."""
+        return isinstance(self._ending, RunStopped)
+
+    @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
         """What somebody must decide on."""
         asking = self.state.with_status("asking")
@@ -106,8 +103,9 @@ class Machine:
 
     # What happens
 
-    def begin(self, prompt: str) -> Step:
-        """Begin with what the user says."""
+    def begin(self, prompt: str, history: Sequence[Message] = ()) -> Step:
+        """Begin with what the user says, after what was said before."""
+        self.state.history, self.state.messages = tuple(history), list(history)
         self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history))
         self.state.messages.append(Message(role="user", parts=(TextPart(text=prompt),)))
         self._ask_model()
@@ -205,7 +203,7 @@ class Machine:
         if self.is_over or self._ending is not None:
             return self._step()
         self.state.status = "running"
-        self._ending = RunStopped(reason)
+        self._ending = RunStopped(reason, self.state.run_id)
         if self._is_reading:
             self._out.effects.append(CloseStream())
         self._calls.call_off(self._why_not())
@@ -218,11 +216,20 @@ class Machine:
         if self.is_paused:
             raise UsageError("the run has paused: give decisions to Agent.resume")
 
+    def crashed(self, code: str, message: str) -> Step:
+        """Take that whoever drives the run cannot go on: all that is open is over."""
+        if self.is_over:
+            return self._step()
+        self._is_reading = False
+        self._ending = self._failed(code, message)
+        self._calls.give_up(message)
+        return self._advance()
+
     # A turn of the model
 
     def _ask_model(self) -> None:
         if self.state.turns >= self._rules.max_turns:
-            self._end(RunFailed("max_turns", max_turns_words(self.state.turns)))
+            self._end(self._failed("max_turns", max_turns_words(self.state.turns)))
             return
         self.state.turns += 1
         self.state.calls.clear()
@@ -235,9 +242,12 @@ class Machine:
         ending = self._ending
         return ending.message if isinstance(ending, RunFailed) else "the run was stopped"
 
+    def _failed(self, code: str, message: str) -> RunFailed:
+        return RunFailed(code, message, self.state.run_id)
+
     def _fail_turn(self, code: str, message: str) -> None:
         if self._kind is None and self._failure is None:
-            self._failure = RunFailed(code, message)
+            self._failure = self._failed(code, message)
 
     def _turn_completed(self, event: TurnCompleted) -> None:
         self.state.add_usage(event.usage)
@@ -257,10 +267,11 @@ class Machine:
         return replace(message, parts=tuple(map(self._own_part, message.parts)))
 
     def _own_part(self, part: Part) -> Part:
-        call = self.state.calls.get(part.call_id) if isinstance(part, CallPart) else None
-        if call is None or not call.asked_text:
+        if not isinstance(part, CallPart) or not isinstance(part.arguments, dict):
             return part
-        return replace(part, arguments=read_arguments(call.asked_text))
+        call = self.state.calls.get(part.call_id)
+        text = "" if call is None else call.asked_text
+        return replace(part, arguments=read_arguments(text) if text else dict(part.arguments))
 
     def _advance(self) -> Step:
         """Start what may run; go on with the next turn when nothing runs any more."""
@@ -278,7 +289,7 @@ class Machine:
         elif self.pending:
             self._pause()
         elif self._kind == "stopped" or (self._kind == "malformed" and not self.state.calls):
-            self._end(RunFailed(reason or "", f"{NOT_RUN[self._kind]} ({reason})"))
+            self._end(self._failed(reason or "", f"{NOT_RUN[self._kind]} ({reason})"))
         elif self._kind == "refused":
             self._complete()
         elif self.state.calls:
@@ -296,7 +307,7 @@ class Machine:
 
     def _complete(self) -> None:
         state = self.state
-        self._end(RunCompleted(state.text, state.usage, state.stop_reason))
+        self._end(RunCompleted(state.text, state.usage, state.stop_reason, state.run_id))
 
     def _end(self, event: RunCompleted | RunFailed | RunStopped) -> None:
         state = self.state

@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from argstream.agent._toolbox import Asking
 from argstream.agent.approvals import Grant
 from argstream.agent.result import RunOutcome, ToolUse
 from argstream.assembly import Numbering
@@ -38,6 +39,8 @@ class CallState(Struct):
     text: str = ""
     """The exact text of the arguments that it is run with: the model's, or a person's."""
     request: ApprovalRequested | None = None
+    askings: tuple[Asking, ...] = ()
+    """Why somebody is asked."""
     note: str = ""
     """What the model should know besides the result."""
     starts_early: bool = False
@@ -67,14 +70,14 @@ class RunState(Struct):
     """A run, from its prompt on."""
 
     run_id: str
-    history: tuple[Message, ...]
-    """What was said before."""
     grants: set[Grant]
-    messages: list[Message]
+    history: tuple[Message, ...] = ()
+    """What was said before."""
+    messages: list[Message] = []
     """All that is said to the model."""
-    calls: dict[str, CallState]
+    calls: dict[str, CallState] = {}
     """The calls of this turn, in their order."""
-    uses: list[ToolUse]
+    uses: list[ToolUse] = []
     """All calls of the run so far."""
     status: RunOutcome = "running"
     numbering: Numbering = Numbering()

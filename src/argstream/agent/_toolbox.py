@@ -1,16 +1,16 @@
 """The tools of an agent, and what its rules say of calls to them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from argstream.agent.approvals import Grant
 from argstream.agent.tools import Tool, as_tool
 from argstream.assembly import Call
 from argstream.clients import OfferedTool
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
-from argstream.judging import Decision
 from argstream.policy import Policy
 from argstream.streaming import make_judge
 
@@ -22,6 +22,12 @@ class Asking(Struct, frozen=True):
 
     reason: str
     rule: str | None = None
+    owner: str = ""
+    """Whose rule it is: that of the tool of this name, or the agent's."""
+
+    def granted_by(self, grants: Container[Grant]) -> bool:
+        """Say whether somebody has said that it need not be asked any more."""
+        return self.rule is not None and Grant("rule", self.rule, self.owner) in grants
 
 
 class Toolbox:
@@ -48,25 +54,30 @@ class Toolbox:
         """Give the tool of this name, if there is one."""
         return self._tools.get(name)
 
-    def asking(self, name: str, arguments: dict[str, Any]) -> Asking | ArgumentsError | None:
-        """Say whether a person must be asked about this call, or that it must not be made."""
+    def askings(self, name: str, arguments: dict[str, Any]) -> list[Asking] | ArgumentsError:
+        """Say for what reasons a person must be asked about this call, or that it must not be."""
         wanted = self._tools[name].requires_confirmation
-        policies = [self.policy, wanted if isinstance(wanted, Policy) else None]
-        decisions = [one.decide(name, arguments) for one in policies if one is not None]
-        for decision in decisions:
-            if decision.action == "deny":
+        policies = {"": self.policy, name: wanted if isinstance(wanted, Policy) else None}
+        found: list[Asking] = []
+        for owner, policy in policies.items():
+            decision = None if policy is None else policy.decide(name, arguments)
+            if decision is not None and decision.action == "deny":
                 return ArgumentsError("denied", decision.reason, path=decision.path)
-        asks = [decision for decision in decisions if decision.action == "ask"]
-        if wanted is True and not asks:
-            return Asking(f"{name} must be confirmed each time")
-        return _asking(name, asks[0]) if asks else None
+            if decision is not None and decision.action == "ask":
+                reason = decision.reason or f"the policy asks about {name}"
+                found.append(Asking(reason, decision.rule, owner))
+        if wanted is True:
+            found.append(Asking(f"{name} must be confirmed each time"))
+        return found
 
     def refusal(self, name: str, arguments: dict[str, Any]) -> ArgumentsError | None:
         """Say why arguments that no model wrote must not be used, if so."""
         judge = None if self.judge is None else self.judge.open(name, "function")
-        if judge is None or isinstance(judge, ArgumentsError):
+        if isinstance(judge, ArgumentsError):
             return judge
-        return judge.error or judge.finish(arguments, as_read=False)
+        error = None if judge is None else judge.error or judge.finish(arguments, as_read=False)
+        askings = self.askings(name, arguments)
+        return error or (askings if isinstance(askings, ArgumentsError) else None)
 
     def may_start_early(self, call: Call) -> bool:
         """Say whether a tool may read the text of this call while it is written.
@@ -79,10 +90,6 @@ class Toolbox:
         return self.policy is None or (
             call.decision is not None and call.decision.action == "allow"
         )
-
-
-def _asking(name: str, decision: Decision) -> Asking:
-    return Asking(decision.reason or f"the policy asks about {name}", decision.rule)
 
 
 def _offered(found: Tool) -> OfferedTool:

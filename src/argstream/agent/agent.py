@@ -1,11 +1,14 @@
 """``Agent``: a model, tools and rules, and runs of these on prompts."""
 
+import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, overload
+from functools import partial
+from typing import Any, Literal, NamedTuple, overload
 from uuid import uuid4
 
 from argstream.agent._effects import Step
+from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
@@ -21,6 +24,13 @@ from argstream.events import Event, RunPaused
 from argstream.policy import Policy
 
 __all__ = ["Agent"]
+
+
+class _Paused(NamedTuple):
+    """A run that waits for decisions."""
+
+    machine: Machine
+    conversation: Conversation
 
 
 class Agent:
@@ -63,6 +73,8 @@ class Agent:
         """
         if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
             raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
+        if not isinstance(settings, ModelSettings | None):
+            raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
         if max_turns < 1:
             raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
         if approval_timeout is not None and approval_timeout <= 0:
@@ -78,7 +90,7 @@ class Agent:
             on_event,
         )
         self._rules = LoopRules(max_turns, approver is not None, approval_timeout)
-        self._paused: dict[str, AgentRun] = {}
+        self._paused: dict[str, _Paused] = {}
 
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
         """Run a prompt, to be followed with ``async for``, or waited for with ``await``."""
@@ -91,17 +103,14 @@ class Agent:
             raise UsageError(
                 f"a conversation is a Conversation(), not {type(conversation).__name__}"
             )
-        machine = Machine(
-            f"run_{uuid4().hex}",
-            self._setting.tools,
-            self._rules,
-            conversation.messages,
-            conversation.grants,
-        )
-        machine.state.numbering = conversation.numbering
-        return AgentRun(
-            machine, self._setting, conversation, lambda: machine.begin(prompt), self._rested
-        )
+        run_id = f"run_{uuid4().hex}"
+        machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
+
+        def begin() -> Step:
+            machine.state.numbering = conversation.numbering
+            return machine.begin(prompt, conversation.messages)
+
+        return AgentRun(machine, self._setting, conversation, begin, self)
 
     @overload
     def run(
@@ -111,6 +120,10 @@ class Agent:
     def run(
         self, prompt: str, conversation: Conversation | None = None, *, stream: Literal[True]
     ) -> Iterator[Event]: ...
+    @overload
+    def run(
+        self, prompt: str, conversation: Conversation | None = None, *, stream: bool
+    ) -> RunResult | Iterator[Event]: ...
     def run(
         self, prompt: str, conversation: Conversation | None = None, *, stream: bool = False
     ) -> RunResult | Iterator[Event]:
@@ -134,23 +147,34 @@ class Agent:
         with ``await`` or ``.wait()``. Calls without a decision stay pending: the run pauses again
         for these. Raises UsageError, and the run stays as it is, if a decision cannot be used.
         """
-        paused = self._waiting(run)
+        if not isinstance(decisions, Mapping | None):
+            raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
+        machine, conversation = self._waiting(run)
         given = dict(decisions or {})
-        paused.machine.check(given)
+        machine.check(given)
 
         def begin() -> Step:
-            step = self._waiting(paused).machine.resumed(given, time.time())
-            del self._paused[paused.run_id]
-            return step
+            self._waiting(machine.state.run_id)  # it may have gone on meanwhile
+            waiting = self._paused.pop(machine.state.run_id)
+            try:
+                return machine.resumed(given, time.time())
+            except UsageError:
+                self._paused[machine.state.run_id] = waiting
+                raise
 
-        return AgentRun(paused.machine, self._setting, paused.conversation, begin, self._rested)
+        return AgentRun(machine, self._setting, conversation, begin, self)
 
     def stop(self, run: "str | RunPaused | RunResult | AgentRun", reason: str = "") -> list[Event]:
         """End a run that has paused, and give its last events: its calls will not run.
 
         A run that is being followed is stopped by its own ``stop``.
         """
-        return self._waiting(run).abandon(reason)
+        machine, conversation = self._waiting(run)
+        events = machine.stopped(reason).events
+        self.rested(conversation, machine)
+        for event in events:
+            self._show(event)
+        return events
 
     async def aclose(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""
@@ -158,19 +182,35 @@ class Agent:
         if close is not None:
             await close()
 
-    def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> AgentRun:
+    def _show(self, event: Event) -> None:
+        """Show the hook an event where nobody follows a run."""
+        answer = None if self._setting.on_event is None else self._setting.on_event(event)
+        if inspect.isawaitable(answer):
+            loop = LoopThread()
+            loop.call(partial(_awaited, answer))
+            loop.close()
+
+    def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> _Paused:
         run_id = run if isinstance(run, str) else run.run_id
         if run_id not in self._paused:
             waiting = ", ".join(self._paused) or "none"
             raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
         return self._paused[run_id]
 
-    def _rested(self, run: AgentRun) -> None:
-        """Keep a run that has paused, until it is over."""
-        if run.machine.is_paused:
-            self._paused[run.run_id] = run
-        else:
-            self._paused.pop(run.run_id, None)
+    def rested(self, conversation: Conversation, machine: Machine) -> None:
+        """Keep a run that has paused, until it is over; for runs only."""
+        run_id = machine.state.run_id
+        if machine.is_paused:
+            self._paused[run_id] = _Paused(machine, conversation)
+            return
+        self._paused.pop(run_id, None)
+        if conversation.run_id == run_id:
+            conversation.run_id = None
+            conversation.messages = machine.final_messages
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
+
+
+async def _awaited(answer: Any) -> None:
+    await answer

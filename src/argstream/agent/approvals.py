@@ -60,6 +60,8 @@ class Grant(Struct, frozen=True):
     scope: Remembered
     name: str
     """Of the tool, or of the rule."""
+    owner: str = ""
+    """Of a rule: the tool whose own policy has it; empty if it is the agent's."""
 
 
 def digest_of(run_id: str, call_id: str, name: str, text: str) -> str:

@@ -19,7 +19,6 @@ class _Kept(Struct, frozen=True):
 
     id: str
     messages: tuple[Message, ...]
-    grants: tuple[Grant, ...] = ()
 
 
 class Conversation:
@@ -47,12 +46,15 @@ class Conversation:
         return Numbering(len(turns), blocks, len(calls), frozenset(calls))
 
     def to_json(self) -> bytes:
-        """Write it down, to go on with it later."""
+        """Write it down, to go on with it later.
+
+        What need not be asked about is not kept: rules may have changed by then.
+        """
         if self.run_id is not None:
             raise UsageError(
                 f"the conversation has a run that is not over ({self.run_id}): resume or stop it"
             )
-        return msgspec.json.encode(_Kept(self.id, self.messages, tuple(self.grants)))
+        return msgspec.json.encode(_Kept(self.id, self.messages))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> "Conversation":
@@ -61,9 +63,7 @@ class Conversation:
             kept = msgspec.json.decode(text, type=_Kept)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is no conversation that to_json wrote: {error}") from error
-        conversation = cls(kept.messages, id=kept.id)
-        conversation.grants.update(kept.grants)
-        return conversation
+        return cls(kept.messages, id=kept.id)
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id}, {len(self.messages)} messages>"

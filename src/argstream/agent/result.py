@@ -17,7 +17,7 @@ class ToolUse(Struct):
 
     call_id: str
     tool_name: str
-    tool_args: dict[str, Any] | str | None = None
+    tool_args: Any = None
     """What it was run with, or was to be run with; None if the arguments were not valid."""
     verdict: Verdict = "complete"
     result: Any = None

@@ -1,37 +1,47 @@
 """A run of an agent, to be followed with ``async for`` or ``for``, or to be waited for."""
 
+import asyncio
 import inspect
-import threading
+import time
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
+from msgspec.structs import replace
 
 from argstream.agent._effects import Step
+from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
-from argstream.agent._setting import Setting
+from argstream.agent._setting import EventHook, Setting
 from argstream.agent.approvals import Approval
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
-from argstream.agent.runner import NOBODY, Runner
+from argstream.agent.runner import Runner
 from argstream.errors import RunFailure, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 
 __all__ = ["AgentRun"]
 
-Answer = TypeVar("Answer")
+_NOBODY: Final = "nobody follows the run any more"
+
+
+class Keeper(Protocol):
+    """Who keeps runs that have paused: the agent."""
+
+    def rested(self, conversation: Conversation, machine: Machine) -> None:
+        """Take that a run is over, or has paused: before its last event is told."""
+
+    def stop(self, run: str, reason: str = "") -> list[Event]:
+        """End a run that has paused."""
 
 
 class AgentRun:
     """One run: its events as they happen, and what came of it.
 
     It begins when it is first asked for an event, and ends with ``RunCompleted``, ``RunFailed`` or
-    ``RunStopped``, or pauses with ``RunPaused``. To leave it before that stops it: use ``with`` or
-    ``async with``, or close it.
+    ``RunStopped``, or pauses with ``RunPaused``. To leave a loop over it stops it.
     """
 
     def __init__(
@@ -40,30 +50,25 @@ class AgentRun:
         setting: Setting,
         conversation: Conversation,
         begin: Callable[[], Step],
-        on_rest: Callable[["AgentRun"], None],
+        keeper: Keeper,
     ) -> None:
         self.conversation = conversation
         self._machine = machine
         self._setting = setting
         self._begin = begin
-        self._on_event = setting.on_event
-        self._on_rest = on_rest
-        self._runner = Runner(machine, setting, self._rest)
-        self._failure: RunFailed | None = None
-        self._events: AsyncGenerator[Event, None] | None = None
-        self._has_begun = False
-        self._has_told_pause = False
-        self._home: tuple[int, anyio.lowlevel.EventLoopToken] | None = None
+        self._keeper = keeper
+        # Nothing that drives a run may refer to this: who drops it has left the run.
+        runner = Runner(machine, setting, partial(keeper.rested, conversation))
+        self._following = _Following(runner, setting.on_event)
+        self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
+        self._kept: AsyncGenerator[Event, None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_reason: str | None = None  # of a stop before it had begun
 
     @property
     def run_id(self) -> str:
         """What the run is called, in events and for ``Agent.resume``."""
         return self._machine.state.run_id
-
-    @property
-    def machine(self) -> Machine:
-        """What decides; for the agent only."""
-        return self._machine
 
     @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
@@ -78,7 +83,7 @@ class AgentRun:
             run_id=state.run_id,
             outcome=state.status,
             text=state.text,
-            tools=state.uses,
+            tools=[replace(use) for use in state.uses],
             usage=state.usage,
             stop_reason=state.stop_reason,
             pending=self.pending,
@@ -91,28 +96,55 @@ class AgentRun:
         Raises UsageError, and changes nothing, if nobody was asked about the call, if it was
         decided already, or if edited arguments are not valid. May be called from any thread.
         """
-        self._at_home(lambda: self._runner.decide(call_id, decision))
+        self._at_home(lambda: self._machine.decided(call_id, decision, time.time()))
 
     def stop(self, reason: str = "") -> None:
         """End the run: nothing more is read, tools that run are cancelled. From any thread."""
-        self._at_home(lambda: self._runner.stop(reason))
+        if self._loop is None:
+            self._stop_reason = reason  # it will end as soon as it begins
+        elif self._machine.is_paused:
+            self._keeper.stop(self.run_id, reason)
+        elif not self._machine.is_over:
+            self._at_home(lambda: self._machine.stopped(reason))
+
+    def _at_home(self, act: Callable[[], Step]) -> None:
+        """Act in the event loop that the run is in."""
+        loop, runner = self._loop, self._following.runner
+        if loop is None:
+            raise UsageError("the run has not begun: follow it with 'for' or 'async for'")
+        if runner.is_at_rest:
+            raise UsageError(f"the run {self._where()}")
+        if _is_running_here(loop):
+            runner.act(act())
+            return
+
+        async def acting() -> None:
+            runner.act(act())
+
+        asyncio.run_coroutine_threadsafe(acting(), loop).result()
+
+    def _where(self) -> str:
+        if self._machine.is_paused:
+            return "has paused: use Agent.resume or Agent.stop"
+        return "is over" if self._machine.is_over else "goes on in what Agent.resume gave"
 
     # In an event loop
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
-        if self._events is None:
-            self._events = self._follow()
-        return self._events
+        """Give the events. Who drops this, by leaving a loop, has stopped the run."""
+        generator = None if self._generator is None else self._generator()
+        if generator is None:
+            generator = self._following.events(self._start)
+            self._generator = weakref.ref(generator)
+        return generator
 
     async def __anext__(self) -> Event:
-        return await anext(aiter(self))
+        self._kept = aiter(self)
+        return await anext(self._kept)
 
     async def aclose(self) -> None:
         """End the run, if it has not ended, or paused and said so."""
-        if self._has_begun:
-            if self._machine.is_paused and not self._has_told_pause:
-                self._runner.stop(NOBODY)
-            await self._runner.close()
+        await self._following.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -131,104 +163,126 @@ class AgentRun:
     async def _wait(self) -> RunResult:
         async for _ in self:
             pass
-        return self.outcome()
+        return self._outcome()
 
-    async def _follow(self) -> AsyncGenerator[Event, None]:
+    def _start(self) -> None:
+        if self._loop is not None:
+            return
+        if self.conversation.run_id not in (None, self.run_id):
+            raise UsageError(
+                f"the conversation has a run that is not over ({self.conversation.run_id}): "
+                "resume or stop that one first"
+            )
+        step = self._begin()
+        self.conversation.run_id = self.run_id
+        self._loop = asyncio.get_running_loop()
+        self._following.runner.start(step)
+        if self._stop_reason is not None:
+            self._following.runner.act(self._machine.stopped(self._stop_reason))
+
+    def _outcome(self) -> RunResult:
+        failure = self._following.failure
+        if failure is not None:
+            cause = self._following.runner.failure
+            retryable = cause is not None and cause.retryable
+            raise RunFailure(failure.code, failure.message, self.result, retryable) from cause
+        return self.result
+
+    # Without one
+
+    def __iter__(self) -> Iterator[Event]:
+        """Follow the run where there is no event loop: one of our own drives it, in a thread."""
+        if self._loop is not None:
+            raise UsageError("the run has been followed already: run_stream() makes another")
+        return self._iterate()
+
+    def _iterate(self) -> Iterator[Event]:
+        loop = LoopThread(self._leave_loop)
+        following = self._following
         try:
-            while events := await self._fetch():
+            while events := loop.call(self._fetch):
                 for event in events:
-                    answer = self._note(event)
+                    answer = following.note(event)
                     if inspect.isawaitable(answer):
-                        await answer
+                        loop.call(partial(_awaited, answer))
                     yield event
         finally:
-            await self.aclose()
+            loop.close()
 
     async def _fetch(self) -> list[Event]:
-        if not self._has_begun:
-            self._start()
-        return await self._runner.fetch()
+        self._start()
+        return await self._following.runner.outbox.fetch()
 
-    def _note(self, event: Event) -> Awaitable[None] | None:
+    def wait(self) -> RunResult:
+        """Wait until it has ended or paused, and give its result."""
+        if self._loop is None:
+            for _ in self:
+                pass
+        return self._outcome()
+
+    async def _leave_loop(self) -> None:
+        await self.aclose()
+        close = getattr(self._setting.model, "aclose", None)
+        if close is not None:
+            await close()  # what the model keeps for this loop, which is about to end
+
+
+class _Following:
+    """Whoever follows a run. It knows nothing of the ``AgentRun``: who drops that has left."""
+
+    def __init__(self, runner: Runner, on_event: EventHook | None) -> None:
+        self.runner = runner
+        self.failure: RunFailed | None = None
+        self._on_event = on_event
+        self._has_told_pause = False
+        self._is_closed = False
+
+    async def events(self, start: Callable[[], None]) -> AsyncGenerator[Event, None]:
+        start()
+        del start  # it refers to who may be dropped
+        try:
+            while events := await self.runner.outbox.fetch():
+                for event in events:
+                    await self._shown(event)
+                    yield event
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the run, unless it has ended, or paused and said so; show the hook how."""
+        machine, runner = self.runner.machine, self.runner
+        if not runner.has_begun or self._is_closed:
+            return
+        if not runner.is_at_rest or (machine.is_paused and not self._has_told_pause):
+            runner.act(machine.stopped(_NOBODY))
+        if await runner.close():
+            self._is_closed = True
+            for event in runner.outbox.take():
+                await self._shown(event)
+
+    def note(self, event: Event) -> Awaitable[None] | None:
         """Take note of an event that is about to be told, and show it to the hook."""
         match event:
             case RunFailed():
-                self._failure = event
+                self.failure = event
             case RunPaused():
                 self._has_told_pause = True
             case _:
                 pass
         return None if self._on_event is None else self._on_event(event)
 
-    def _start(self) -> None:
-        if self.conversation.run_id not in (None, self.run_id):
-            raise UsageError(
-                f"the conversation has a run that is not over ({self.conversation.run_id}): "
-                "resume or stop that one first"
-            )
-        self.conversation.run_id = self.run_id
-        self._has_begun = True
-        self._home = threading.get_ident(), anyio.lowlevel.current_token()
-        self._runner.start(self._begin())
-
-    def _rest(self) -> None:
-        """Take that the run is over, or has paused: before its last event is told."""
-        self._on_rest(self)
-        if self._machine.is_over and self.conversation.run_id == self.run_id:
-            self.conversation.run_id = None
-            self.conversation.messages = self._machine.final_messages
-
-    def abandon(self, reason: str) -> list[Event]:
-        """End a run that has paused; for the agent only."""
-        step = self._machine.stopped(reason)
-        self._rest()
-        return step.events
-
-    def outcome(self) -> RunResult:
-        """Give the result; raises ``RunFailure`` if the run failed."""
-        if self._failure is not None:
-            raise RunFailure(self._failure.code, self._failure.message, self.result)
-        return self.result
-
-    # Without one
-
-    def __iter__(self) -> Iterator[Event]:
-        """Follow the run in a thread that is not of an event loop: one of our own drives it."""
-        with anyio.from_thread.start_blocking_portal("asyncio") as portal:
-            try:
-                while events := portal.call(self._fetch):
-                    for event in events:
-                        answer = self._note(event)
-                        if inspect.isawaitable(answer):
-                            portal.call(_awaited, answer)
-                        yield event
-            finally:
-                portal.call(self.aclose)
-                portal.call(self._leave_loop)
-
-    def wait(self) -> RunResult:
-        """Wait until it has ended or paused, and give its result."""
-        for _ in self:
-            pass
-        return self.outcome()
-
-    async def _leave_loop(self) -> None:
-        """Close what the model keeps for this loop, which is about to end."""
-        close = getattr(self._setting.model, "aclose", None)
-        if close is not None:
-            await close()
-
-    def _at_home(self, act: Callable[[], None]) -> None:
-        """Act in the thread of the event loop that the run is in."""
-        if self._home is None:
-            raise UsageError("the run has not begun: follow it with 'for' or 'async for'")
-        thread, token = self._home
-        if threading.get_ident() == thread:
-            act()
-        else:
-            with suppress(anyio.RunFinishedError):  # it is over, so there is nothing to act on
-                anyio.from_thread.run_sync(act, token=token)
+    async def _shown(self, event: Event) -> None:
+        answer = self.note(event)
+        if inspect.isawaitable(answer):
+            await answer
 
 
-async def _awaited(answer: Awaitable[Answer]) -> Answer:
-    return await answer
+async def _awaited(answer: Awaitable[None]) -> None:
+    await answer
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -2,21 +2,21 @@
 
 What follows what is decided by the machine; here is all that waits. Each thing that takes time is a
 task: a turn of the model, a tool, a question to a person. Whoever has news gives them to the
-machine at once, tells the events that follow, and starts what it wants done. Events wait for who
-fetches them; if these are many, the model's stream waits, too.
+machine at once, tells the events that follow, and starts what it wants done.
 """
 
 import asyncio
 import inspect
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from argstream.adapters import AGENTS
@@ -34,25 +34,26 @@ from argstream.agent._effects import (
 )
 from argstream.agent._listening import PASSING, EarlyStart, Listening
 from argstream.agent._machine import Machine
+from argstream.agent._outbox import Outbox
 from argstream.agent._setting import Setting
 from argstream.agent.approvals import Approval, Approve, Deny
-from argstream.agent.tools import Bound, ToolContext, failure_words
+from argstream.agent.tools import Bound, ToolContext, failure_words, run_in_thread
 from argstream.clients import ModelRequest
 from argstream.errors import StreamFailure, TextInterrupted, UsageError
 from argstream.events import ApprovalRequested, Event, StreamFailed, ToolOutputDelta
 from argstream.history import Message
 from argstream.streaming import AsyncEventStream, stream
 
-__all__ = ["NOBODY", "Runner"]
+__all__ = ["Runner"]
 
-NOBODY: Final = "nobody follows the run any more"
-
-_ROOM: Final = 256
-"""How many events may wait to be fetched before the model's stream waits, too."""
 _LINGER: Final = 1.0
 """How long a stream may take to end after its turn: then its connection can be used again."""
 _GRACE: Final = 10.0
 """How long a tool may take to undo what it did, in seconds, before it is cancelled."""
+_GRACE_AFTER_STOP: Final = 1.0
+
+_inside: ContextVar[tuple["Runner", ...]] = ContextVar("argstream_runs", default=())
+"""The runs that whoever asks is a part of: as a tool, a model, or somebody who is asked."""
 
 logger = logging.getLogger("argstream.agent")
 
@@ -61,101 +62,105 @@ class Runner:
     """One run from its start, or from where it had paused, to its end or the next pause."""
 
     def __init__(
-        self,
-        machine: Machine,
-        setting: Setting,
-        on_rest: Callable[[], None],
+        self, machine: Machine, setting: Setting, on_rest: Callable[[Machine], None]
     ) -> None:
         self.machine = machine
+        self.outbox = Outbox()
+        self.failure: StreamFailure | None = None
+        """Why the model could not answer, if it could not."""
         self._setting = setting
         self._on_rest = on_rest
         self._tasks: TaskGroup
-        self._rest: anyio.Event  # it is over, or has paused
         self._reading: anyio.CancelScope  # of the model's stream
         self._task: asyncio.Task[None] | None = None
-        self._held: list[Event] = []  # not fetched yet
-        self._news: anyio.Event | None = None  # somebody waits for these
-        self._room: anyio.Event | None = None  # somebody waits until they are fetched
-        self._has_ended = False
+        self._is_at_rest = False
+        self._bell = anyio.Event()  # for the task that holds all others
+        self._inbox: deque[Step] = deque()  # what it has to take
         self._error: BaseException | None = None  # to be raised when all events are told
         self._scopes: dict[str, anyio.CancelScope] = {}  # of tools that run, by call
+        self._contexts: dict[str, ToolContext] = {}  # of the same
         self._questions: dict[str, anyio.CancelScope] = {}  # to a person, by call
+        self._one_question = anyio.Lock()
         self._early: dict[str, EarlyStart] = {}  # tools that read their text, by call
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing more happens here: the run is over, or has paused."""
+        return self._is_at_rest
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was started."""
+        return self._task is not None
 
     def start(self, step: Step) -> None:
         """Begin with what the machine said first. Needs a running event loop."""
-        self._tasks, self._rest = anyio.create_task_group(), anyio.Event()
-        self._task = asyncio.create_task(self._supervise(step))
+        self._tasks = anyio.create_task_group()
+        self._inbox.append(step)
+        self._bell.set()
+        self._task = asyncio.create_task(self._supervise())
 
-    async def fetch(self) -> list[Event]:
-        """Give the next events, at least one; none when there are no more."""
-        while not self._held:
-            if self._has_ended:
-                error, self._error = self._error, None
-                if error is not None:
-                    raise error
-                return []
-            self._news = news = anyio.Event()
-            await news.wait()
-        events, self._held = self._held, []
-        if self._room is not None:
-            self._room.set()
-        return events
+    def act(self, step: Step) -> None:
+        """Do what follows from something that was done from outside.
 
-    def decide(self, call_id: str, decision: Approval) -> None:
-        """Decide on a call; raises UsageError if nobody was asked about it."""
-        step = self.machine.decided(call_id, decision, time.time())
-        if (question := self._questions.pop(call_id, None)) is not None:
-            question.cancel()
-        self._take(step)
+        That may be a callback of the event loop, in which no task can be started.
+        """
+        if asyncio.current_task() is None:
+            self._inbox.append(step)
+            self._bell.set()
+        else:
+            self._take(step)
 
-    def stop(self, reason: str) -> None:
-        """End the run: what is written is aborted, tools are cancelled."""
-        self._take(self.machine.stopped(reason))
+    async def close(self) -> bool:
+        """Wait until nothing of the run is going on.
 
-    async def close(self) -> None:
-        """End the run, if it has not ended, and wait until nothing of it is going on."""
-        if self._task is not None:
-            if not self._rest.is_set():
-                self.stop(NOBODY)
-            if self._room is not None:
-                self._room.set()
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._task])
+        False for who is a part of it himself: he cannot wait for that.
+        """
+        self.outbox.leave()
+        if self._task is None or self in _inside.get():
+            return False
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([self._task])
+        return True
 
-    async def _supervise(self, step: Step) -> None:
+    async def _supervise(self) -> None:
+        _inside.set((*_inside.get(), self))
         try:
             async with self._tasks:
-                self._take(step)
-                await self._rest.wait()
+                while not self._is_at_rest:
+                    await self._bell.wait()
+                    self._bell = anyio.Event()
+                    while self._inbox:
+                        self._take(self._inbox.popleft(), from_inbox=True)
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             self._error = group.exceptions[0] if len(group.exceptions) == 1 else group
         finally:
-            self._has_ended = True
-            self._wake()
+            if not self._is_at_rest:  # it was ended from outside, or something fell over
+                self._conclude(self.machine.crashed("interrupted", "the run was interrupted"))
+            self.outbox.close(self._error)
 
     # What the machine says
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Step, *, from_inbox: bool = False) -> None:
+        if self._inbox and not from_inbox:
+            self._inbox.append(step)  # in the order in which it was decided
+            return
         if self.machine.is_over or self.machine.is_paused:
-            self._on_rest()  # before anybody is told
-        self._tell(step.events)
+            self._conclude(step)
+            return
+        self.outbox.add_all(step.events)
         for effect in step.effects:
             self._do(effect)
-        if self.machine.is_over or self.machine.is_paused:
-            self._rest.set()
 
-    def _tell(self, events: list[Event]) -> None:
-        if events:
-            self._held += events
-            self._wake()
-
-    def _wake(self) -> None:
-        """Let somebody who waits for events fetch them: once for each wait."""
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+    def _conclude(self, step: Step) -> None:
+        """Tell the last events; whoever hears them finds the run at rest."""
+        self._is_at_rest = True
+        self._on_rest(self.machine)
+        for scope in self._questions.values():
+            scope.cancel()
+        self.outbox.add_all(step.events)
+        self._bell.set()
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -192,9 +197,13 @@ class Runner:
                 events = self._open(messages)
                 await self._read(events, listening, scope)
             except StreamFailure as error:
+                self.failure = error
                 listening.fail(StreamFailed(error.code, error.message, error.retryable))
-            except Exception as error:  # noqa: BLE001 - it is raised when the run has ended
-                self._error = error
+            except (Exception, asyncio.CancelledError) as error:
+                if is_cancelled(error):
+                    raise
+                if isinstance(error, Exception):
+                    self._error = error  # it is raised when the run has ended
                 told = f"the model failed with {type(error).__name__}"
                 listening.fail(StreamFailed("model_failed", told))
             finally:
@@ -223,27 +232,26 @@ class Runner:
     async def _read(
         self, events: AsyncEventStream, listening: Listening, scope: anyio.CancelScope
     ) -> None:
+        outbox = self.outbox
         async for event in events:
-            if events.protocol in AGENTS:
-                raise UsageError(
-                    f"{self._setting.model.name} runs its tools itself: read it with stream()"
-                )
+            if scope.cancel_called:
+                return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
-                self._held.append(event)
-                if self._news is not None:
-                    self._wake()
+                outbox.add(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._early[early.call.id] = early
                     self._take(self.machine.begun_early(early.call.id))
             else:
+                if events.protocol in AGENTS:
+                    raise UsageError(
+                        f"{self._setting.model.name} runs its tools itself: read it with stream()"
+                    )
                 listening.note(event, events.calls)
                 self._hear([event], listening)
                 if listening.turn_is_over:
                     scope.deadline = anyio.current_time() + _LINGER
-            if len(self._held) >= _ROOM:
-                self._room = anyio.Event()
-                await self._room.wait()
-                self._room = None
+            if outbox.is_full:
+                await outbox.room()
 
     def _hear(self, events: list[Event], listening: Listening) -> None:
         if events:
@@ -257,14 +265,18 @@ class Runner:
             return
         if interruption is None:
             early.feed.finish()
-        else:
-            early.feed.interrupt(interruption)
-            self._scopes[call_id].deadline = anyio.current_time() + _GRACE
+            return
+        early.feed.interrupt(interruption)
+        self._contexts[call_id].cancel()
+        grace = _GRACE_AFTER_STOP if self.machine.is_stopping else _GRACE
+        self._scopes[call_id].deadline = anyio.current_time() + grace
 
     def _run(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
         self._scopes[call_id] = scope = anyio.CancelScope()
         said = partial(self._said, call_id, name)
-        context = ToolContext(self.machine.state.run_id, call_id, name, key, said)
+        run_id, room = self.machine.state.run_id, self.outbox.room
+        context = ToolContext(run_id, call_id, name, key, said, room)
+        self._contexts[call_id] = context
         self._tasks.start_soon(self._execute, context, bind, scope)
 
     async def _execute(
@@ -283,7 +295,7 @@ class Runner:
         self._take(step())
 
     def _said(self, call_id: str, name: str, text: str) -> None:
-        self._tell([ToolOutputDelta(call_id, name, text)])
+        self.outbox.add(ToolOutputDelta(call_id, name, text))
 
     # The person
 
@@ -294,12 +306,13 @@ class Runner:
         with scope:
             try:
                 decision = await self._decision(request)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if is_cancelled(error):
+                    raise
                 logger.exception("the approver failed, so the call %s is denied", request.call_id)
                 decision = Deny(f"nobody could be asked ({type(error).__name__})")
-        if self._questions.pop(request.call_id, None) is None:
-            return  # somebody else has decided, or it does not matter any more
-        self._take(self._decided(request.call_id, decision))
+        if self._questions.pop(request.call_id, None) is not None:
+            self._take(self._decided(request.call_id, decision))
 
     async def _decision(self, request: ApprovalRequested) -> Approval:
         approver: Callable[[ApprovalRequested], Any] | None = self._setting.approver
@@ -307,7 +320,8 @@ class Runner:
         if inspect.iscoroutinefunction(approver):
             answer = await approver(request)
         else:
-            answer = await anyio.to_thread.run_sync(approver, request, abandon_on_cancel=True)
+            async with self._one_question:  # two at one terminal would be taken for each other
+                answer = await run_in_thread(partial(approver, request), "approver")
             answer = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(answer, Approve | Deny):
             raise UsageError(f"an approver gives Approve(…) or Deny(…), not {answer!r}")
@@ -320,3 +334,10 @@ class Runner:
             return self.machine.decided(call_id, decision, time.time())
         except UsageError as error:
             return self.machine.decided(call_id, Deny(str(error)), time.time())
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Say whether this task is cancelled, and not just something that it waited for."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    return anyio.current_effective_deadline() == -float("inf")

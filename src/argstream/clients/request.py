@@ -31,12 +31,16 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Show what is set, but of headers only the names: a value may be a token."""
-        shown = {
-            name: list(value) if name == "headers" else value
+        shown = (f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"ModelSettings({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show the same to rich: what a struct would tell it has the values of headers in it."""
+        return [
+            (name, list(value) if name == "headers" else value)
             for name, value in structs.asdict(self).items()
             if value not in (None, (), {})
-        }
-        return f"ModelSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        ]
 
 
 class OfferedTool(Struct, frozen=True, kw_only=True):

@@ -64,6 +64,14 @@ def prints(size: int) -> str:
 
 
 @tool(isolate=True)
+def flood(way: str, size: int, context: ToolContext) -> str:
+    say = context.output if way == "output" else sys.stdout.write
+    for _ in range(size // 100_000):
+        say("x" * 100_000)
+    return "done"
+
+
+@tool(isolate=True)
 def large(size: int) -> str:
     return "x" * size
 

@@ -24,7 +24,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream.agent.tools import ToolContext, tool
+from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.agent.tools._outcomes import failure_words
 from argstream.errors import ToolFailure, UsageError
 from argstream.events import ToolCallCompleted, to_json
@@ -162,6 +162,107 @@ def test_output_is_text() -> None:
         asyncio.run(run(say))
 
 
+class Reader:
+    """Somebody who follows, and has no room until he says so."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.has_room = asyncio.Event()
+
+    async def room(self) -> None:
+        await self.has_room.wait()
+
+    def start(self, given: Tool) -> "asyncio.Task[Any]":
+        context = ToolContext("r", "c", given.name, "k", self.said.append, self.room)
+        return asyncio.create_task(given.execute(given.bind(""), context))
+
+
+@tool
+def floods(context: ToolContext) -> str:
+    for _ in range(1000):
+        context.output("x")
+    return "done"
+
+
+@tool
+def floods_by_yielding() -> Generator[str, None, str]:
+    for _ in range(1000):
+        yield "x"
+    return "done"
+
+
+@tool
+async def floods_in_loop() -> AsyncIterator[str]:
+    for _ in range(1000):
+        yield "x"
+
+
+@pytest.mark.parametrize("flood", [floods, floods_by_yielding, floods_in_loop])
+def test_a_tool_waits_until_who_follows_has_room(flood: Tool) -> None:
+    async def main() -> None:
+        reader = Reader()
+        task = reader.start(flood)
+        await asyncio.sleep(0.05)
+        assert reader.said == ["x"]
+        assert not task.done()
+        reader.has_room.set()
+        await task
+        assert reader.said == ["x"] * 1000
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("flood", [floods, floods_by_yielding, floods_in_loop])
+def test_a_tool_that_waits_for_room_can_be_stopped(flood: Tool) -> None:
+    before = threading.active_count()
+
+    async def main() -> None:
+        task = Reader().start(flood)
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+        deadline = time.monotonic() + 5
+        while threading.active_count() > before and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert threading.active_count() == before
+
+
+def test_a_tool_that_is_told_to_give_up_need_not_wait_for_room() -> None:
+    async def main() -> Any:
+        said: list[str] = []
+        context = ToolContext("r", "c", "floods", "k", said.append, asyncio.Event().wait)
+        task = asyncio.create_task(floods.execute(floods.bind(""), context))
+        await asyncio.sleep(0.02)
+        context.cancel()
+        return await asyncio.wait_for(task, 5)
+
+    assert asyncio.run(main()) == "done"
+
+
+def test_a_generator_that_awaits_nothing_lets_others_go_on() -> None:
+    turns = []
+
+    async def greedy() -> AsyncIterator[str]:
+        for _ in range(100):
+            yield "x"
+
+    async def other() -> None:
+        for _ in range(50):
+            turns.append(len(said))
+            await asyncio.sleep(0)
+
+    said: list[str] = []
+
+    async def main() -> None:
+        await asyncio.gather(run(greedy, said), other())
+
+    asyncio.run(main())
+    assert 0 < turns[-1] < 100
+
+
 def async_letters(word: str) -> AsyncIterator[str]:
     async def letters() -> AsyncIterator[str]:
         for letter in word:
@@ -258,6 +359,9 @@ class Odd:
         ([b"\xff"], ["_w=="]),
         ((1, 2.5, True), [1, 2.5, True]),
         ([float("nan"), float("-inf")], ["NaN", "-Infinity"]),
+        ([float("nan"), b"\xff"], ["NaN", "_w=="]),
+        ({"\ud800": float("inf")}, {"\ufffd": "Infinity"}),
+        ([float("inf"), "\ud800"], ["Infinity", "\ufffd"]),
         (Point(x=1), {"x": 1}),
         (Pair(Record("n")), {"left": {"name": "n"}}),
         ({Size.BIG: Size.BIG}, {"3": 3}),
@@ -342,7 +446,16 @@ def test_what_a_tool_raises_is_raised() -> None:
         assert failure_words(raised.value) == words
 
 
-@pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError()])
+def test_an_exception_that_no_coroutine_can_raise_is_told_as_it_is() -> None:
+    def first() -> str:
+        return next(iter([]))
+
+    with pytest.raises(ToolFailure) as raised:
+        asyncio.run(run(first))
+    assert failure_words(raised.value) == "StopIteration"
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()])
 def test_a_tool_cannot_end_the_program_nor_look_like_a_cancelled_run(
     ending: BaseException,
 ) -> None:
@@ -363,6 +476,57 @@ def test_a_tool_cannot_end_the_program_nor_look_like_a_cancelled_run(
     for function in (sync, in_loop):
         told = asyncio.run(survives(function))
         assert "tried to end the program" in told or "was cancelled by something in it" in told
+
+
+async def cancels_its_task() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(10)
+
+
+async def leaves_a_scope_open() -> None:
+    scope = anyio.CancelScope()
+    scope.__enter__()
+    scope.cancel()
+    await anyio.sleep(10)
+
+
+async def cancels_itself_by_yielding() -> AsyncIterator[str]:
+    await cancels_its_task()
+    yield "never"
+
+
+@pytest.mark.parametrize(
+    "function", [cancels_its_task, leaves_a_scope_open, cancels_itself_by_yielding]
+)
+def test_a_tool_that_cancels_itself_ends_nothing_else(function: object) -> None:
+    async def main() -> str:
+        async with anyio.create_task_group() as tasks:  # as a runner has one
+            try:
+                await run(function)
+            except ToolFailure as failure:
+                await anyio.sleep(0.01)  # whoever runs it goes on
+                assert not tasks.cancel_scope.cancel_called
+                return str(failure)
+        return "nothing was raised"
+
+    assert "was cancelled by something in it" in asyncio.run(main())
+
+
+def test_a_run_that_is_cancelled_with_its_tool_is_cancelled() -> None:
+    async def waits() -> None:
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        task = asyncio.create_task(run(waits))
+        await asyncio.sleep(0.01)
+        for one in asyncio.all_tasks() - {asyncio.current_task()}:  # as at the end of a loop
+            one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
 
 
 def test_a_keyboard_interrupt_in_a_thread_is_the_tools_own() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from argstream.agent.tools import Tool, as_tool, tool
+from argstream.agent.tools import Tool, ToolContext, as_tool, failure_words, tool
 from argstream.agent.tools._frames import Frame, FrameReader, encode
 from argstream.errors import ToolFailure, UsageError
 from argstream.testing import chunkings
@@ -86,9 +86,48 @@ def test_what_goes_wrong_in_it_is_told() -> None:
 
     *failures, unwritable = asyncio.run(main())
     assert all(isinstance(one, ToolFailure) for one in failures)
-    assert [str(one) for one in failures] == list(expected.values())
+    assert [failure_words(one) for one in failures] == list(expected.values())
     assert failures[0].kind == "FileNotFoundError"
     assert "odd has run, but what it returned cannot be written as JSON" in str(unwritable)
+
+
+@pytest.mark.parametrize("way", ["print", "output"])
+def test_a_slow_reader_holds_up_what_it_says_and_gets_all_of_it(way: str) -> None:
+    said: list[str] = []
+    has_room = asyncio.Event()
+
+    async def room() -> None:
+        await has_room.wait()
+
+    async def main() -> tuple[int, Any]:
+        flood = as_tool(isolated_tools.flood)
+        context = ToolContext("r", "c", "flood", "k", said.append, room)
+        bound = flood.bind(f'{{"way": "{way}", "size": 5000000}}')
+        task = asyncio.create_task(flood.execute(bound, context))
+        while not said:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        held = sum(map(len, said))
+        has_room.set()
+        return held, await task
+
+    held, result = asyncio.run(main())
+    assert held < 1_000_000
+    assert result == "done"
+    assert sum(map(len, said)) == 5_000_000
+
+
+def test_its_last_words_are_told_though_the_reader_is_slow() -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        fails = as_tool(isolated_tools.fails)
+        context = ToolContext("r", "c", "fails", "k", said.append, asyncio.Event().wait)
+        with pytest.raises(ToolFailure, match="exit code 3 before it had a result; it said last"):
+            await fails.execute(fails.bind('{"how": "hard exit"}'), context)
+
+    asyncio.run(main())
+    assert said == ["last words\n"]
 
 
 def growth(path: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from argstream.agent.tools import Streamed, TextFeed, Tool, tool
 from argstream.agent.tools._origin import origin_of
-from argstream.assembly import Assembler, Call
+from argstream.assembly import Assembler, Call, Reinterpretation
 from argstream.errors import TextInterrupted, UsageError
 from argstream.testing import chunkings
 from tests.agent.tools.calling import context_for, run
@@ -259,6 +260,19 @@ def test_a_tool_can_be_called_by_hand() -> None:
     assert asyncio.run(read_async(Streamed.of())) == []
 
 
+def test_a_text_in_small_pieces_takes_the_memory_of_a_text() -> None:
+    feed = TextFeed()
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            feed.add(f"{number:04}"[-4:])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(feed.so_far) == 400_000
+    assert held < 600_000
+
+
 # Its time, and a stop
 
 
@@ -396,6 +410,52 @@ def test_it_never_starts_while_the_text_may_be_meant_in_another_way() -> None:
     (call,) = assembler.calls
     assert call.in_doubt
     assert write.bind_early(call, TextFeed()) is None
+
+
+@pytest.mark.parametrize("how", ["cumulative", "restated"])
+def test_it_never_starts_once_the_text_is_meant_in_another_way(how: Reinterpretation) -> None:
+    call = open_call('{"path": "a", "content": "')
+    call.reinterpreted = how
+    assert write.bind_early(call, TextFeed()) is None
+    call.reinterpreted = "split_name"
+    assert write.bind_early(call, TextFeed()) is not None
+
+
+def test_what_it_starts_with_is_nobody_elses() -> None:
+    @tool
+    async def write(options: dict[str, Any], content: Streamed[str]) -> None: ...
+
+    call = open_call('{"options": {"a": [1]}, "content": "')
+    call.partial["options"]["a"].append("of a hook")
+    bound = write.bind_early(call, TextFeed())
+    assert bound is not None
+    assert bound.arguments["options"] == {"a": [1]}
+    bound.arguments["options"]["a"].append("of the tool")
+    assert call.partial["options"] == {"a": [1, "of a hook"]}
+
+
+def test_it_is_not_called_if_the_text_was_interrupted_before() -> None:
+    called: list[str] = []
+
+    @tool
+    async def in_loop(text: Streamed[str]) -> None:  # noqa: ARG001
+        called.append("async")
+
+    @tool
+    def in_thread(text: Streamed[str]) -> None:  # noqa: ARG001
+        called.append("sync")
+
+    async def main(reader: Tool) -> None:
+        feed = TextFeed()
+        bound = reader.bind_early(open_call('{"text": "'), feed)
+        assert bound is not None
+        feed.interrupt(CUT)
+        await reader.execute(bound, context_for(reader.name))
+
+    for reader in (in_loop, in_thread):
+        with pytest.raises(TextInterrupted, match="the call was cut"):
+            asyncio.run(main(reader))
+    assert called == []
 
 
 @pytest.mark.parametrize("text", ['{"path": "a", "content": "b', '{"path": "a", "content": 01'])

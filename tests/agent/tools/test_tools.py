@@ -6,11 +6,12 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date
 from enum import Enum
-from functools import partial
-from typing import Annotated, Any, Literal, Optional
+from functools import cache, partial, wraps
+from typing import Annotated, Any, Literal, Optional, TypeVar
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
+from typing_extensions import TypeAliasType
 
 from argstream import stream
 from argstream.agent.tools import Streamed, ToolContext, as_tool, tool
@@ -244,6 +245,35 @@ def lambda_free(x: int) -> int:
     return x
 
 
+Words = TypeAliasType("Words", Streamed[str])
+Item = TypeVar("Item", bound=str)
+Pieces = TypeAliasType("Pieces", Annotated[Streamed[Item], "in pieces"], type_params=(Item,))
+
+
+def test_an_alias_of_a_streamed_text_is_one() -> None:
+    def write(path: str, content: Words) -> None: ...
+    def write_pieces(path: str, content: Pieces[str]) -> None: ...
+
+    for function in (write, write_pieces):
+        made = tool(function)
+        assert made.streamed == "content"
+        Schema(made.schema)
+        bound = made.bind('{"path": "a", "content": "b"}')
+        assert isinstance(bound.arguments["content"], Streamed)
+
+
+def test_a_context_of_a_class_of_ones_own_is_the_context() -> None:
+    class MyContext(ToolContext):
+        """For type checkers."""
+
+    def read(path: str, context: MyContext | None = None) -> None: ...
+
+    read.__annotations__["context"] = MyContext | None
+    made = tool(read)
+    assert list(made.schema["properties"]) == ["path"]
+    assert made.bind('{"path": "a"}').arguments == {"path": "a"}
+
+
 class Shelf:
     """An object with tools."""
 
@@ -294,6 +324,54 @@ def test_a_method_of_a_class_alone_is_none() -> None:
             as_tool(given)
 
 
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class Desk:
+    @logged
+    @tool(requires_confirmation=True)
+    def clear(self, drawer: int) -> int:
+        return drawer
+
+
+def test_options_are_not_lost_below_another_decorator() -> None:
+    @logged
+    @logged
+    @tool(requires_confirmation=True)
+    def delete(path: str) -> str:
+        return path
+
+    for given in (delete, Desk().clear):
+        with pytest.raises(UsageError, match="put @tool above all other decorators"):
+            as_tool(given)
+
+
+def test_what_a_function_carries_does_not_get_into_the_tool() -> None:
+    def read(path: str) -> str:
+        return path
+
+    vars(read).update(_face=None, timeout=5, _options=None)
+    assert tool(read).name == "read"
+    assert tool(read).timeout is None
+
+
+class Caller:
+    def __call__(self, path: str) -> str:
+        return path
+
+
+@cache
+def cached(path: str) -> str:
+    return path
+
+
+def with_alias(x: int = Field(alias="foo")) -> None: ...
+def with_annotated_alias(x: Annotated[int, Field(validation_alias="foo")]) -> None: ...
 def star(*paths: str) -> None: ...
 def position(path: str, /) -> None: ...
 def two_streams(a: Streamed[str], b: Streamed[str]) -> None: ...
@@ -312,7 +390,13 @@ def größe(a: str) -> None: ...  # noqa: PLC2401, RUF100
     ("function", "told"),
     [
         (lambda x: x, "a lambda has no name for a tool; define a function"),
-        (partial(star), "give a function or the method of an object"),
+        (partial(star), "something of the type partial cannot be a tool: give a function or"),
+        (cached, "something of the type _lru_cache_wrapper cannot be a tool: give a function or"),
+        (Caller(), "something of the type Caller cannot be a tool: give a function or"),
+        (len, "one that calls it"),
+        (Shelf.empty, "@tool is there twice"),
+        (with_alias, "with_alias(): 'x' has an alias, but the arguments of a tool have the names"),
+        (with_annotated_alias, "let the parameter have that name"),
         (Edit, "the class Edit cannot be a tool"),
         ("write", "options have names, as in @tool"),
         (write, "@tool is there twice"),

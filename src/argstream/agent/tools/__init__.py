@@ -2,6 +2,7 @@
 
 from argstream.agent.tools._origin import refuse_while_imported
 from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._threads import run_in_thread
 from argstream.agent.tools.context import ToolContext
 from argstream.agent.tools.streamed import Streamed, TextFeed
 from argstream.agent.tools.tool import Bound, FunctionTool, Tool, as_tool, tool
@@ -16,5 +17,6 @@ __all__ = [
     "as_tool",
     "failure_words",
     "refuse_while_imported",
+    "run_in_thread",
     "tool",
 ]

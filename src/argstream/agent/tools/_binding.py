@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from argstream.agent.tools._outcomes import failure_words
 from argstream.agent.tools._signature import Face
 from argstream.agent.tools.streamed import Streamed, TextFeed
+from argstream.assembly import Call
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath, Parser
@@ -45,8 +46,8 @@ class Bound:
         return f"<Bound arguments: {', '.join(self.arguments) or 'none'}>"
 
 
-class _WholeCall(NamedTuple):
-    """Arguments that are all there, as a call to look at."""
+class _Reread(NamedTuple):
+    """Arguments that were parsed anew, as a call to look at."""
 
     name: str
     partial: dict[str, Any]
@@ -77,7 +78,7 @@ def bind(face: Face, text: str) -> Bound:
     return Bound({**found, face.streamed: Streamed(feed)}, text, feed)
 
 
-def bind_early(face: Face, call: LiveCall, feed: TextFeed) -> Bound | None:
+def bind_early(face: Face, call: Call, feed: TextFeed) -> Bound | None:
     """Take the arguments of a call whose text is still written, all but that text.
 
     None: not yet. An argument that may be left out and has not come may come yet: whoever waits for
@@ -85,20 +86,41 @@ def bind_early(face: Face, call: LiveCall, feed: TextFeed) -> Bound | None:
     """
     if face.streamed is None or call.verdict not in ("open", "complete"):
         return None
+    if call.in_doubt or call.reinterpreted not in (None, "split_name"):
+        return None  # what the tool would be given is not what the text says
     others = [name for name in face.names if name != face.streamed]
-    if call.verdict == "open" and (
-        call.in_doubt or not all(_has_come(call, one) for one in others)
-    ):
+    if not _have_come(call, others):
         return None
-    view = typed(face.spec, call)
+    read = _reread(call)
+    if read is None or not _have_come(read, others):
+        return None
+    view = typed(face.spec, read)
     if not all(name in view for name in others):
         return None
     arguments = {name: view.get(name) for name in others}
     return Bound({**arguments, face.streamed: Streamed(feed)}, None, feed)
 
 
-def _has_come(call: LiveCall, name: str) -> bool:
-    return value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
+def _have_come(call: LiveCall, names: list[str]) -> bool:
+    """Say whether these arguments are there and final."""
+    return call.verdict == "complete" or all(
+        value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
+        for name in names
+    )
+
+
+def _reread(call: Call) -> _Reread | None:
+    """Parse anew what has come: others have seen ``call.partial``, and may have changed it."""
+    parser = Parser(unique_keys=True)
+    parser.feed(call.raw)
+    if call.verdict == "complete":
+        parser.close()
+    found: Any = parser.value
+    if parser.error is not None or not isinstance(found, dict):
+        return None
+    return _Reread(
+        call.name, found, verdict=call.verdict, path=parser.path, in_leaves=call.in_leaves
+    )
 
 
 def _validated(face: Face, text: str) -> dict[str, Any] | str:
@@ -113,7 +135,7 @@ def _validated(face: Face, text: str) -> dict[str, Any] | str:
         known = ", ".join(face.names) or "none"
         return f"there is no argument {_short(repr(unknown[0]))}; it takes: {known}"
     try:
-        found: dict[str, Any] = typed(face.spec, _WholeCall(face.spec.name, parsed)).value()
+        found: dict[str, Any] = typed(face.spec, _Reread(face.spec.name, parsed)).value()
     except ValidationError as error:
         return _problems(error)
     except Exception as error:  # noqa: BLE001 - a validator fell over: nobody knows if it is valid

@@ -3,8 +3,8 @@
 Of a generator, each text that it yields is output, and all of them are the result.
 """
 
-import asyncio
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing
 from types import GeneratorType
@@ -17,6 +17,8 @@ from argstream.agent.tools.context import ToolContext, encodable
 from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["Unfinished", "call_async", "call_sync", "finish", "is_async"]
+
+logger = logging.getLogger("argstream.agent")
 
 Function = Callable[..., Any]
 
@@ -41,20 +43,48 @@ async def call_async(function: Function, arguments: Mapping[str, Any], context: 
 async def finish(unfinished: Unfinished, context: ToolContext) -> Any:
     """Await what was returned, up to its end.
 
-    What would end the program, or look as if the run was cancelled, is a failure of the tool. Only
-    Ctrl-C, which Python raises in whatever is being run, is what it says.
+    That is done in a task of its own, so a tool can cancel no other than itself, and whoever is
+    cancelled here was cancelled by who runs the tool.
     """
-    cancelled = anyio.get_cancelled_exc_class()
+    outcome = _Outcome()
     try:
-        return await _awaited(unfinished.returned, context)
-    except cancelled as error:
-        if _is_cancelled():
-            raise
-        raise ToolFailure(f"{context.name} was cancelled by something in it") from error
-    except (Exception, GeneratorExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise _ending(error, context) from error
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(outcome.keep, unfinished.returned, context, name=context.name)
+    except* RuntimeError as group:  # what the tool raised is kept: this is anyio's complaint
+        logger.warning("%s left a cancel scope open: %s", context.name, group.exceptions[0])
+    return outcome.get(context)
+
+
+class _Outcome:
+    """What came of a tool in its task."""
+
+    def __init__(self) -> None:
+        self._result: Any = None
+        self._error: BaseException | None = anyio.get_cancelled_exc_class()()  # until it has begun
+
+    async def keep(self, returned: Any, context: ToolContext) -> None:
+        try:
+            self._result, self._error = await _awaited(returned, context), None
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is wanted
+            self._error = error
+
+    def get(self, context: ToolContext) -> Any:
+        """Give the result, or raise what the tool raised.
+
+        What would end the program, or look as if the run was cancelled, is a failure of the tool.
+        Only Ctrl-C, which Python raises in whatever is being run, is what it says.
+        """
+        error, self._error = self._error, None
+        try:
+            if error is None:
+                return self._result
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                raise ToolFailure(f"{context.name} was cancelled by something in it") from error
+            if isinstance(error, Exception | KeyboardInterrupt):
+                raise error
+            raise _ending(error, context) from error
+        finally:
+            del error  # it refers to this frame, and this frame to it
 
 
 def call_sync(function: Function, arguments: Mapping[str, Any], context: ToolContext) -> Any:
@@ -66,6 +96,8 @@ def call_sync(function: Function, arguments: Mapping[str, Any], context: ToolCon
         if inspect.isawaitable(returned) or inspect.isasyncgen(returned):
             return Unfinished(returned)
         return jsonable(returned, context.name)
+    except StopIteration as error:  # no coroutine can raise it: that would be a RuntimeError
+        raise ToolFailure(str(error), kind="StopIteration") from error
     except Exception:
         raise
     except BaseException as error:
@@ -81,8 +113,12 @@ async def _awaited(returned: Any, context: ToolContext) -> Any:
 
 
 async def _exhaust_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> str:
+    pieces: list[str] = []
     async with aclosing(generator):
-        return "".join([_said(piece, context) async for piece in generator])
+        async for piece in generator:
+            pieces.append(_said(piece, context))
+            await context.wait_for_room()
+    return "".join(pieces)
 
 
 def _exhaust(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
@@ -112,12 +148,3 @@ def _said(piece: object, context: ToolContext) -> str:
 def _ending(error: BaseException, context: ToolContext) -> ToolFailure:
     told = f"{type(error).__name__}({', '.join(map(repr, error.args))})"
     return ToolFailure(f"{context.name} tried to end the program: {told}")
-
-
-def _is_cancelled() -> bool:
-    """Say whether somebody cancelled this task, and not just something that it waited for."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # it runs in no event loop of asyncio
-        return True
-    return task is None or task.cancelling() > 0

@@ -34,6 +34,8 @@ async def execute(way: Way, bound: Bound, context: ToolContext) -> Any:
     subprocess killed by then. A thread is told, by its context and its ``Streamed`` text.
     """
     arguments = bound.use()
+    if bound.feed is not None:
+        bound.feed.require_intact()  # nothing is begun that would have to be undone at once
     if way.receives_context_as is not None:
         arguments[way.receives_context_as] = context
     if way.origin is not None:

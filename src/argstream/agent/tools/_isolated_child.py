@@ -19,7 +19,7 @@ from argstream.agent.tools._binding import bind
 from argstream.agent.tools._calling import Unfinished, call_async, call_sync, finish, is_async
 from argstream.agent.tools._frames import Frame, FrameReader, encode
 from argstream.agent.tools._origin import Origin, find_function
-from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._outcomes import failure_parts, failure_words
 from argstream.agent.tools._signature import read_function
 from argstream.agent.tools.context import ToolContext
 from argstream.errors import ToolFailure
@@ -78,11 +78,8 @@ def _outcome(request: dict[str, Any], emit: Any) -> Frame:
     try:
         return Frame("result", _result(request, emit))
     except BaseException as error:  # noqa: BLE001 - it is told to the program
-        return Frame("error", {"kind": _kind(error), "message": failure_words(error)})
-
-
-def _kind(error: BaseException) -> str | None:
-    return error.kind if isinstance(error, ToolFailure) else type(error).__name__
+        kind, message = failure_parts(error)
+        return Frame("error", {"kind": kind, "message": message})
 
 
 def _result(request: dict[str, Any], emit: Any) -> Any:

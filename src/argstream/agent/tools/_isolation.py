@@ -21,7 +21,7 @@ import msgspec
 from argstream.agent.tools._frames import Frame, FrameReader, encode
 from argstream.agent.tools._origin import Origin, refuse_while_imported
 from argstream.agent.tools._threads import run_in_thread
-from argstream.agent.tools.context import ToolContext
+from argstream.agent.tools.context import Room, ToolContext
 from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["run_isolated"]
@@ -66,6 +66,7 @@ class _Conversation:
         self._process = process
         self._channel = channel
         self._context = context
+        self._room = Room(context.wait_for_room)
         self._has_ended = anyio.Event()
         self.last_words = ""
 
@@ -80,6 +81,7 @@ class _Conversation:
             with hearing:
                 await self._say(request)
                 reply = await self._hear()
+            self._room.give_up()  # what is left is no more than pipes hold
             with anyio.move_on_after(_GRACE):
                 if reply is None:
                     await self._has_ended.wait()  # to hear how
@@ -92,6 +94,7 @@ class _Conversation:
         """Wait until the process has ended by itself: it is not to, so it died."""
         await run_in_thread(partial(_wait_without_reaping, self._process), "waiting for a tool")
         self._has_ended.set()
+        self._room.give_up()
         _kill(self._process)  # what it started may keep our socket open
         await anyio.sleep(_GRACE)
         hearing.cancel()
@@ -119,6 +122,7 @@ class _Conversation:
                 if frame.kind != "output":
                     return frame
                 self._context.output(frame.content)
+                await self._room.wait()
 
     async def _pass_on(self, printed: anyio.Event) -> None:
         """Make output of what it prints, up to the end of it."""
@@ -136,6 +140,7 @@ class _Conversation:
             if not data:
                 printed.set()
                 return
+            await self._room.wait()
 
 
 def _start(theirs: socket.socket, name: str) -> "subprocess.Popen[bytes]":

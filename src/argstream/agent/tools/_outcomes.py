@@ -13,7 +13,7 @@ import msgspec
 from argstream.agent.tools.context import encodable
 from argstream.errors import ArgstreamError, ToolFailure
 
-__all__ = ["failure_words", "jsonable"]
+__all__ = ["failure_parts", "failure_words", "jsonable"]
 
 _LONGEST: Final = 4_000  # characters of an error: it is for a model, which pays for each
 _MOST_CAUSES: Final = 8
@@ -37,25 +37,28 @@ def jsonable(result: object, name: str) -> Any:
 
 def failure_words(error: BaseException) -> str:
     """Say in words for a model why a tool failed: what was raised, and nothing of where."""
-    return _shortened(encodable(_told(error)))
+    return _shortened(_joined(*failure_parts(error)))
 
 
-def _told(error: BaseException) -> str:
+def failure_parts(error: BaseException) -> tuple[str | None, str]:
+    """Give the kind of a failure, unless the words say it, and the words."""
     try:
         message = str(error)
     except Exception as broken:  # noqa: BLE001 - a message that cannot be had must not hide the error
         message = f"(its message cannot be had: {type(broken).__name__})"
     if isinstance(error, BaseExceptionGroup):
-        parts = [_told(one) for one in error.exceptions[:_MOST_CAUSES]]
-        return f"{message}: {'; '.join(parts)}"
+        parts = [_joined(*failure_parts(one)) for one in error.exceptions[:_MOST_CAUSES]]
+        return None, encodable(f"{message}: {'; '.join(parts)}")
     kind: str | None = type(error).__name__
     if isinstance(error, ToolFailure):
         kind = error.kind
     elif isinstance(error, ArgstreamError | TimeoutError) and message:
         kind = None  # it says itself what is the case
-    if kind is None:
-        return message
-    return f"{kind}: {message}" if message else kind
+    return kind, encodable(message)
+
+
+def _joined(kind: str | None, message: str) -> str:
+    return ": ".join(part for part in (kind, message) if part)
 
 
 def _shortened(text: str) -> str:
@@ -84,7 +87,7 @@ def _json(result: object) -> bytes:
         plain = dump(result)
     except UnicodeEncodeError:  # in a key
         plain = dump(_encodable(result))
-    return to_json(_encodable(plain))
+    return to_json(_encodable(plain), inf_nan_mode="strings")
 
 
 def _plain(value: Any) -> Any:

@@ -49,6 +49,7 @@ def read_function(
     """Read a function or the method of an object; raise UsageError if it can be no tool."""
     special = _Special.of(function)
     found = ToolSpec.of(function)
+    _refuse_other_names(function.__name__, special)
     name = found.name if name is None else name
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -72,6 +73,7 @@ class _Special(NamedTuple):
     """What pydantic knows nothing of: the parameters that are for the tool alone."""
 
     parameters: Mapping[str, inspect.Parameter]
+    hints: Mapping[str, Any]
     takes_more: bool
     context: str | None
     streamed: str | None
@@ -91,18 +93,36 @@ class _Special(NamedTuple):
                 f"{name}() takes a Streamed text and '**': more arguments may come until the end, "
                 "so it could never start early; name the others"
             )
-        return cls(parameters, takes_more, _context(name, hints, parameters), streamed)
+        return cls(parameters, hints, takes_more, _context(name, hints, parameters), streamed)
+
+
+def _refuse_other_names(name: str, special: _Special) -> None:
+    """Refuse aliases: a function is called by the names of its parameters."""
+    from pydantic.fields import FieldInfo  # noqa: PLC0415 - an extra
+
+    for one, parameter in special.parameters.items():
+        hint = special.hints.get(one)
+        told = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        for field in (*told, parameter.default):
+            if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
+                raise UsageError(
+                    f"{name}(): {one!r} has an alias, but the arguments of a tool have the names of"
+                    " its parameters: let the parameter have that name"
+                )
 
 
 def _context(
     name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
 ) -> str | None:
-    found = [one for one in parameters if ToolContext in _types(hints.get(one))]
+    found = [one for one in parameters if any(map(_is_context, _types(hints.get(one))))]
     if len(found) > 1:
         raise UsageError(f"{name}() takes a ToolContext as {_listed(found)}: once is enough")
     for one in found:
-        others = set(_types(hints[one])) - {ToolContext, type(None)}
-        if others or parameters[one].kind is inspect.Parameter.VAR_KEYWORD:
+        others = [kind for kind in _types(hints[one]) if kind is not type(None)]
+        if (
+            not all(map(_is_context, others))
+            or parameters[one].kind is inspect.Parameter.VAR_KEYWORD
+        ):
             raise UsageError(
                 f"{name}(): {one!r} may be a ToolContext or something else, but no model gives a "
                 "context: let it be a ToolContext alone"
@@ -135,6 +155,7 @@ def _streamed(
 
 def _types(hint: Any) -> list[Any]:
     """Give the types that a value may be of: a union's parts, without what is annotated."""
+    hint = _meant(hint)
     if get_origin(hint) is Annotated:
         return _types(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -144,9 +165,22 @@ def _types(hint: Any) -> list[Any]:
 
 def _inside(hint: Any) -> Iterator[Any]:
     """Give a type and all that it is made of."""
+    hint = _meant(hint)
     yield hint
     for part in get_args(hint):
         yield from _inside(part)
+
+
+def _meant(hint: Any) -> Any:
+    """Give the type that an alias stands for: ``type Text = Streamed[str]``."""
+    alias = get_origin(hint) or hint
+    if type(alias).__name__ != "TypeAliasType":  # of typing, or typing_extensions
+        return hint
+    return _meant(alias.__value__ if alias is hint else alias.__value__[get_args(hint)])
+
+
+def _is_context(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
 
 
 def _is_streamed(hint: Any) -> bool:

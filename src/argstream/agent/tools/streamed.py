@@ -41,7 +41,7 @@ class TextFeed:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._pieces: list[str] = []
+        self._text = ""
         self._is_finished = False
         self._interruption: TextInterrupted | None = None
         self._wakers: list[anyio.Event] = []
@@ -51,7 +51,12 @@ class TextFeed:
         """Add what the model has written. After the end it changes nothing."""
         if piece and not self.is_over:
             with self._changed:
-                self._pieces.append(piece)
+                # Appending is in place only while nothing else refers to the text, and, from
+                # Python 3.13 on, only if it has a line to itself.
+                text = self._text
+                self._text = ""
+                text += piece
+                self._text = text
                 self._wake()
 
     def finish(self) -> None:
@@ -79,22 +84,25 @@ class TextFeed:
     @property
     def so_far(self) -> str:
         """What has come."""
-        return "".join(self._pieces)
+        with self._changed:
+            return self._text
 
-    def take(self, start: int) -> tuple[str, int] | None:
-        """Give what has come from the piece of this number on, and the number of the next.
+    def require_intact(self) -> None:
+        """Raise the interruption, if there was one."""
+        if self._interruption is not None:
+            raise self._interruption.with_traceback(None)
+
+    def take(self, start: int) -> str | None:
+        """Give what has come after so many characters.
 
         None: nothing yet. An empty text: it has ended well.
         """
-        if self._interruption is not None:
-            raise self._interruption.with_traceback(None)
-        if start < len(self._pieces):
-            # Pieces are only ever added, so this needs no lock.
-            taken = self._pieces[start:]
-            return "".join(taken), start + len(taken)
-        return ("", start) if self._is_finished else None
+        self.require_intact()
+        with self._changed:
+            taken = self._text[start:]
+        return taken if taken or self._is_finished else None
 
-    def take_or_block(self, start: int) -> tuple[str, int]:
+    def take_or_block(self, start: int) -> str:
         """Give the same, and have this thread wait for it."""
         with self._changed:
             while (taken := self.take(start)) is None:
@@ -102,7 +110,7 @@ class TextFeed:
                 self._changed.wait()
             return taken
 
-    async def take_or_wait(self, start: int) -> tuple[str, int]:
+    async def take_or_wait(self, start: int) -> str:
         """Give the same, and have this task wait for it."""
         if threading.get_ident() != self._thread:
             # A sync tool that runs an event loop of its own: nobody there could wake its tasks.
@@ -131,18 +139,20 @@ class _Reading:
         return self
 
     def __next__(self) -> str:
-        piece, self._position = self._feed.take_or_block(self._position)
+        piece = self._feed.take_or_block(self._position)
         if not piece:
             raise StopIteration
+        self._position += len(piece)
         return piece
 
     def __aiter__(self) -> "_Reading":
         return self
 
     async def __anext__(self) -> str:
-        piece, self._position = await self._feed.take_or_wait(self._position)
+        piece = await self._feed.take_or_wait(self._position)
         if not piece:
             raise StopAsyncIteration
+        self._position += len(piece)
         return piece
 
 
@@ -173,11 +183,15 @@ class Streamed(Generic[Text]):
 
     async def read(self) -> str:
         """Wait until the text has ended well, and give all of it."""
-        return "".join([piece async for piece in self])
+        async for _ in self:
+            pass
+        return self.so_far
 
     def read_blocking(self) -> str:
         """Give the same, in a sync tool."""
-        return "".join(self)
+        for _ in self:
+            pass
+        return self.so_far
 
     @property
     def so_far(self) -> str:

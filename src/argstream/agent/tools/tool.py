@@ -17,7 +17,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
@@ -28,9 +28,9 @@ from argstream.agent.tools._origin import Origin, origin_of, require_found
 from argstream.agent.tools._signature import Face, is_method, read_function
 from argstream.agent.tools.context import ToolContext
 from argstream.agent.tools.streamed import TextFeed
+from argstream.assembly import Call
 from argstream.errors import UsageError
 from argstream.policy import Policy
-from argstream.settled import LiveCall
 from argstream.validation import ToolSpec
 
 __all__ = ["Bound", "FunctionTool", "Tool", "as_tool", "tool"]
@@ -78,7 +78,7 @@ class Tool:
 
     def __init__(self, function: Callable[..., Any], options: _Options) -> None:
         options.check()
-        update_wrapper(cast("Any", self), function)
+        update_wrapper(cast("Any", self), function, updated=())
         self.function = function
         """What is run."""
         self._options = options
@@ -151,7 +151,7 @@ class Tool:
         """Parse exactly this text anew, and validate it. Raises UsageError if it does not fit."""
         return bind(self._face, text)
 
-    def bind_early(self, call: LiveCall, feed: TextFeed) -> Bound | None:
+    def bind_early(self, call: Call, feed: TextFeed) -> Bound | None:
         """Bind a call whose ``Streamed`` text is still written, once all else of it has settled.
 
         None: not yet. Worth asking when an argument has settled, and when the call is complete.
@@ -247,15 +247,33 @@ def as_tool(given: object) -> Tool:
 def _made(function: Any, options: _Options) -> FunctionTool[..., Any]:
     if isinstance(function, staticmethod | classmethod):
         raise UsageError(f"put @tool below @{type(function).__name__}, not above it")
-    if isinstance(function, Tool):
-        raise UsageError(f"{function.function.__name__}() is a tool already: @tool is there twice")
-    if not inspect.isroutine(function):
-        told = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+    inner = function.__func__ if isinstance(function, MethodType) else function
+    if isinstance(inner, Tool):
+        raise UsageError(f"{inner.function.__name__}() is a tool already: @tool is there twice")
+    if not isinstance(inner, FunctionType):
+        raise UsageError(f"{_described(function)} cannot be a tool: {_instead(function)}")
+    if isinstance(inspect.unwrap(inner, stop=_is_tool), Tool):
         raise UsageError(
-            f"{told} cannot be a tool: give a function or the method of an object; options have "
-            "names, as in @tool(name=…)"
+            f"{inner.__name__}() has @tool below another decorator, where its options are lost: put"
+            " @tool above all other decorators"
         )
     return FunctionTool(function, options)
+
+
+def _is_tool(given: object) -> bool:
+    return isinstance(given, Tool)
+
+
+def _described(given: object) -> str:
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return f"something of the type {type(given).__name__}" if callable(given) else repr(given)
+
+
+def _instead(given: object) -> str:
+    if callable(given):
+        return "give a function or the method of an object, for instance one that calls it"
+    return "give a function or the method of an object; options have names, as in @tool(name=…)"
 
 
 def _wrong(option: str, wanted: str) -> UsageError:

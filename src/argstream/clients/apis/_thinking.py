@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 from argstream.clients.request import ModelSettings
 from argstream.errors import UsageError
 
-__all__ = ["Effort", "anthropic_thinking", "effort_of"]
+__all__ = ["Effort", "anthropic_thinking", "check_while_thinking", "effort_of"]
 
 Effort: TypeAlias = Literal["none", "low", "medium", "high"]
 
@@ -17,6 +17,11 @@ _LEAST_BUDGET: Final = 1024
 _BUDGET_ONLY: Final = re.compile(r"claude-(?:[23]\b|(?:opus|sonnet|haiku)-4(?![-.][6-9]\b))")
 _EITHER: Final = re.compile(r"claude-(?:opus|sonnet)-4[-.]6")
 _CLAUDE: Final = re.compile(r"claude-")
+# These think in any case, and refuse to be told not to: all that helps is to ask for little.
+_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5[-.][5-9]\b)")
+# These write notes between calls when they do not think, and refuse what has no place for them.
+_WITH_NOTES: Final = re.compile(r"claude-sonnet-5[-.][5-9]\b")
+_LEAST_TOP_P: Final = 0.95
 
 
 def effort_of(settings: ModelSettings) -> Effort | None:
@@ -37,7 +42,7 @@ def anthropic_thinking(model: str, settings: ModelSettings) -> dict[str, Any]:
     if thinking is None:
         return {}
     if isinstance(thinking, int) and _checked(thinking) == 0:
-        return {"thinking": {"type": "disabled"}}
+        return _no_thinking(model)
     by_budget = isinstance(thinking, int)
     if _BUDGET_ONLY.search(model):
         by_budget = True
@@ -52,6 +57,37 @@ def anthropic_thinking(model: str, settings: ModelSettings) -> dict[str, Any]:
     if budget < _LEAST_BUDGET:
         raise UsageError(f"thinking: Anthropic wants 0 or at least {_LEAST_BUDGET}, not {budget}")
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def check_while_thinking(model: str, settings: ModelSettings, *, has_tools: bool) -> None:
+    """Refuse what Claude refuses from those who let it think.
+
+    Others that have this API may take it, and what is ``extra`` is not looked at.
+    """
+    if not _CLAUDE.search(model):
+        return
+    if has_tools and settings.tool_choice not in (None, "auto", "none"):
+        raise UsageError(
+            f"tool_choice: a Claude that thinks cannot be made to call a tool: use 'auto' instead "
+            f"of {settings.tool_choice!r}, or set thinking to 0"
+        )
+    if settings.temperature not in (None, 1):
+        raise UsageError(
+            f"temperature: a Claude that thinks takes 1 only, not {settings.temperature}: leave it "
+            "out, or set thinking to 0"
+        )
+    if settings.top_p is not None and settings.top_p < _LEAST_TOP_P:
+        raise UsageError(
+            f"top_p: a Claude that thinks takes {_LEAST_TOP_P} and more, not {settings.top_p}: "
+            "leave it out, or set thinking to 0"
+        )
+
+
+def _no_thinking(model: str) -> dict[str, Any]:
+    if _ALWAYS.search(model):
+        return {"output_config": {"effort": "low"}}
+    type_ = "between_tools" if _WITH_NOTES.search(model) else "disabled"
+    return {"thinking": {"type": type_}}
 
 
 def _checked(tokens: int) -> int:

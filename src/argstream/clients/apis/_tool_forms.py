@@ -38,15 +38,26 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     return schema
 
 
-def is_strict(schema: object) -> bool:
+def is_strict(schema: Mapping[str, Any]) -> bool:
     """Say whether OpenAI takes a schema as strict: each object says all that it has, and no more.
 
     In doubt it is not: what is not strict is taken in any case.
     """
+    return schema.get("type") == "object" and "anyOf" not in schema and _is_strict(schema)
+
+
+def _is_strict(schema: object) -> bool:
     if not isinstance(schema, Mapping) or schema.keys() - _STRICT_KEYWORDS:
         return False
+    if "$ref" in schema:
+        return len(schema) == 1  # not even a description may be beside it
+    types = schema.get("type")
+    types = [types] if isinstance(types, str) else types
+    if not types and not schema.get("anyOf"):
+        return False  # any value would do, also if it says which
+    types = types or []
     properties = schema.get("properties")
-    if schema.get("type") == "object" or properties is not None:
+    if "object" in types or properties is not None:
         if not isinstance(properties, Mapping) or schema.get("additionalProperties") is not False:
             return False
         if set(schema.get("required") or ()) != set(properties):
@@ -55,6 +66,6 @@ def is_strict(schema: object) -> bool:
     below += schema.get("anyOf") or []
     if "items" in schema:
         below.append(schema["items"])
-    elif schema.get("type") == "array":
+    elif "array" in types:
         return False
-    return all(map(is_strict, below))
+    return all(map(_is_strict, below))

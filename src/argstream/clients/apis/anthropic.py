@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from argstream.adapters import ProtocolName
 from argstream.clients.apis._origins import origin_of
-from argstream.clients.apis._thinking import anthropic_thinking
+from argstream.clients.apis._thinking import anthropic_thinking, check_while_thinking
 from argstream.clients.apis._tool_forms import schema_of
 from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, own_id, turns_of, wire_name
 from argstream.clients.apis._wording import arguments_object, result_text, sendable
@@ -51,19 +51,23 @@ class AnthropicApi:
         if writer.container is not None:
             body["container"] = writer.container
         body |= _sampling(settings)
-        body |= self._thinking(model, settings, messages)
+        body |= self._thinking(model, request, messages)
         body |= _tools(request, writer.called)
         body |= settings.extra
         _make_room(body)
         return body
 
     def _thinking(
-        self, model: str, settings: ModelSettings, messages: list[dict[str, Any]]
+        self, model: str, request: ModelRequest, messages: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        fields = anthropic_thinking(model, settings)
-        by_budget = "budget_tokens" in fields.get("thinking", {})
+        fields = anthropic_thinking(model, request.settings)
+        thinking = fields.get("thinking", {})
         # With a budget, the API refuses a turn that did not begin with a thought.
-        return {} if by_budget and _goes_on_without_thought(messages) else fields
+        if "budget_tokens" in thinking and _goes_on_without_thought(messages):
+            return {}
+        if thinking.get("type") in ("enabled", "adaptive"):
+            check_while_thinking(model, request.settings, has_tools=bool(request.tools))
+        return fields
 
 
 class _Writer:

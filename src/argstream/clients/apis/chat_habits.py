@@ -28,6 +28,14 @@ class ChatHabits(Struct, frozen=True, kw_only=True):
     was made elsewhere without."""
     thinking_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
     """Where it is told how much to think: OpenRouter has an object for it."""
+    thinking_models: str = ""
+    """Which of its models can be told how much to think: a regular expression for how their names
+    begin. The others refuse it."""
+    silent_with_tools: str = ""
+    """Which of its models do not think here when they have tools, and have to be told so: they
+    refuse tools otherwise. OpenAI's newer ones do so only in its Responses API."""
+    content_with_calls: bool = True
+    """Whether a message of the assistant may have a text beside its calls."""
     call_ids: str = r"(?s:.+)"
     """Which ids of calls it takes: a regular expression for the whole of one."""
     bridge: str = ""
@@ -40,6 +48,8 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
         max_tokens_field="max_completion_tokens",
         system_role="developer",
         takes_back=frozenset(),
+        # From 5.2 on; those that only chat do not think at all.
+        silent_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
         call_ids=r"(?s:.{1,40})",
     ),
     "deepseek": ChatHabits(
@@ -50,9 +60,14 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
     "mistral": ChatHabits(
         tells_usage=False,  # it does so unasked
         takes_back=frozenset(),
+        # Some of its models take both, some answer with 422, and none misses the text.
+        content_with_calls=False,
         call_ids=r"[a-zA-Z0-9]{9}",
         bridge="Understood.",
     ),
-    "xai": ChatHabits(takes_back=frozenset({"reasoning_content"})),
+    "xai": ChatHabits(
+        takes_back=frozenset({"reasoning_content"}),
+        thinking_models=r"grok-(?:3-mini|latest|4\.[3-9](?!\d)|4\.20-multi-agent)",
+    ),
 }
 """Of the servers that are known, by the name of their provider."""

@@ -2,9 +2,10 @@
 
 A message of the assistant has one text and a list of calls; each result is a message of its own.
 Thinking has no place in the standard: servers that want it back say it in a field of their own, and
-get it back in that field. What else differs between servers is in ``_chat_habits``.
+get it back in that field. What else differs between servers is in ``chat_habits``.
 """
 
+import re
 from itertools import groupby
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from argstream.history import CallPart, Message, OpaquePart, TextPart, ThinkingP
 __all__ = ["ChatApi"]
 
 _DETAILS: Final = "reasoning_details"
+_EFFORT: Final = "reasoning_effort"
 
 
 class ChatApi:
@@ -52,7 +54,7 @@ class ChatApi:
         if self.habits.tells_usage:
             body["stream_options"] = {"include_usage": True}
         body |= self._sampling(settings)
-        body |= self._thinking(settings)
+        body |= self._thinking(model, request)
         body |= _tools(request)
         return {**body, **settings.extra}
 
@@ -65,12 +67,25 @@ class ChatApi:
         }
         return {name: value for name, value in fields.items() if value is not None}
 
-    def _thinking(self, settings: ModelSettings) -> dict[str, Any]:
+    def _thinking(self, model: str, request: ModelRequest) -> dict[str, Any]:
+        settings, habits = request.settings, self.habits
         effort = effort_of(settings)
+        if request.tools and habits.silent_with_tools and re.match(habits.silent_with_tools, model):
+            if effort not in (None, "none"):
+                raise UsageError(
+                    f"thinking: with tools, {model} thinks only in the Responses API: ask "
+                    f"'openai-responses:{model}', or leave thinking unset"
+                )
+            effort = "none"
         if effort is None:
             return {}
-        if self.habits.thinking_field == "reasoning_effort":
-            return {"reasoning_effort": effort}
+        if habits.thinking_models and not re.match(habits.thinking_models, model):
+            raise UsageError(
+                f"thinking: {model} cannot be told how much to think: leave it unset. If it can, "
+                f"write extra={{'{_EFFORT}': '{effort}'}}"
+            )
+        if habits.thinking_field == _EFFORT:
+            return {_EFFORT: effort}
         is_budget = isinstance(settings.thinking, int) and settings.thinking > 0
         how_much = {"max_tokens": settings.thinking} if is_budget else {"effort": effort}
         return {"reasoning": how_much}
@@ -96,6 +111,10 @@ class _Writer:
                 if last.get("role") == "tool" and message["role"] == "user" and self._habits.bridge:
                     messages.append(self._finished({"content": self._habits.bridge}))
                 messages.append(message)
+        if not self._habits.content_with_calls:
+            for message in messages:
+                if "tool_calls" in message:
+                    message["content"] = None
         return messages
 
     def _user(self, turn: Turn) -> list[dict[str, Any]]:

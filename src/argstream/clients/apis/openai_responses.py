@@ -48,13 +48,19 @@ class ResponsesApi:
         if not items:
             raise UsageError("there is nothing to ask: give the model a message with text")
         body: dict[str, Any] = {"model": model, "input": items, "stream": True, "store": False}
-        if not model.startswith(_WITHOUT_REASONING):
+        if _reasons(model):
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
             body["instructions"] = sendable(request.instructions)
         body |= _sampling(request.settings)
         body |= _tools(request)
         return {**body, **request.settings.extra}
+
+
+def _reasons(model: str) -> bool:
+    """Say whether a model reasons, by its name, which a gateway or a tuning may have lengthened."""
+    name = model.rpartition("/")[2].removeprefix("ft:")
+    return not name.startswith(_WITHOUT_REASONING) and "-chat" not in name
 
 
 class _AssistantItems:

@@ -34,10 +34,11 @@ _PATIENCE_FOR_ERRORS: Final = 10.0  # seconds, for the body of an error
 # With these an answer is over. Some servers then neither close the connection nor end the body, and
 # some break it off: that is no failure any more.
 _LAST_WORD: Final = re.compile(
-    rb"(?:^|\n)(?:data: ?\[DONE\]"
+    rb"[\r\n](?:data: ?\[DONE\]"
     rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
 )
 _LONGEST_LAST_WORD: Final = 40
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _PATIENCE_AFTER: Final = 1.0
 
 
@@ -82,6 +83,7 @@ async def ask(  # noqa: PLR0913 - each of them is another thing
         with anyio.fail_after(times.first_byte):
             # Never followed: the key would go to wherever a redirect leads.
             response = await client.send(request, stream=True, follow_redirects=False)
+            asked = asked.hiding(response.request.headers)  # to which the client may have added
             if not response.is_success:
                 body = await _error_body(response)
                 wait = told_wait(response.headers, now)
@@ -93,6 +95,8 @@ async def ask(  # noqa: PLR0913 - each of them is another thing
         while chunk is not None and not opening.take(chunk):
             with anyio.fail_after(patience):
                 chunk = await anext(chunks, None)
+        if opening.is_blank:
+            return not_a_stream(asked, b"nothing but white space", response.headers)
         if chunk is None and not opening.close():
             return not_a_stream(asked, opening.held, response.headers)
         if opening.failure is not None:
@@ -142,7 +146,7 @@ class Answer:
         self._head = head
         self._asked = asked
         self._times = times
-        self._tail = b""
+        self._tail = b"\n"  # an answer begins with a line
         self._is_over = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -162,7 +166,7 @@ class Answer:
 
     async def _next(self) -> bytes | None:
         # The event of the last word may be long: it is to be whole.
-        is_whole = self._is_over and not self._tail
+        is_whole = self._is_over and self._tail.endswith(_EVENT_ENDS)
         patience = _PATIENCE_AFTER if is_whole else self._times.idle
         try:
             with anyio.fail_after(patience):
@@ -176,6 +180,6 @@ class Answer:
 
     def _listen(self, chunk: bytes) -> None:
         """Notice the last word, also if it comes in pieces."""
-        heard = self._tail + chunk if self._tail else chunk
+        heard = self._tail + chunk
         self._is_over = self._is_over or _LAST_WORD.search(heard) is not None
-        self._tail = b"" if heard.endswith(b"\n\n") else heard[-_LONGEST_LAST_WORD:]
+        self._tail = heard[-_LONGEST_LAST_WORD:]

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 __all__ = ["MOST_BYTES", "Told", "read_error"]
@@ -10,9 +11,17 @@ __all__ = ["MOST_BYTES", "Told", "read_error"]
 MOST_BYTES: Final = 64 * 1024
 """More of an error's body is not read."""
 _MOST_SHOWN: Final = 1000
-_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
-_NO_TEXT: Final = re.compile(
-    r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL
+_TITLE: Final = re.compile(r"<title\b", re.IGNORECASE)
+_TITLE_END: Final = re.compile(r"</title", re.IGNORECASE)
+# What is not shown, by how it begins, and how it ends.
+_NOT_SHOWN: Final = tuple(
+    (re.compile(begins, re.IGNORECASE), re.compile(ends, re.IGNORECASE))
+    for begins, ends in (
+        (r"<script\b", r"</script[^<>]{0,9}>"),
+        (r"<style\b", r"</style[^<>]{0,9}>"),
+        (r"<!--", r"-->"),
+        (r"<", r">"),
+    )
 )
 
 
@@ -86,9 +95,30 @@ def _of_details(details: list[Any]) -> Told:
 
 def _of_page(page: str) -> Told:
     """Read the page of a proxy: its title says best what is wrong."""
-    title = _TITLE.search(page)
-    text = title[1] if title else _NO_TEXT.sub(" ", page)
+    text = _title(page) or " ".join(_texts(page))
     return Told(f"an HTML page that says {' '.join(html.unescape(text).split())!r}")
+
+
+def _title(page: str) -> str:
+    begins = _TITLE.search(page)
+    if begins is None:
+        return ""
+    text = page.find(">", begins.end()) + 1
+    ends = _TITLE_END.search(page, text) if text else None
+    return "" if ends is None else page[text : ends.start()]
+
+
+def _texts(page: str) -> Iterator[str]:
+    """Give what is between tags. A page is read once, whatever is in it."""
+    place = 0
+    while (tag := page.find("<", place)) >= 0:
+        yield page[place:tag]
+        ending = next(ends for begins, ends in _NOT_SHOWN if begins.match(page, tag))
+        end = ending.search(page, tag)
+        if end is None:
+            return  # the rest is inside
+        place = end.end()
+    yield page[place:]
 
 
 def _written(value: Any) -> str:

@@ -9,7 +9,7 @@ import httpx2
 
 from argstream.clients.http._error_bodies import Told, read_error
 from argstream.clients.http._retries import may_succeed_later
-from argstream.clients.http._secrets import Secrets
+from argstream.clients.http._secrets import Secrets, secret_headers
 from argstream.deltas import ProviderFailed
 from argstream.errors import ProviderFailure
 
@@ -29,6 +29,7 @@ _CODES: Final = {
     504: "timeout",
     529: "overloaded",
 }
+_MOST_TOLD: Final = 2000  # characters of a message: more helps nobody
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -40,7 +41,11 @@ class Asked(NamedTuple):
     url: str
     key: str
     """Where the key comes from."""
-    secrets: Secrets
+    secrets: Secrets = Secrets(())
+
+    def hiding(self, headers: Mapping[str, str]) -> "Asked":
+        """Know what these headers of the request hold, so that it is not told."""
+        return self._replace(secrets=Secrets(secret_headers(headers)))
 
 
 class Unanswered(NamedTuple):
@@ -179,8 +184,8 @@ def _failure(  # noqa: PLR0913 - all but the first three by name
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
     return ProviderFailure(
-        asked.secrets.removed_from(code),
-        asked.secrets.removed_from(message),
+        asked.secrets.removed_from(code[:200]),
+        asked.secrets.removed_from(message[:_MOST_TOLD]),
         retryable=retryable,
         status=status,
         request_id=None if request_id is None else asked.secrets.removed_from(request_id[:200]),

@@ -13,6 +13,7 @@ from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 __all__ = ["Opening"]
 
 _MOST_BYTES: Final = 1024 * 1024  # of a first event; who sends more is let through
+_MOST_BLANK: Final = 64 * 1024  # bytes of white space before it; some send a few to stay connected
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -26,6 +27,8 @@ class Opening:
         self._known = False
         self.failure: ProviderFailed | None = None
         """The error with which it begins."""
+        self.is_blank = False
+        """Whether it is nothing but white space, and more of it than anybody needs."""
 
     @property
     def held(self) -> bytes:
@@ -38,7 +41,8 @@ class Opening:
         if self._decoder is None:
             start = self._held.removeprefix(_BYTE_ORDER_MARK).lstrip()
             if not start:
-                return False
+                self.is_blank = len(self._held) > _MOST_BLANK
+                return self.is_blank
             is_json = start.startswith((b"{", b"["))
             self._decoder = JsonTextDecoder() if is_json else SseDecoder()
             chunk = bytes(self._held)

@@ -4,36 +4,59 @@ Providers repeat keys in their errors, whole (some gateways) or in part (``sk-ab
 that a server says gets into an exception or an event before it has been looked through.
 """
 
+import base64
+import binascii
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
 from argstream.errors import UsageError
 
-__all__ = ["Key", "Secrets", "StreamCleaner", "secret_headers"]
+__all__ = ["Hidden", "Key", "Secrets", "StreamCleaner", "secret_headers"]
 
 _REMOVED: Final = "[removed]"
 _RUN: Final = 8  # characters of a key, in one go, that nobody may tell
 _SHORTEST_IN_STREAM: Final = 12  # a shorter one may be a word that a model says
-# What is left of a key when somebody has hidden its middle.
-_HIDDEN: Final = re.compile(r"([\w-]*)(?:\*{2,}|•{2,}|…|\.{3,})([\w-]*)")
+# What is left of a key when somebody has hidden its middle. A word is tried from its beginning
+# only, and given up as a whole: a long one would else be read once for each of its letters.
+_HIDDEN: Final = re.compile(r"((?:(?<![\w-])[\w-]++)?)(?:\*{2,}|•{2,}|…|\.{3,})([\w-]*+)")
 _SECRET_HEADERS: Final = ("auth", "cookie", "key", "secret", "token")
+
+
+class Hidden:
+    """Holds what must not be shown. A traceback may show the variables of its frames."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "<hidden>"
 
 
 class Key:
     """A key that was given, or the variables to look for it when it is needed."""
 
-    __slots__ = ("_given", "_is_needed", "_provider", "_variables")
+    __slots__ = ("_given", "_is_needed", "_provider", "_token_variable", "_variables")
 
     def __init__(
-        self, given: str | None, variables: tuple[str, ...], *, provider: str, is_needed: bool
+        self,
+        given: Hidden,
+        variables: tuple[str, ...],
+        *,
+        provider: str,
+        is_needed: bool,
+        token_variable: str = "",
     ) -> None:
-        if given is not None and not isinstance(given, str):
-            raise UsageError(f"api_key is a text, not a {type(given).__name__}")
-        self._given = given
-        self._variables = variables
+        """Look for a token, which is sent in another way, if no variable has a key."""
+        if not isinstance(given.value, str | None):
+            raise UsageError(f"api_key is a text, not a {type(given.value).__name__}")
+        self._given = given.value
+        self._variables = (*variables, token_variable) if token_variable else variables
+        self._token_variable = token_variable
         self._provider = provider
         self._is_needed = is_needed
 
@@ -48,6 +71,11 @@ class Key:
         if (variable := self._found()) is not None:
             return f"the key of ${variable}"
         return "a request without a key"
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it goes into the header ``authorization``, also where a key does not."""
+        return not self._given and self._found() == self._token_variable != ""
 
     def value(self) -> str | None:
         """Give the key, or None if there is none and none is needed."""
@@ -71,17 +99,27 @@ class Key:
 
 def secret_headers(headers: Mapping[str, str]) -> list[str]:
     """Give what is secret in those headers that could hold a secret."""
-    values = [
-        value.strip()
+    return [
+        secret
         for name, value in headers.items()
         if any(part in name.lower() for part in _SECRET_HEADERS)
+        for secret in _secrets_in(value.strip())
     ]
-    return [_without_scheme(value) for value in values]
 
 
-def _without_scheme(value: str) -> str:
+def _secrets_in(value: str) -> Iterator[str]:
     scheme, _, rest = value.partition(" ")
-    return rest.strip() if rest and scheme.isalpha() else value
+    if not (rest and scheme.isalpha()):
+        yield value
+        return
+    yield rest.strip()
+    if scheme.lower() == "basic":  # a name and a password, which whoever reads it can tell, too
+        try:
+            pair = base64.b64decode(rest, validate=True).decode(errors="replace")
+        except binascii.Error:
+            return
+        yield pair
+        yield pair.partition(":")[2]
 
 
 class Secrets:

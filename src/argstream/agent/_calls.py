@@ -107,40 +107,45 @@ class Calls:
         if call is None:
             return
         call.has_verdict = True
-        is_renamed = self._rename(call, event.name)
-        tool = self._tools.get(call.name)
+        problem = self._problem(call, event, facts)
+        if problem is None:
+            self._take_up(call, now)
+        elif call.starts_early:
+            self.interrupt(call, problem, "malformed")
+        else:
+            self._refuse(call, problem)
+
+    def _problem(
+        self, call: CallState, event: ToolArgsCompleted, facts: Callable[[str], CallFacts]
+    ) -> str | None:
+        """Take the name and the text of a call that is complete; say what is wrong with it."""
         if call.comes_late:
-            self._refuse(call, "it came after the end of the turn")
-            return
+            return "it came after the end of the turn"
+        if call.starts_early and call.name != event.name:
+            return "the provider closed it under another name"
+        # A few servers send a name in pieces, of which the call was started with the first.
+        call.name = self._uses[call.call_id].tool_name = event.name
+        tool = self._tools.get(call.name)
         if tool is None or not isinstance(event.arguments, dict):
-            self._refuse(call, f"there is no tool {call.name!r} that takes it")
-            return
+            return f"there is no tool {call.name!r} that takes it"
         call.text, is_as_streamed = facts(event.call_id)
         call.asked_text = call.text
-        arguments = read_arguments(call.text)
-        self._uses[call.call_id].tool_args = arguments
-        problem = tool.problem(call.text)
+        self._uses[call.call_id].tool_args = read_arguments(call.text)
+        if call.starts_early and not is_as_streamed:
+            return "the provider closed it with other arguments"
+        return tool.problem(call.text)
+
+    def _take_up(self, call: CallState, now: float) -> None:
+        """Have a call with which nothing is wrong run, or a person asked about it."""
         if call.starts_early:
-            if problem is not None or is_renamed or not is_as_streamed:
-                why = problem or "the provider closed the call as another"
-                self.interrupt(call, why, "malformed")
-            return
-        if problem is not None:
-            self._refuse(call, problem)
-            return
-        askings = self._tools.askings(call.name, arguments)
+            return  # nothing could forbid it any more when it was started
+        askings = self._tools.askings(call.name, read_arguments(call.text))
         if isinstance(askings, ArgumentsError):
             self._refuse(call, askings.message)
         elif askings and not self._is_granted(call, askings):
-            self._ask(call, askings, arguments, now)
+            self._ask(call, askings, now)
         else:
             call.status = "ready"
-
-    def _rename(self, call: CallState, name: str) -> bool:
-        """Take the whole name of a call that was started with the first piece of it."""
-        is_new = call.name != name
-        call.name = self._uses[call.call_id].tool_name = name
-        return is_new
 
     # Approval
 
@@ -150,16 +155,14 @@ class Calls:
             asking.granted_by(grants) for asking in askings
         )
 
-    def _ask(
-        self, call: CallState, askings: list[Asking], arguments: dict[str, Any], now: float
-    ) -> None:
+    def _ask(self, call: CallState, askings: list[Asking], now: float) -> None:
         seconds = self._approval_seconds
         call.askings = tuple(askings)
         asking = next(one for one in askings if not one.granted_by(self._state.grants))
         call.request = ApprovalRequested(
             call.call_id,
             call.name,
-            arguments,
+            read_arguments(call.text),
             digest_of(self._state.run_id, call.call_id, call.name, call.text),
             asking.reason,
             asking.rule,

@@ -37,6 +37,10 @@ class LoopThread:
         """Have something done in the loop, and wait for it."""
         return self._begin(work).result()
 
+    def wait_for(self, answer: Awaitable[Answer]) -> Answer:
+        """Have something awaited in the loop."""
+        return self.call(lambda: answer)
+
     def close(self) -> None:
         """Do what has to be done last, and end the loop; once."""
         if self._is_closed:

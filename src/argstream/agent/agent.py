@@ -3,8 +3,7 @@
 import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 from uuid import uuid4
 
 from argstream.agent._effects import Step
@@ -187,7 +186,7 @@ class Agent:
         answer = None if self._setting.on_event is None else self._setting.on_event(event)
         if inspect.isawaitable(answer):
             loop = LoopThread()
-            loop.call(partial(_awaited, answer))
+            loop.wait_for(answer)
             loop.close()
 
     def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> _Paused:
@@ -210,7 +209,3 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
-
-
-async def _awaited(answer: Any) -> None:
-    await answer

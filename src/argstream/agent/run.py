@@ -204,7 +204,7 @@ class AgentRun:
                 for event in events:
                     answer = following.note(event)
                     if inspect.isawaitable(answer):
-                        loop.call(partial(_awaited, answer))
+                        loop.wait_for(answer)
                     yield event
         finally:
             loop.close()
@@ -275,10 +275,6 @@ class _Following:
         answer = self.note(event)
         if inspect.isawaitable(answer):
             await answer
-
-
-async def _awaited(answer: Awaitable[None]) -> None:
-    await answer
 
 
 def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:

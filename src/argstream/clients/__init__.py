@@ -7,6 +7,7 @@ A model over HTTP needs the extra ``http``; it is loaded when one is made. ``Scr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from argstream.clients.bodies import request_body
 from argstream.clients.iterating import as_model
 from argstream.clients.request import Model, ModelRequest, ModelSettings, OfferedTool
 from argstream.clients.script import CallTool, Reply, Say, Think
@@ -31,6 +32,7 @@ __all__ = [
     "Timeouts",
     "as_model",
     "make_model",
+    "request_body",
 ]
 
 _OVER_HTTP = ("HttpModel", "Retries", "Timeouts", "make_model")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from argstream.testing._mock_memory import Memory
+from argstream.testing._mock_settings import anthropic_settings, chat_settings, strict_problems
 from argstream.testing._mock_thoughts import anthropic_thoughts, chat_thoughts, responses_thoughts
 from argstream.testing._mock_wire import Problem
 
@@ -16,7 +17,12 @@ __all__ = ["anthropic_problems", "chat_problems", "responses_problems"]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST_CHAT_ID: Final = 40
 _CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
+
+
+# What a message of the assistant has if it has no content.
+_SAID: Final = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def anthropic_problems(
@@ -38,30 +44,60 @@ def anthropic_problems(
             problems += _schema(f"{where}.input_schema", tool.get("input_schema"))
     problems += _same_names(tool.get("name") for _, tool in _tools(body, []))
     messages = list(_objects(body, "messages", problems))
-    problems += _anthropic_messages(messages)
-    problems += anthropic_thoughts(messages, memory)
+    problems += anthropic_settings(body)
+    problems += _anthropic_messages(messages, has_tools=bool(body.get("tools")))
+    problems += anthropic_thoughts(messages, body, memory)
     return [Problem(problem) for problem in problems]
 
 
-def _anthropic_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+def _anthropic_messages(
+    messages: list[tuple[str, dict[str, Any]]], *, has_tools: bool
+) -> Iterator[str]:
     asked: list[object] = []  # ids of the calls of the message before
     seen: list[object] = []
+    blocks: list[Any] = []
     for where, message in messages:
         if message.get("role") not in ("user", "assistant", "system"):
             yield f'{where}.role: must be "user" or "assistant"'
         content = message.get("content")
         if not isinstance(content, str | list):
             yield f"{where}.content: must be a text or a list of blocks"
+        if content == []:
+            yield f"{where}.content: must have at least one block"
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for n, block in enumerate(blocks):
             yield from _block(f"{where}.content.{n}", block, asked)
-        yield from _without_result(where, asked, _ids(blocks, "tool_result", "tool_use_id"))
+        yield from _results(where, blocks, asked)
         asked = _ids(blocks, "tool_use", "id")
+        if asked and not has_tools:
+            yield f"{where}: a request with tool_use blocks must define tools"
         for id_ in asked:
             if id_ in seen:
                 yield f"{where}: tool_use ids must be unique, and {id_!r} is there twice"
             seen.append(id_)
     yield from _without_result("messages", asked, [])
+    if messages and messages[-1][1].get("role") == "assistant" and _ends_in_space(blocks):
+        yield "messages: the final assistant content cannot end in white space"
+
+
+def _ends_in_space(blocks: list[Any]) -> bool:
+    match blocks:
+        case [*_, {"type": "text", "text": str(text)}]:
+            return text != text.rstrip()
+        case _:
+            return False
+
+
+def _results(where: str, blocks: list[Any], asked: list[object]) -> Iterator[str]:
+    """Check that the calls of the message before have one result each, before all else."""
+    answered = _ids(blocks, "tool_result", "tool_use_id")
+    yield from _without_result(where, asked, answered)
+    for n, id_ in enumerate(answered):
+        if id_ in answered[:n]:
+            yield f"{where}: each tool_use must have a single result, and {id_!r} has two"
+    others = [not (isinstance(one, dict) and one.get("type") == "tool_result") for one in blocks]
+    if others != sorted(others):
+        yield f"{where}: tool_result blocks must come first in their message"
 
 
 def _block(where: str, block: object, asked: list[object]) -> Iterator[str]:
@@ -115,6 +151,9 @@ def chat_problems(
                 problems += _name(f"{where}.function.name", function.get("name"))
                 if "parameters" in function:
                     problems += _schema(f"{where}.function.parameters", function["parameters"])
+                if function.get("strict") is True:
+                    parameters = function.get("parameters")
+                    problems += strict_problems(f"{where}.function.parameters", parameters)
             case {"type": "custom", "custom": {"name": name}}:
                 problems += _name(f"{where}.custom.name", name)
             case {"type": "function" | "custom" as type_}:
@@ -122,6 +161,7 @@ def chat_problems(
             case _:
                 problems.append(f'{where}.type: must be "function" or "custom"')
     messages = list(_objects(body, "messages", problems))
+    problems += chat_settings(body)
     problems += _chat_messages(messages)
     if memory is not None:
         problems += chat_thoughts(messages, memory)
@@ -147,6 +187,12 @@ def _chat_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
         yield from _unanswered(asked)
         asked = []
         calls = message.get("tool_calls")
+        if (
+            role == "assistant"
+            and not any(map(message.get, _SAID))
+            and message.get("content") is None
+        ):
+            yield f"{where}.content: must not be null, if there are no tool_calls"
         if not isinstance(calls, list | None):
             yield f"{where}.tool_calls: must be a list"
         for m, call in enumerate(calls if isinstance(calls, list) else ()):
@@ -159,6 +205,8 @@ def _chat_messages(messages: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
                 }:
                     asked.append(call_id)
                     yield from _name(f"{place}.function.name", name)
+                    if len(call_id) > _LONGEST_CHAT_ID:
+                        yield f"{place}.id: must not be longer than {_LONGEST_CHAT_ID} characters"
                 case {"id": str(call_id), "type": "custom"}:
                     asked.append(call_id)
                 case _:
@@ -183,6 +231,8 @@ def responses_problems(
             problems += _name(f"{where}.name", tool.get("name"))
             if tool.get("parameters") is not None:
                 problems += _schema(f"{where}.parameters", tool["parameters"])
+            if tool.get("strict") is True:
+                problems += strict_problems(f"{where}.parameters", tool.get("parameters"))
         elif not isinstance(tool.get("type"), str):
             problems.append(f"{where}.type: this is required")
     if not isinstance(body.get("input"), str) and not body.get("prompt"):
@@ -196,19 +246,21 @@ def _responses_items(
     items: list[tuple[str, dict[str, Any]]], body: dict[str, Any], memory: Memory | None
 ) -> Iterator[str]:
     continues = body.get("previous_response_id") or body.get("conversation")
-    calls = [item.get("call_id") for _, item in items if item.get("type") == "function_call"]
-    results = [
-        (where, item.get("call_id"))
-        for where, item in items
-        if item.get("type") == "function_call_output"
-    ]
     # What an earlier response called is not in the input; a recording does not tell what it was.
-    known = {*calls, *(memory.call_ids if memory is not None and continues else ())}
-    if not continues or memory is not None:
-        for where, call_id in results:
-            if call_id not in known:
+    known = list(memory.call_ids) if memory is not None and continues else []
+    is_known = not continues or memory is not None
+    calls: list[object] = []
+    answered: list[object] = []
+    for where, item in items:
+        call_id = item.get("call_id")
+        if item.get("type") == "function_call":
+            calls.append(call_id)
+        elif item.get("type") == "function_call_output":
+            if is_known and call_id not in calls + known:
                 yield f"{where}: no function call found for the output with call_id {call_id!r}"
-    answered = {call_id for _, call_id in results}
+            if call_id in answered:
+                yield f"{where}: there is an output for the call {call_id!r} already"
+            answered.append(call_id)
     for call_id in calls:
         if call_id not in answered:
             yield f"input: no output found for the function call {call_id!r}"

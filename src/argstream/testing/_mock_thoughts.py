@@ -17,9 +17,18 @@ __all__ = ["anthropic_thoughts", "chat_thoughts", "reasoning_item", "responses_t
 _Placed: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 
-def anthropic_thoughts(messages: _Placed, memory: Memory | None) -> Iterator[str]:
+def anthropic_thoughts(
+    messages: _Placed, body: dict[str, Any], memory: Memory | None
+) -> Iterator[str]:
     """Check the thinking blocks of a request to the Messages API."""
     goes_on_from = _start_of_loop(messages)
+    match body.get("thinking"):
+        case {"type": "enabled"} if len(messages) > goes_on_from + 1:
+            where, message = messages[goes_on_from]
+            if not _begins_with_thought(message.get("content")):
+                yield f"{where}: with thinking, it must begin with a thought, as its tools go on"
+        case _:
+            pass
     for n, (where, message) in enumerate(messages):
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list):
@@ -38,6 +47,14 @@ def anthropic_thoughts(messages: _Placed, memory: Memory | None) -> Iterator[str
             wanted = [_before(turn, ids) for turn in turns]
             if wanted and not any(_holds(found, thoughts) for thoughts in wanted):
                 yield f"{where}: a tool_use came without the thinking blocks that were before it"
+
+
+def _begins_with_thought(content: object) -> bool:
+    match content:
+        case [{"type": "thinking" | "redacted_thinking"}, *_]:
+            return True
+        case _:
+            return False
 
 
 def _start_of_loop(messages: _Placed) -> int:
@@ -140,6 +157,8 @@ def _reasoning_problems(
     *,
     store: bool,
 ) -> Iterator[str]:
+    if item.get("status", "") is None:
+        yield f"{where}.status: must be a text, or left out, and not null"
     encrypted = item.get("encrypted_content")
     is_ours = memory is not None or str(encrypted).startswith("mock_")
     if encrypted is None and not store:

@@ -202,7 +202,9 @@ def test_a_tool_waits_until_who_follows_has_room(flood: Tool) -> None:
     async def main() -> None:
         reader = Reader()
         task = reader.start(flood)
-        await asyncio.sleep(0.05)
+        while not reader.said:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
         assert reader.said == ["x"]
         assert not task.done()
         reader.has_room.set()

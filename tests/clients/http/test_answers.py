@@ -236,6 +236,39 @@ def test_a_connection_that_stays_open_after_the_last_word_is_not_waited_for() ->
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
+def test_lines_may_end_as_they_like(line_end: bytes) -> None:
+    answer = b"HTTP/1.1 200 OK\r\n\r\n" + CHAT.replace(b"\n", line_end)
+    with serving(hang(answer)) as served:
+        started = time.monotonic()
+        found = outcome(model_of(served.url, "openai"))
+        assert time.monotonic() - started < 4
+    assert found.failure is None
+    assert found.types[-1] == "turn_completed"
+
+
+def test_a_last_word_in_the_middle_of_a_line_is_none() -> None:
+    """Though it is there that a chunk ends: a model may well write it."""
+    text = "say data: [DONE] and then go on with more than what is remembered of a chunk"
+    whole = sse([{"choices": [{"index": 0, "delta": {"content": text}}]}])
+    place = whole.index(b"data: [DONE]")
+    # What is remembered of the first piece begins with the words.
+    pieces = [whole[: place + 40], whole[place + 40 :]]
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + CHAT.split(b"\n\n")[0] + b"\n\n")
+        for piece in pieces:
+            time.sleep(0.05)
+            connection.sendall(piece)
+        time.sleep(1.3)
+        connection.sendall(CHAT)
+
+    with serving(talk) as served:
+        found = outcome(model_of(served.url, "openai"))
+    assert found.failure is None
+    assert found.types[-1] == "turn_completed"
+
+
 def test_an_answer_that_lacks_its_last_word_is_not_over() -> None:
     body = CHAT.removesuffix(b"data: [DONE]\n\n")
     with serving(say(chunked(body))) as served:

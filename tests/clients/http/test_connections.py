@@ -79,6 +79,24 @@ def test_a_model_can_be_used_in_one_loop_after_the_other() -> None:
         gc.collect()
 
 
+def test_nothing_is_kept_of_a_loop_that_is_over() -> None:
+    with MockProvider(ANSWER) as provider:
+        model = model_of(provider)
+        for _ in range(50):
+            run(ask(model))
+        assert not model._connections._open
+
+
+def test_nothing_is_kept_of_a_loop_that_did_not_end_in_order() -> None:
+    with serving(say(http("400 Bad Request"))) as served:
+        model = model_of(served.url)
+        for _ in range(5):
+            loop = asyncio.new_event_loop()
+            loop.run_until_complete(outcome_async(model))
+            loop.close()
+        assert len(model._connections._open) == 1
+
+
 def test_a_model_that_is_forgotten_closes_its_connections() -> None:
     async def forget() -> None:
         for _ in range(3):

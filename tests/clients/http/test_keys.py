@@ -1,5 +1,6 @@
 """A key is sent, and is nowhere else: not in logs, errors, events, recordings, or what is shown."""
 
+import base64
 import json
 import logging
 import traceback
@@ -7,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from argstream import UsageError, record_async, stream
-from argstream.clients import HttpModel, make_model
+from argstream.clients import HttpModel, ModelSettings, make_model
 from argstream.clients.http._secrets import Secrets, StreamCleaner
 from argstream.errors import ProviderFailure
 from argstream.testing import Cut, ErrorEvent, Fault, MockProvider, Reply, Slow, Status, cut
@@ -23,6 +25,7 @@ from tests.clients.http.over_http import (
     http,
     model_of,
     outcome,
+    outcome_async,
     run,
     say,
     serving,
@@ -50,6 +53,12 @@ def _logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     messages = [record.getMessage() for record in caplog.get_records("call")]
     assert any(message.startswith("send_request_headers") for message in messages)
     assert not any(map(shown, messages))
+
+
+def own_variables(error: BaseException) -> str:
+    """The variables of our frames, as a traceback may show them."""
+    whole = traceback.TracebackException.from_exception(error, capture_locals=True)
+    return "".join(str(frame.locals) for frame in whole.stack if "/src/" in frame.filename)
 
 
 def told(error: BaseException) -> str:
@@ -165,6 +174,15 @@ def test_a_key_is_an_argument_or_the_usual_variable(monkeypatch: pytest.MonkeyPa
     assert key_sent("openai-responses:m") == "authorization: bearer from-env-o"
 
 
+def test_a_token_of_anthropic_is_used_if_there_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "a-token")
+    assert key_sent("anthropic:m") == "authorization: bearer a-token"
+    assert key_sent("anthropic:m", api_key="given") == "x-api-key: given"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
+    assert key_sent("anthropic:m") == "x-api-key: a-key"
+
+
 def test_a_key_is_read_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XAI_API_KEY", raising=False)
     with serving(say(http("400 Bad Request"))) as served:
@@ -191,12 +209,7 @@ def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(UsageError) as caught:
         outcome(make_model("anthropic:m", api_key=key))
     assert "characters in it that no key can have" in str(caught.value)
-    own = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    frames = "".join(
-        line for frame in own.stack if "src" in frame.filename for line in map(str, [frame.locals])
-    )
-    assert "lines-of-a-key" not in frames
-    assert "a-key-with" not in frames
+    assert not shown(own_variables(caught.value), "lines-of-a-key", "a-key-with")
 
 
 def test_a_header_that_cannot_be_one_is_refused_and_not_shown() -> None:
@@ -204,6 +217,55 @@ def test_a_header_that_cannot_be_one_is_refused_and_not_shown() -> None:
     with pytest.raises(UsageError) as caught:
         outcome(model_of("http://127.0.0.1:1"), request)
     assert str(caught.value).startswith("the header 'x-gateway-token' has characters")
+    assert not shown(own_variables(caught.value))
+
+
+@pytest.mark.parametrize("name", ["anthropic:m", "nobody:m"])
+def test_a_key_is_not_among_the_variables_of_what_fails(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_model(name, api_key=KEY, timeout=-1)
+    assert "make_model" in "".join(traceback.format_exception(caught.value))
+    assert not shown(own_variables(caught.value), KEY)
+
+
+def test_settings_show_of_headers_only_the_names() -> None:
+    settings = ModelSettings(max_tokens=5, headers={"x-gateway-token": HEADER_SECRET})
+    assert repr(settings) == "ModelSettings(max_tokens=5, headers=['x-gateway-token'])"
+    # What rich prints, also in its tracebacks.
+    assert list(settings.__rich_repr__()) == [("max_tokens", 5), ("headers", ["x-gateway-token"])]
+
+
+def _signed(request: httpx2.Request) -> httpx2.Request:
+    return httpx2.Request("POST", request.url, headers={**request.headers, "x-auth": KEY})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"authorization": f"Bearer {KEY}"}},
+        {"headers": {"x-gateway-token": KEY}},
+        {"cookies": {"session": KEY}},
+        {"auth": ("me", KEY)},
+        {"auth": _signed},
+    ],
+)
+def test_what_a_client_of_ones_own_sends_is_taken_out_as_well(options: dict[str, Any]) -> None:
+    basic = base64.b64encode(f"me:{KEY}".encode()).decode()
+    body = json.dumps({"error": {"message": f"no {KEY} here, nor {basic}", "code": KEY}}).encode()
+
+    async def ask() -> ProviderFailure:
+        async with httpx2.AsyncClient(**options) as client:
+            model = model_of(served.url, api_key=None, http_client=client)
+            found = await outcome_async(model)
+        assert found.failure is not None
+        return found.failure
+
+    with serving(say(http("401 Unauthorized", body))) as served:
+        failure = run(ask())
+    assert failure.message.count("[removed]") >= 1
+    assert not shown(told(failure), KEY)
+    if "auth" in options and isinstance(options["auth"], tuple):
+        assert basic not in failure.message
 
 
 def test_headers_of_the_settings_are_sent_and_win() -> None:

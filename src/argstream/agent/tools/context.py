@@ -121,9 +121,13 @@ class ToolContext:
         return f"<ToolContext of {self.name!r} {self.call_id}>"
 
     async def _deliver(self, text: str) -> None:
-        if not self._is_over:
-            self._emit(text)
+        if self._is_over:
+            return
+        self._emit(text)
+        try:
             await self._room.wait()
+        except anyio.get_cancelled_exc_class():
+            return  # this task is the thread's alone: there is nothing else to end
 
 
 def encodable(text: str) -> str:

@@ -13,7 +13,7 @@ from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 __all__ = ["Opening"]
 
 _MOST_BYTES: Final = 1024 * 1024  # of a first event; who sends more is let through
-_MOST_BLANK: Final = 64 * 1024  # bytes of white space before it; some send a few to stay connected
+_MOST_BLANK: Final = 16 * 1024  # bytes of white space before it; some send a few to stay connected
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 

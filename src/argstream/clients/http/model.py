@@ -9,6 +9,7 @@ that breaks off, or says nothing for too long, raises a ``ProviderFailure`` with
 
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
@@ -22,9 +23,9 @@ from argstream.clients.http._answer import Answer, Timeouts, ask
 from argstream.clients.http._connections import Connections
 from argstream.clients.http._failures import Asked
 from argstream.clients.http._retries import Retries
-from argstream.clients.http._secrets import Key, Secrets, secret_headers
+from argstream.clients.http._secrets import Hidden, Key
 from argstream.clients.http.providers import checked_base_url, find_provider
-from argstream.clients.request import ModelRequest
+from argstream.clients.request import ModelRequest, ModelSettings
 from argstream.errors import UsageError
 
 __all__ = ["HttpModel", "Retries", "Timeouts", "make_model"]
@@ -38,6 +39,7 @@ _HEADERS: Final = {
     "content-type": "application/json",
     "user-agent": "argstream",
 }
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def make_model(  # noqa: PLR0913 - all but the name by name, and rarely
@@ -60,6 +62,8 @@ def make_model(  # noqa: PLR0913 - all but the name by name, and rarely
     >>> make_model("vllm:qwen3", base_url="http://10.0.0.7:8000/v1")
     <HttpModel vllm:qwen3 at http://10.0.0.7:8000/v1>
     """
+    given = Hidden(api_key)
+    del api_key  # what follows may fail, and a traceback may show the variables here
     provider, model = find_provider(name)
     if base_url is not None:
         address = checked_base_url(base_url, "base_url")
@@ -73,8 +77,9 @@ def make_model(  # noqa: PLR0913 - all but the name by name, and rarely
         api=provider.api(address),
         base_url=address,
         key=Key(
-            api_key,
+            given,
             provider.key_variables,
+            token_variable=provider.token_variable,
             provider=provider.name,
             is_needed=provider.needs_key and address == provider.base_url,
         ),
@@ -141,20 +146,11 @@ class HttpModel:
         connection.
         """
         content = _written(self._api.body(self._model, request))
-        headers = self._headers(request)
+        headers = _Headers(self._api, self._key, request.settings)
         answer = await self._answer(content, headers)
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    def _headers(self, request: ModelRequest) -> "_Headers":
-        given = dict(request.settings.headers)
-        for name, value in given.items():
-            if not all(text.isascii() and text.isprintable() for text in (name, value)):
-                raise UsageError(
-                    f"the header {name!r} has characters in it that no header can have"
-                )
-        return _Headers(self._api, self._key, given)
 
     async def _answer(self, content: bytes, headers: "_Headers") -> Answer:
         """Ask until an answer begins."""
@@ -163,15 +159,15 @@ class HttpModel:
             model=self._model,
             url=f"{self.base_url}{self._api.path}",
             key=self._key.origin,
-            secrets=headers.secrets(),
         )
         made, waited = 0, 0.0
         while True:
             client = await self._connections.client()
+            request = headers.put_on(client, asked.url, content, self._timeouts)
             answer = await ask(
                 client,
-                headers.put_on(client, asked.url, content, self._timeouts),
-                asked,
+                request,
+                asked.hiding(request.headers),
                 times=self._timeouts,
                 protocol=self.protocol,
                 now=self._retries.now(),
@@ -192,12 +188,19 @@ class _Headers:
 
     __slots__ = ("_headers",)
 
-    def __init__(self, api: Api, key: Key, given: dict[str, str]) -> None:
-        self._headers = httpx2.Headers({**_HEADERS, **api.headers(key.value())})
-        self._headers.update(given)
-
-    def secrets(self) -> Secrets:
-        return Secrets(secret_headers(self._headers))
+    def __init__(self, api: Api, key: Key, settings: ModelSettings) -> None:
+        """Put together what the API needs, and what the settings say."""
+        odd = next((name for name, value in settings.headers.items() if _is_odd(name, value)), None)
+        if odd is not None:
+            raise UsageError(
+                f"the header {odd!r} has characters in it that no header can have, or is no text"
+            )
+        self._headers = httpx2.Headers({**_HEADERS, **api.headers(None)})
+        if key.is_token:
+            self._headers["authorization"] = f"Bearer {key.value()}"
+        else:
+            self._headers.update(api.headers(key.value()))
+        self._headers.update({name: value.strip() for name, value in settings.headers.items()})
 
     def put_on(
         self, client: httpx2.AsyncClient, url: str, content: bytes, times: Timeouts
@@ -207,6 +210,12 @@ class _Headers:
         return client.build_request(
             "POST", url, content=content, headers=self._headers, timeout=timeout
         )
+
+
+def _is_odd(name: object, value: object) -> bool:
+    if not isinstance(name, str) or not isinstance(value, str):
+        return True
+    return not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable())
 
 
 def _written(body: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx2
 from msgspec import Struct
 
 from argstream.clients.apis import CHAT_HABITS, AnthropicApi, Api, ChatApi, ResponsesApi
@@ -25,6 +26,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     url_variable: str
     """The environment variable that may name another address."""
     key_variables: tuple[str, ...]
+    token_variable: str = ""
+    """Of a token that is used if there is no key, and is sent as ``authorization``."""
     needs_key: bool = True
     read_url: Callable[[str], str] = str
     """What becomes of the variable's value."""
@@ -103,6 +106,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             base_url="https://api.anthropic.com",
             url_variable="ANTHROPIC_BASE_URL",
             key_variables=("ANTHROPIC_API_KEY",),
+            token_variable="ANTHROPIC_AUTH_TOKEN",  # noqa: S106 - its name
         ),
         _openai("openai", _openai_chat),
         _openai("openai-responses", lambda _: ResponsesApi()),
@@ -178,7 +182,8 @@ def checked_base_url(url: str, origin: str) -> str:
     try:
         parts = urlsplit(url.strip())
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        httpx2.URL(url.strip())  # who sends requests there has rules of its own
+    except (ValueError, httpx2.InvalidURL):
         parts, is_address = urlsplit(""), False
     if not is_address:
         raise UsageError(f"{origin} is an address such as 'http://127.0.0.1:8000/v1'")

@@ -152,4 +152,4 @@ class ToolFailure(ArgstreamError):  # noqa: N818 - as above
     def __init__(self, message: str, *, kind: str | None = None) -> None:
         super().__init__(message)
         self.kind = kind
-        """The name of the exception's type, if the tool raised one in a subprocess."""
+        """The name of the exception's type, if the tool raised one that could not be passed on."""

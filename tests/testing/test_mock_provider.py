@@ -396,6 +396,22 @@ REASONING = {
 }
 SCHEMA = {"type": "object", "properties": {}}
 THOUGHT = {"type": "thinking", "thinking": "changed", "signature": "mock_1"}
+TOOLS: dict[str, Any] = {"tools": [{"name": "add", "input_schema": SCHEMA}]}
+THINKING: dict[str, Any] = {
+    **TOOLS,
+    "max_tokens": 2000,
+    "thinking": {"type": "enabled", "budget_tokens": 1024},
+}
+STRICT: dict[str, Any] = {
+    "strict": True,
+    "parameters": {
+        **SCHEMA,
+        "properties": {"v": {}},
+        "required": ["v"],
+        "additionalProperties": False,
+    },
+}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2"}
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("/v1/messages", {"model": None}, "model: "),
     ("/v1/messages", {"max_tokens": None}, "max_tokens: "),
@@ -452,7 +468,60 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("/v1/messages", {"messages": round_of("functions.add:0")}, "messages.1.content.0.id: "),
     ("/v1/messages", {"messages": round_of("t1", name="a.b")}, "messages.1.content.0.name: "),
+    ("/v1/messages", {**THINKING, "tool_choice": {"type": "any"}}, "when a tool must be called"),
+    ("/v1/messages", {**THINKING, "temperature": 0.2}, "temperature: may only be 1"),
+    ("/v1/messages", {**THINKING, "top_p": 0.5}, "top_p: must be 0.95 or more"),
+    ("/v1/messages", {**THINKING, "top_k": 5}, "top_k: must not be set"),
+    ("/v1/messages", {**THINKING, "max_tokens": 1024}, "must be less than max_tokens"),
+    (
+        "/v1/messages",
+        {"thinking": {"type": "enabled", "budget_tokens": 1023}},
+        "budget_tokens: must be at least 1024",
+    ),
+    (
+        "/v1/messages",
+        {"thinking": {"type": "adaptive"}, "temperature": 0.2},
+        "temperature: may only be 1",
+    ),
+    ("/v1/messages", {**THINKING, "messages": round_of("t1")}, "it must begin with a thought"),
+    (
+        "/v1/messages",
+        {"messages": [*round_of("t1")[:2], says("user", TEXT, result("t1"))]},
+        "messages.2: tool_result blocks must come first",
+    ),
+    (
+        "/v1/messages",
+        {"messages": [*round_of("t1")[:2], says("user", result("t1"), result("t1"))]},
+        "must have a single result, and 't1' has two",
+    ),
+    ("/v1/messages", {"messages": [says("user")]}, "messages.0.content: must have at least one"),
+    ("/v1/messages", {"tool_choice": {"type": "auto"}}, "only be set together with tools"),
+    (
+        "/v1/messages",
+        {**TOOLS, "tool_choice": {"type": "tool", "name": "sub"}},
+        "there is no tool 'sub'",
+    ),
+    ("/v1/messages", {"messages": round_of("t1")}, "with tool_use blocks must define tools"),
+    (
+        "/v1/messages",
+        {"messages": [USER, {"role": "assistant", "content": "I say "}]},
+        "cannot end in white space",
+    ),
     ("/v1/chat/completions", {"model": 3}, "model: "),
+    ("/v1/chat/completions", {"messages": [USER, {"role": "assistant"}]}, "must not be null"),
+    ("/v1/chat/completions", {"tool_choice": "auto"}, "tool_choice: this is only allowed when"),
+    ("/v1/chat/completions", {"parallel_tool_calls": True}, "parallel_tool_calls: this is only"),
+    (
+        "/v1/chat/completions",
+        {"max_tokens": 1, "max_completion_tokens": 1},
+        "cannot be set together with max_completion_tokens",
+    ),
+    ("/v1/chat/completions", {"messages": [USER, chat_call("c" * 41)]}, "longer than 40"),
+    (
+        "/v1/chat/completions",
+        {"tools": [{"type": "function", "function": {"name": "f", **STRICT}}]},
+        "tools.0.function.parameters.properties.v: a strict schema must have a type",
+    ),
     ("/v1/chat/completions", {"messages": None}, "messages: "),
     ("/v1/chat/completions", {"messages": [{"role": "bot"}]}, "messages.0.role: "),
     # The shape of the other API: the usual mistake.
@@ -481,6 +550,22 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "messages.1.tool_calls.0.function.name: ",
     ),
     ("/v1/responses", {"model": ""}, "model: "),
+    (
+        "/v1/responses",
+        {"tools": [{"type": "function", "name": "f", **STRICT}]},
+        "tools.0.parameters.properties.v: a strict schema must have a type",
+    ),
+    (
+        "/v1/responses",
+        {"input": [OUTPUT, response_call()]},
+        "input.0: no function call found for the output with call_id 'c1'",
+    ),
+    (
+        "/v1/responses",
+        {"input": [response_call(), OUTPUT, OUTPUT]},
+        "input.2: there is an output for the call 'c1' already",
+    ),
+    ("/v1/responses", {"input": [USER, {**REASONING, "status": None}, SAID]}, "input.1.status: "),
     ("/v1/responses", {"input": None}, "input: "),
     (
         "/v1/responses",
@@ -591,6 +676,20 @@ class TestChecks:
             assert post(provider, "/v1/responses", {"model": "m", "input": "hi"})[0] == 200
             assert post(provider, f"{ROUTES[0]}?beta=true", BODIES[ROUTES[0]])[0] == 200
             provider.check()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {**THINKING, "temperature": 1, "top_p": 0.95, "tool_choice": {"type": "auto"}},
+            {**TOOLS, "tool_choice": {"type": "tool", "name": "add"}, "temperature": 0.2},
+            {**TOOLS, "messages": [*round_of("t1")[:2], says("user", result("t1"), TEXT)]},
+            {**THINKING, "messages": [USER, says("assistant", TEXT), USER]},
+            {"messages": [USER, says("assistant", {"type": "text", "text": "I say"})]},
+        ],
+    )
+    def test_settings_that_go_together_are_served(self, change: dict[str, Any]) -> None:
+        with MockProvider(SCRIPT) as provider:
+            assert post(provider, ROUTES[0], {**BODIES[ROUTES[0]], **change})[0] == 200
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_a_request_without_a_key_is_not_allowed(self, path: str) -> None:

@@ -38,6 +38,7 @@ SCRIPT = Reply(
 )
 MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
 ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
+SCHEMA: Any = {"type": "object", "properties": {}}
 CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
 RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
 # While it streams, Anthropic's client lets through what its HTTP library raises.
@@ -735,11 +736,13 @@ class TestRecordings:
 
 class TestTurns:
     def test_an_agents_loop_runs_through_with_anthropic(self) -> None:
+        tools = [{"name": name, "input_schema": SCHEMA} for name in ("write_file", "list_files")]
+        body: Any = {**ANTHROPIC, "tools": tools}
         with (
             MockProvider([SCRIPT, Reply("Done.")]) as provider,
             anthropic_client(provider) as client,
         ):
-            message: Any = client.messages.create(**ANTHROPIC)
+            message: Any = client.messages.create(**body)
             results = [
                 {"type": "tool_result", "tool_use_id": block.id, "content": "ok"}
                 for block in message.content
@@ -750,7 +753,7 @@ class TestTurns:
                 {"role": "assistant", "content": message.content},
                 {"role": "user", "content": results},
             ]
-            last: Any = client.messages.create(**{**ANTHROPIC, "messages": history})
+            last: Any = client.messages.create(**{**body, "messages": history})
             provider.check()
         assert last.content[0].text == "Done."
 

@@ -102,8 +102,10 @@ class AgentRun:
         """End the run: nothing more is read, tools that run are cancelled. From any thread."""
         if self._loop is None:
             self._stop_reason = reason  # it will end as soon as it begins
-        elif self._machine.is_paused:
+        elif self._machine.is_paused and self._following.has_told_pause:
             self._keeper.stop(self.run_id, reason)
+        elif self._machine.is_paused:
+            self._in_loop(self._loop, lambda: self._machine.stopped(reason))  # it is told yet
         elif not self._machine.is_over:
             self._at_home(lambda: self._machine.stopped(reason))
 
@@ -114,6 +116,10 @@ class AgentRun:
             raise UsageError("the run has not begun: follow it with 'for' or 'async for'")
         if runner.is_at_rest:
             raise UsageError(f"the run {self._where()}")
+        self._in_loop(loop, act)
+
+    def _in_loop(self, loop: asyncio.AbstractEventLoop, act: Callable[[], Step]) -> None:
+        runner = self._following.runner
         if _is_running_here(loop):
             runner.act(act())
             return
@@ -234,7 +240,7 @@ class _Following:
         self.runner = runner
         self.failure: RunFailed | None = None
         self._on_event = on_event
-        self._has_told_pause = False
+        self.has_told_pause = False
         self._is_closed = False
 
     async def events(self, start: Callable[[], None]) -> AsyncGenerator[Event, None]:
@@ -253,7 +259,7 @@ class _Following:
         machine, runner = self.runner.machine, self.runner
         if not runner.has_begun or self._is_closed:
             return
-        if not runner.is_at_rest or (machine.is_paused and not self._has_told_pause):
+        if not runner.is_at_rest or (machine.is_paused and not self.has_told_pause):
             runner.act(machine.stopped(_NOBODY))
         if await runner.close():
             self._is_closed = True
@@ -266,7 +272,7 @@ class _Following:
             case RunFailed():
                 self.failure = event
             case RunPaused():
-                self._has_told_pause = True
+                self.has_told_pause = True
             case _:
                 pass
         return None if self._on_event is None else self._on_event(event)

@@ -340,4 +340,6 @@ def is_cancelled(error: BaseException) -> bool:
     """Say whether this task is cancelled, and not just something that it waited for."""
     if not isinstance(error, asyncio.CancelledError):
         return False
-    return anyio.current_effective_deadline() == -float("inf")
+    task = asyncio.current_task()
+    is_by_hand = task is not None and task.cancelling() > 0
+    return is_by_hand or anyio.current_effective_deadline() == -float("inf")

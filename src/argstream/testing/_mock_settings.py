@@ -65,19 +65,21 @@ def strict_problems(where: str, schema: object, *, is_root: bool = True) -> Iter
         if len(schema) > 1:
             yield f"{where}: in a strict schema, $ref cannot have other keywords beside it"
         return
+    types = schema.get("type")
+    types = types if isinstance(types, list) else [types]
     if "type" not in schema and "anyOf" not in schema:
         yield f"{where}: a strict schema must have a type"
     if is_root and ("anyOf" in schema or schema.get("type") != "object"):
         yield f'{where}: a strict schema must have "type": "object", and no anyOf'
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
-    if properties or schema.get("type") == "object":
+    if properties or "object" in types:
         if schema.get("additionalProperties") is not False:
             yield f"{where}: in a strict schema, additionalProperties must be false"
         required = schema.get("required")
         if missing := [name for name in properties if name not in (required or ())]:
             yield f"{where}: in a strict schema, all are required: {', '.join(missing)}"
-    if schema.get("type") == "array" and "items" not in schema:
+    if "array" in types and "items" not in schema:
         yield f"{where}: in a strict schema, an array must have items"
     for place, below in _below(schema):
         yield from strict_problems(f"{where}.{place}", below, is_root=False)

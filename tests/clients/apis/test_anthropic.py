@@ -121,6 +121,9 @@ class TestThinkingSettings:
             ("deepseek-v4", 4096, {"type": "enabled", "budget_tokens": 4096}),
             ("deepseek-v4", "low", {"type": "adaptive"}),
             ("claude-opus-4-7", 0, {"type": "disabled"}),
+            ("claude-opus-5", 0, {"type": "disabled"}),
+            ("claude-haiku-5-5", 0, {"type": "disabled"}),
+            ("claude-sonnet-5-5", 0, {"type": "between_tools"}),
         ],
     )
     def test_a_model_is_told_to_think_as_it_can(
@@ -135,6 +138,38 @@ class TestThinkingSettings:
     def test_who_decides_by_itself_is_told_an_effort(self, thinking: Any, effort: str) -> None:
         sent = body(API, user("hi"), model="claude-opus-4-8", thinking=thinking)
         assert sent["output_config"] == {"effort": effort}
+
+    @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5", "claude-mythos-5-2"])
+    def test_who_always_thinks_is_asked_to_think_little(self, model: str) -> None:
+        sent = body(API, user("hi"), model=model, thinking=0)
+        assert "thinking" not in sent
+        assert sent["output_config"] == {"effort": "low"}
+
+    @pytest.mark.parametrize(
+        ("settings", "problem"),
+        [
+            ({"tool_choice": "any"}, "use 'auto' instead of 'any', or set thinking to 0"),
+            ({"tool_choice": "add"}, "use 'auto' instead of 'add', or set thinking to 0"),
+            ({"temperature": 0.2}, "temperature: a Claude that thinks takes 1 only, not 0.2"),
+            ({"top_p": 0.9}, "top_p: a Claude that thinks takes 0.95 and more, not 0.9"),
+        ],
+    )
+    @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-7"])
+    def test_what_does_not_go_with_thinking_is_refused(
+        self, model: str, settings: Any, problem: str
+    ) -> None:
+        with pytest.raises(UsageError, match=problem):
+            body(API, user("hi"), model=model, thinking="high", **settings)
+        for thinking in (None, 0):
+            assert body(API, user("hi"), model=model, thinking=thinking, **settings)
+        assert body(API, user("hi"), model="deepseek-v4", thinking="high", **settings)
+
+    def test_what_goes_with_thinking_is_sent(self) -> None:
+        settings: dict[str, Any] = {"temperature": 1, "top_p": 0.95, "tool_choice": "auto"}
+        sent = body(API, user("hi"), model="claude-opus-4-6", thinking="high", **settings)
+        assert sent["temperature"] == 1
+        without = {**settings, "tool_choice": "any"}
+        assert body(API, user("hi"), model="claude-opus-4-6", thinking=2048, tools=(), **without)
 
     def test_there_is_room_for_more_than_thinking(self) -> None:
         assert body(API, user("hi"), thinking=9000)["max_tokens"] == 9000 + 8192

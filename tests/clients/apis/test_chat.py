@@ -1,10 +1,12 @@
 """A request to a server of Chat Completions: every kind of part, every setting, and habits."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from argstream import UsageError
 from argstream.clients.apis import CHAT_HABITS, Api, ChatApi, ChatHabits
 from argstream.clients.request import OfferedTool
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
@@ -305,3 +307,61 @@ class TestHabits:
 
     def test_habits_can_be_anybodys(self) -> None:
         assert "stream_options" not in body(ChatApi(ChatHabits(tells_usage=False)), user("hi"))
+
+
+class TestWhoCannotBeToldToThink:
+    OPENAI = ChatApi(CHAT_HABITS["openai"])
+    XAI = ChatApi(CHAT_HABITS["xai"])
+
+    @pytest.mark.parametrize(
+        "model",
+        ["gpt-5.2", "gpt-5.4-mini", "gpt-5.6-sol", "gpt-5.10", "gpt-6-astra", "gpt-6.1-sol"],
+    )
+    def test_newer_models_of_openai_do_not_think_with_tools(self, model: str) -> None:
+        assert body(self.OPENAI, user("hi"), model=model)["reasoning_effort"] == "none"
+        assert body(self.OPENAI, user("hi"), model=model, thinking=0)["reasoning_effort"] == "none"
+        with pytest.raises(UsageError, match=f"ask 'openai-responses:{re.escape(model)}'"):
+            body(self.OPENAI, user("hi"), model=model, thinking="low")
+
+    def test_without_tools_they_think(self) -> None:
+        assert "reasoning_effort" not in body(self.OPENAI, user("hi"), model="gpt-6", tools=())
+        sent = body(self.OPENAI, user("hi"), model="gpt-6", tools=(), thinking="low")
+        assert sent["reasoning_effort"] == "low"
+
+    @pytest.mark.parametrize(
+        "model",
+        ["gpt-5", "gpt-5.1", "gpt-5-mini", "gpt-5.3-chat-latest", "o4-mini", "gpt-35-turbo"],
+    )
+    def test_others_are_told_what_was_asked_for(self, model: str) -> None:
+        assert "reasoning_effort" not in body(self.OPENAI, user("hi"), model=model)
+        sent = body(self.OPENAI, user("hi"), model=model, thinking="low")
+        assert sent["reasoning_effort"] == "low"
+
+    def test_a_server_that_is_not_openai_is_told_what_was_asked_for(self) -> None:
+        assert "reasoning_effort" not in body(API, user("hi"), model="gpt-5.6")
+
+    @pytest.mark.parametrize("model", ["grok-3-mini", "grok-4.3", "grok-4.5", "grok-latest"])
+    def test_some_models_of_xai_can_be_told(self, model: str) -> None:
+        sent = body(self.XAI, user("hi"), model=model, thinking="high")
+        assert sent["reasoning_effort"] == "high"
+
+    @pytest.mark.parametrize(
+        "model", ["grok-3", "grok-4", "grok-4-fast", "grok-4.20-reasoning", "grok-code-fast-1"]
+    )
+    def test_others_of_xai_would_refuse_it(self, model: str) -> None:
+        assert "reasoning_effort" not in body(self.XAI, user("hi"), model=model)
+        with pytest.raises(UsageError, match=f"{re.escape(model)} cannot be told how much to"):
+            body(self.XAI, user("hi"), model=model, thinking="high")
+        extra = {"reasoning_effort": "high"}
+        assert body(self.XAI, user("hi"), model=model, extra=extra).items() >= extra.items()
+
+
+def test_mistral_gets_no_text_beside_calls() -> None:
+    api = ChatApi(CHAT_HABITS["mistral"])
+    history = [user("hi"), assistant("I add.", call()), user(result()), assistant("It is 2.")]
+    said = [one for one in body(api, *history)["messages"] if one["role"] == "assistant"]
+    assert [one["content"] for one in said] == [None, "It is 2."]
+    # Nor if what was between a text and calls could not be sent.
+    history = [user("hi"), assistant("I add."), user(""), assistant(call()), user(result())]
+    said = [one for one in body(api, *history)["messages"] if one["role"] == "assistant"]
+    assert [one["content"] for one in said] == [None]

@@ -247,7 +247,8 @@ def test_every_history_gives_a_request_that_is_taken(
     history: list[Message],
     thinking: Any,
 ) -> None:
-    api = APIS[protocol]
+    # The mock is as strict as OpenAI itself, of which less may be asked than of others.
+    api = ChatApi(CHAT_HABITS["openai"]) if protocol == "openai-chat" else APIS[protocol]
     settings = ModelSettings(thinking=thinking)
     request = ModelRequest(messages=tuple(history), tools=(ADD,), settings=settings)
     before = deepcopy(request)

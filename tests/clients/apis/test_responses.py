@@ -8,7 +8,18 @@ import pytest
 from argstream import UsageError
 from argstream.clients.request import OfferedTool
 from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests.clients.apis.asking import ADD, APIS, assistant, body, call, result, user
+from argstream.testing import MockProvider, Reply
+from tests.clients.apis.asking import (
+    ADD,
+    APIS,
+    Refused,
+    assistant,
+    body,
+    call,
+    post,
+    result,
+    user,
+)
 
 API = APIS["openai-responses"]
 REASONING = {
@@ -62,9 +73,24 @@ def test_the_least_request_stores_nothing_and_asks_for_what_is_encrypted() -> No
     }
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "chatgpt-4o-latest"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "gpt-4o",
+        "gpt-4.1-mini",
+        "chatgpt-4o-latest",
+        "ft:gpt-4.1-2025-04-14:acme::abc",
+        "gpt-5-chat-latest",
+        "openai/gpt-4o",
+    ],
+)
 def test_a_model_that_does_not_reason_is_not_asked_for_what_it_would_encrypt(model: str) -> None:
     assert "include" not in body(API, user("hi"), model=model)
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "o4-mini", "ft:o4-mini-2025-04-16:acme::abc"])
+def test_a_model_that_reasons_is_asked_for_it(model: str) -> None:
+    assert body(API, user("hi"), model=model)["include"] == ["reasoning.encrypted_content"]
 
 
 def test_settings_are_called_what_the_api_calls_them() -> None:
@@ -139,6 +165,48 @@ class TestTools:
     def test_only_a_schema_that_says_all_is_strict(self, schema: Any, strict: bool) -> None:
         tool = OfferedTool(name="f", schema=schema)
         assert body(API, user("hi"), tools=[tool])["tools"][0]["strict"] is strict
+
+    @pytest.mark.parametrize(
+        ("value", "strict"),
+        [
+            ({"type": "string", "description": "Where."}, True),
+            ({"type": ["string", "null"]}, True),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, True),
+            ({"$ref": "#/$defs/A"}, True),
+            ({"type": "string", "enum": ["a"]}, True),
+            ({}, False),
+            ({"title": "V"}, False),
+            ({"enum": ["a"]}, False),
+            ({"const": 1}, False),
+            ({"$ref": "#/$defs/A", "description": "Where."}, False),
+            ({"anyOf": [{"type": "string"}, {}]}, False),
+            ({"type": "array", "items": {}}, False),
+            ({"type": ["array", "null"]}, False),
+            ({"type": ["object", "null"]}, False),
+        ],
+    )
+    def test_every_value_of_a_strict_schema_has_a_type(self, value: Any, strict: bool) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"v": value},
+            "required": ["v"],
+            "additionalProperties": False,
+            "$defs": {"A": {"type": "integer"}},
+        }
+        sent = body(API, user("hi"), tools=[OfferedTool(name="f", schema=schema)])
+        assert sent["tools"][0]["strict"] is strict
+        sent["tools"][0]["strict"] = True
+        with MockProvider(Reply("Hi.")) as provider:  # which has its own mind of it
+            if strict:
+                assert post(provider, API, sent)
+            else:
+                with pytest.raises(Refused, match="strict"):
+                    post(provider, API, sent)
+
+    def test_a_choice_at_the_root_is_not_strict(self) -> None:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        tool = OfferedTool(name="f", schema={**schema, "anyOf": [schema]})
+        assert body(API, user("hi"), tools=[tool])["tools"][0]["strict"] is False
 
     @pytest.mark.parametrize(
         ("given", "choice"),

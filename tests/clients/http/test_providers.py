@@ -1,12 +1,14 @@
 """Names of models: who is asked, where, and with what."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from argstream import UsageError
 from argstream.clients import Retries, Timeouts, make_model
+from argstream.clients.http._connections import _certificates
 from argstream.clients.http.providers import PROVIDERS
 from tests.clients.http.over_http import ask_for, failure_of, http, model_of, say, serving
 
@@ -14,7 +16,8 @@ from tests.clients.http.over_http import ask_for, failure_of, http, model_of, sa
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in PROVIDERS.values():
-        for variable in (provider.url_variable, *provider.key_variables):
+        own = (provider.url_variable, *provider.key_variables, provider.token_variable)
+        for variable in filter(None, own):
             monkeypatch.delenv(variable, raising=False)
 
 
@@ -87,7 +90,20 @@ def test_the_usual_variable_names_another_address(
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:8000", "ftp://a", "http://", "http://a:x", "http://["]
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://a",
+        "http://",
+        "http://a:x",
+        "http://[",
+        "http://a\n/v1",
+        "http://a/\x00",
+        "http://a\u200bb/v1",
+        "http://300.300.300.300",
+        "http://a/\ud800",
+    ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="base_url is an address such as"):
@@ -144,6 +160,36 @@ def test_a_field_that_is_wrong_is_named() -> None:
         "(invalid_request_error)"
     )
     assert failure.request_id == "req_7"
+
+
+@pytest.mark.parametrize(
+    "headers", [{"x y": "1"}, {"": "1"}, {"x:": "1"}, {"x": 1}, {"x": None}, {"x": b"1"}, {1: "1"}]
+)
+def test_a_header_that_is_none_is_named(headers: Any) -> None:
+    (name,) = headers
+    with pytest.raises(UsageError, match=re.escape(f"the header {name!r} has")):
+        failure_of(model_of("http://127.0.0.1:1"), ask_for(headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("HTTP_PROXY", "foo://me:pw@a", "no address of a proxy"),
+        ("https_proxy", "http://a:b", "no address of a proxy"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "a SOCKS proxy, for which the package socksio"),
+        ("SSL_CERT_FILE", "/not/there", "certificates cannot be loaded"),
+        ("SSLKEYLOGFILE", "/not/there", "certificates cannot be loaded"),
+    ],
+)
+def test_a_variable_that_cannot_be_right_is_named(
+    variable: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _certificates.cache_clear()
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=re.escape(problem)) as caught:
+        failure_of(model_of("http://127.0.0.1:1"))
+    assert f"${variable}" in str(caught.value)
+    assert "pw" not in str(caught.value)
 
 
 def test_what_a_model_wrote_can_be_sent_back_whatever_it_is() -> None:

@@ -27,6 +27,29 @@ def test_live_arguments() -> None:
     ]
 
 
+def asked(*options: str, answers: str = "") -> list[str]:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "ask_first.py", *options],
+        input=answers,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_ask_first() -> None:
+    lines = asked("--piped", answers="y\nWe are a bit late.\n")
+    assert "  (a mail goes to bob@example.org: We are a bit late.)" in lines
+    assert lines[-1] == "Done: sent to bob@example.org"
+
+
+def test_ask_first_denies_where_nobody_is() -> None:
+    lines = asked()
+    assert not any("a mail goes to" in line for line in lines)
+    assert lines[-1].endswith("nobody is here to decide")
+
+
 def test_streamed_file() -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "streamed_file.py"], capture_output=True, text=True, check=True

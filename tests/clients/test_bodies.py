@@ -1,10 +1,10 @@
 """A request for an SDK of one's own: its real clients send it, and the mock takes it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import anthropic
-import httpx2
 import openai
 import pytest
 
@@ -46,41 +46,51 @@ def request(*messages: Message, **settings: Any) -> ModelRequest:
     )
 
 
-def of_anthropic(provider: MockProvider) -> Callable[[ModelRequest], Any]:
-    http = httpx2.Client()
-    client = anthropic.Anthropic(base_url=provider.anthropic_url, api_key="any", http_client=http)
-    return lambda asked: client.messages.create(
-        **request_body(asked, "anthropic", model="claude-m")
-    )
+Ask = Callable[[ModelRequest], Any]
 
 
-def of_chat(provider: MockProvider) -> Callable[[ModelRequest], Any]:
-    client = openai.OpenAI(base_url=provider.openai_url, api_key="any", http_client=httpx2.Client())
-    return lambda asked: client.chat.completions.create(
-        **request_body(asked, "openai-chat", model="m", server="deepseek")
-    )
+@contextmanager
+def of_anthropic(provider: MockProvider) -> Iterator[Ask]:
+    with anthropic.Anthropic(base_url=provider.anthropic_url, api_key="any") as client:
+        yield lambda asked: client.messages.create(
+            **request_body(asked, "anthropic", model="claude-opus-4-7")
+        )
 
 
-def of_responses(provider: MockProvider) -> Callable[[ModelRequest], Any]:
-    client = openai.OpenAI(base_url=provider.openai_url, api_key="any", http_client=httpx2.Client())
-    return lambda asked: client.responses.create(
-        **request_body(asked, "openai-responses", model="m")
-    )
+@contextmanager
+def of_chat(provider: MockProvider) -> Iterator[Ask]:
+    with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
+        yield lambda asked: client.chat.completions.create(
+            **request_body(asked, "openai-chat", model="deepseek-chat", server="deepseek")
+        )
 
 
-@pytest.mark.parametrize("make", [of_anthropic, of_chat, of_responses])
+@contextmanager
+def of_responses(provider: MockProvider) -> Iterator[Ask]:
+    with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
+        yield lambda asked: client.responses.create(
+            **request_body(asked, "openai-responses", model="gpt-5")
+        )
+
+
+@pytest.mark.parametrize("client", [of_anthropic, of_chat, of_responses])
+@pytest.mark.parametrize("thinking", [None, "low"])
 def test_a_conversation_goes_through_a_client_of_ones_own(
-    make: Callable[[MockProvider], Callable[[ModelRequest], Any]], provider: MockProvider
+    client: Callable[[MockProvider], AbstractContextManager[Ask]],
+    thinking: Any,
+    provider: MockProvider,
 ) -> None:
-    ask = make(provider)
     history = [QUESTION]
-    for _ in SCRIPT:
-        *_, last = stream(ask(request(*history, max_tokens=5000, tool_choice="auto")))
-        assert isinstance(last, TurnCompleted)
-        history.append(last.message)
-        calls = [part for part in last.message.parts if isinstance(part, CallPart)]
-        results = [ResultPart(call_id=call.call_id, result=2) for call in calls]
-        history += [Message(role="user", parts=tuple(results))] if results else []
+    with client(provider) as ask:
+        for _ in SCRIPT:
+            asked = request(*history, max_tokens=5000, tool_choice="auto", thinking=thinking)
+            source: Iterator[Any] = ask(asked)
+            last = list(stream(source))[-1]
+            assert isinstance(last, TurnCompleted)
+            history.append(last.message)
+            calls = [part for part in last.message.parts if isinstance(part, CallPart)]
+            results = [ResultPart(call_id=call.call_id, result=2) for call in calls]
+            history += [Message(role="user", parts=tuple(results))] if results else []
     provider.check()  # the thought went back, too
     assert [getattr(part, "text", "") for part in history[-1].parts] == ["It is 2."]
 

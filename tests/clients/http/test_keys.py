@@ -209,7 +209,9 @@ def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(UsageError) as caught:
         outcome(make_model("anthropic:m", api_key=key))
     assert "characters in it that no key can have" in str(caught.value)
-    assert not shown(own_variables(caught.value), "lines-of-a-key", "a-key-with")
+    variables = own_variables(caught.value)
+    assert "lines-of-a-key" not in variables
+    assert "a-key-with" not in variables
 
 
 def test_a_header_that_cannot_be_one_is_refused_and_not_shown() -> None:
@@ -236,7 +238,8 @@ def test_settings_show_of_headers_only_the_names() -> None:
 
 
 def _signed(request: httpx2.Request) -> httpx2.Request:
-    return httpx2.Request("POST", request.url, headers={**request.headers, "x-auth": KEY})
+    headers = {**request.headers, "x-auth": KEY}
+    return httpx2.Request("POST", request.url, headers=headers, content=request.content)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from argstream import clients
 from argstream.agent import Agent, Conversation, RunResult
 from argstream.clients import Retries, Timeouts, make_model
 from argstream.errors import RunFailure
@@ -259,3 +260,9 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records
     written += [record.getMessage() for record in caplog.records]
     assert [text for text in written if CANARY in text] == []
+
+
+def test_a_reply_for_a_scripted_model_does_for_a_provider_as_well() -> None:
+    with MockProvider(clients.Reply("Hello.")) as provider:
+        events = events_of(agent_of("anthropic", provider, []))
+    assert one(events, RunCompleted).result == "Hello."

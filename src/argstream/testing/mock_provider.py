@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from argstream.clients import Reply as ScriptedReply
 from argstream.errors import UsageError
 from argstream.testing._mock_recording import RecordedAnswer, read_answer
 from argstream.testing._mock_responder import ReceivedRequest, Responder
@@ -38,18 +39,19 @@ class MockProvider:
 
     def __init__(
         self,
-        script: Reply | RecordedAnswer | Sequence[Reply | RecordedAnswer],
+        script: ScriptedReply | RecordedAnswer | Sequence[ScriptedReply | RecordedAnswer],
         *,
         faults: Iterable[Fault] = (),
         repeat: bool = False,
         port: int = 0,
         on_request: Callable[[ReceivedRequest], None] | None = None,
     ) -> None:
-        if isinstance(script, Reply | RecordedAnswer):
+        if isinstance(script, ScriptedReply | RecordedAnswer):
             script, repeat = (script,), True
-        answers = tuple(script)
-        if not answers or not all(isinstance(answer, Reply | RecordedAnswer) for answer in answers):
+        given = tuple(script)
+        if not given or not all(isinstance(one, ScriptedReply | RecordedAnswer) for one in given):
             raise UsageError("MockProvider: give it a Reply, or a list of at least one")
+        answers = [Reply.of(one) if isinstance(one, ScriptedReply) else one for one in given]
         self._responder = Responder(
             answers, checked_faults(faults), repeats=repeat, on_request=on_request
         )

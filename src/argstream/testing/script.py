@@ -55,6 +55,13 @@ class Reply(ScriptedReply):
         super().__init__(*parts, stop=stop, piece_size=piece_size)
         object.__setattr__(self, "faults", checked_faults(faults))
 
+    @classmethod
+    def of(cls, reply: ScriptedReply) -> "Reply":
+        """Take a reply that was made for a ``ScriptedModel``, which makes no faults."""
+        if isinstance(reply, cls):
+            return reply
+        return cls(*reply.parts, stop=reply.stop, piece_size=reply.piece_size)
+
 
 def parse_script(text: str | bytes) -> list[Reply]:
     """Read a script file."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, Streamed, tool
 from argstream.clients import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
-from argstream.errors import TextInterrupted, UsageError
+from argstream.errors import ProviderFailure, TextInterrupted, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -310,6 +310,21 @@ def test_a_streamed_tool_that_returns_before_a_stop_has_its_end_after_its_verdic
         return events
 
     events = complete(stopping)
+    check_order(events, streamed=STREAMED)
+    assert only(events, ToolCallFailed)
+
+
+def test_a_streamed_tool_whose_turn_fails_without_a_word_has_failed() -> None:
+    async def note(text: Streamed[str]) -> str:  # noqa: ARG001 - it does not want to know
+        return "seen enough"
+
+    async def model(request: ModelRequest) -> AsyncIterator[Payload]:  # noqa: ARG001 - a script
+        for payload in [message_start(), *calling(1, "note", '{"text": "', "x", '"}')]:
+            yield payload
+            await asyncio.sleep(0.01)  # it can begin, and return
+        raise ProviderFailure("overloaded", "")
+
+    events = events_of(Agent(model, [note]))
     check_order(events, streamed=STREAMED)
     assert only(events, ToolCallFailed)
 

@@ -81,12 +81,10 @@ class Calls:
         if (call := self._state.calls.get(event.call_id)) is not None:
             call.has_verdict, call.name = True, event.name
             words = invalid_words(event)
-            if not call.starts_early:
-                self._refuse(call, words)
-            elif call.interruption:
-                self._conclude(call)
-            else:
+            if call.starts_early:
                 self.interrupt(call, words, event.verdict, event.error)
+            else:
+                self._refuse(call, words)
 
     def too_late(self, event: ToolArgsCompleted, why: str) -> None:
         """Take that the arguments are complete, when nothing is run any more."""
@@ -243,21 +241,20 @@ class Calls:
 
     def finish_text(self, call: CallState) -> None:
         """Tell a tool that reads its text that this has ended well."""
-        if not call.interruption:
+        if call.reading == "open":
+            call.reading = "whole"
             self._out.effects.append(EndText(call.call_id))
-            call.text_is_over = call.text_was_whole = True
             self._conclude(call)
 
     def interrupt(
         self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
     ) -> None:
         """Tell a tool that reads its text that this will not end well."""
-        if not call.interruption:
-            call.interruption = why
-            call.text_is_over = True
+        if call.reading == "open":
+            call.reading, call.interruption = "interrupted", why
             told = TextInterrupted(why, verdict=verdict, error=error)
             self._out.effects.append(EndText(call.call_id, told))
-            self._conclude(call)
+        self._conclude(call)
 
     def over(self, call_id: str, result: Any, *, failed: bool) -> None:
         """Take that a tool has ended."""
@@ -267,11 +264,9 @@ class Calls:
 
     def _conclude(self, call: CallState) -> None:
         """Tell what came of a call, once its tool is over and its text is."""
-        if not call.has_returned or (
-            call.starts_early and not (call.text_is_over and call.has_verdict)
-        ):
+        if not (call.has_returned and call.has_verdict) or call.reading == "open":
             return
-        if call.interruption:
+        if call.reading == "interrupted":
             self._fail(call, f"the call was interrupted: {call.interruption}")
             return
         if call.failed:
@@ -290,7 +285,7 @@ class Calls:
                 self._decided(call, "withdrawn", why)
             if call.status in ("asking", "ready"):
                 self._refuse(call, why)
-            elif call.starts_early and not call.text_was_whole:
+            elif call.reading == "open":
                 self.interrupt(call, why, "aborted")
 
     def give_up(self, why: str) -> None:

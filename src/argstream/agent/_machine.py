@@ -155,7 +155,7 @@ class Machine:
         """Take that a tool begins to read the text of its call."""
         call = self.state.calls[call_id]
         if self._ending is None and not call.comes_late:
-            call.starts_early = True
+            call.reading = "open"
             self._calls.start(call)
         return self._step()
 
@@ -208,7 +208,7 @@ class Machine:
             self._out.effects.append(CloseStream())
         self._calls.call_off(self._why_not())
         for call in self.state.with_status("running"):
-            if not call.starts_early or call.text_was_whole:
+            if call.reading != "interrupted":  # that one has been told, and undoes what it did
                 self._out.effects.append(CancelTool(call.call_id))
         return self._advance()
 

@@ -11,11 +11,15 @@ from argstream.assembly import Numbering
 from argstream.events import ApprovalRequested, Usage
 from argstream.history import CallPart, Message, ResultPart, TextPart
 
-__all__ = ["CallState", "CallStatus", "LoopRules", "RunState"]
+__all__ = ["CallState", "CallStatus", "LoopRules", "ReadingStatus", "RunState"]
 
 CallStatus: TypeAlias = Literal["writing", "asking", "ready", "running", "done"]
 """A call is written; a person is asked about it, or not; it waits for the turn's end; it is run; it
 has its result. Any of these steps but the first and the last may be left out."""
+
+ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
+"""Whether its tool reads its text while it is written; if so, how it was told that this has ended.
+Once it was told that its text is whole, it is as any tool that runs."""
 
 
 class LoopRules(Struct, frozen=True):
@@ -43,27 +47,22 @@ class CallState(Struct):
     """Why somebody is asked."""
     note: str = ""
     """What the model should know besides the result."""
-    starts_early: bool = False
-    """Whether its tool reads its text while it is written."""
-    text_is_over: bool = False
-    """Whether its tool was told how that has ended."""
-    text_was_whole: bool = False
-    """Whether it was told that its text ended well: from then on it is as any tool that runs."""
+    reading: ReadingStatus = "none"
+    interruption: str = ""
+    """Why its tool must undo what it has done, if its reading was interrupted."""
     has_verdict: bool = False
     """Whether it is known what became of its arguments."""
     comes_late: bool = False
     """Whether it began after its turn had ended: it is not run."""
-    interruption: str = ""
-    """Why its tool must undo what it has done, if it must."""
     has_returned: bool = False
     """Whether its tool is over, though perhaps its text is not."""
     result: Any = None
     failed: bool = False
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has its result."""
-        return self.status == "done"
+    def starts_early(self) -> bool:
+        """Whether its tool was started before its text had ended."""
+        return self.reading != "none"
 
 
 class RunState(Struct):
@@ -96,7 +95,7 @@ class RunState(Struct):
 
     def open_calls(self) -> list[CallState]:
         """Give the calls that have no result yet."""
-        return [call for call in self.calls.values() if not call.is_over]
+        return [call for call in self.calls.values() if call.status != "done"]
 
     def with_status(self, status: CallStatus) -> list[CallState]:
         """Give the calls that are so far."""

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from argstream.agent._arguments import read_arguments
-from argstream.agent._decisions import checked_text, is_untouched
+from argstream.agent._decisions import checked_edit, is_untouched
 from argstream.agent._effects import AskPerson, EndText, Execute, ReadAlong, Step, Withdraw
 from argstream.agent._state import CallState, RunState
 from argstream.agent._toolbox import Asking, Toolbox
 from argstream.agent._wording import denied_words, edited_note, invalid_words
-from argstream.agent.approvals import Approval, Approve, Grant, digest_of, idempotency_key
+from argstream.agent.approvals import Approval, Approve, Deny, Grant, digest_of, idempotency_key
 from argstream.agent.result import ToolUse
 from argstream.deltas import RUN_BY_PROVIDER
 from argstream.errors import TextInterrupted
@@ -172,25 +172,28 @@ class Calls:
 
     def decide(self, call: CallState, decision: Approval, now: float) -> None:
         """Take a decision; raises UsageError, and changes nothing, if it is none."""
-        text = checked_text(call, decision, self._tools)
+        edit = checked_edit(call, decision, self._tools)
         if self.is_late(call, now):
             self.expire(call)
             return
         self._out.effects.append(Withdraw(call.call_id))  # of who else is being asked
-        if text is None or not isinstance(decision, Approve):
+        if isinstance(decision, Deny):
             self._decided(call, "denied", decision.reason)
             self._refuse(call, denied_words(decision.reason))
         else:
-            if decision.always is not None:
-                self._grant(call, decision.always)
-            is_edited = decision.arguments is not None
-            edited = read_arguments(text) if is_edited else None
-            outcome: ApprovalOutcome = "edited" if is_edited else "approved"
-            self._decided(call, outcome, decision.reason, edited, decision)
-            if is_edited:
-                call.text, call.note = text, edited_note(text)
-                self._uses[call.call_id].tool_args = read_arguments(text)
-            call.status = "ready"
+            self._approve(call, decision, edit)
+
+    def _approve(self, call: CallState, decision: Approve, edit: str | None) -> None:
+        if decision.always is not None:
+            self._grant(call, decision.always)
+        if edit is None:
+            self._decided(call, "approved", decision.reason, always=decision.always)
+        else:
+            edited = read_arguments(edit)
+            self._decided(call, "edited", decision.reason, edited, decision.always)
+            call.text, call.note = edit, edited_note(edit)
+            self._uses[call.call_id].tool_args = read_arguments(edit)
+        call.status = "ready"
 
     def _grant(self, call: CallState, scope: Remembered) -> None:
         if scope == "session":
@@ -206,9 +209,8 @@ class Calls:
         outcome: ApprovalOutcome,
         reason: str,
         edited: dict[str, Any] | None = None,
-        approve: Approve | None = None,
+        always: Remembered | None = None,
     ) -> None:
-        always = None if approve is None else approve.always
         self._out.events.append(
             ApprovalDecided(call.call_id, call.name, outcome, reason, edited, always)
         )

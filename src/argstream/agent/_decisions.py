@@ -10,7 +10,7 @@ from argstream.agent.approvals import Approval, Approve, Deny
 from argstream.errors import UsageError
 from argstream.events import Remembered
 
-__all__ = ["checked_text", "is_untouched", "undecided"]
+__all__ = ["checked_edit", "is_untouched", "undecided"]
 
 
 def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
@@ -26,8 +26,8 @@ def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
     )
 
 
-def checked_text(call: CallState, decision: Approval, tools: Toolbox) -> str | None:
-    """Give the text to run the call with; None if it is denied. Raises UsageError."""
+def checked_edit(call: CallState, decision: Approval, tools: Toolbox) -> str | None:
+    """Raise UsageError if a decision is none; give the text of edited arguments, if it has any."""
     if isinstance(decision, Deny):
         return None
     if not isinstance(decision, Approve):
@@ -43,7 +43,7 @@ def checked_text(call: CallState, decision: Approval, tools: Toolbox) -> str | N
         raise UsageError(f'always is "session" or "rule", not {decision.always!r}')
     if decision.always == "rule" and all(asking.rule is None for asking in call.askings):
         raise UsageError('no rule asks about this call: use Approve(always="session")')
-    return call.text if decision.arguments is None else _edited(call, decision.arguments, tools)
+    return None if decision.arguments is None else _edited(call, decision.arguments, tools)
 
 
 def _edited(call: CallState, arguments: Mapping[str, Any], tools: Toolbox) -> str:

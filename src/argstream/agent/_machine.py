@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from argstream.adapters import StopKind, stop_kind
 from argstream.agent._arguments import read_arguments
 from argstream.agent._calls import CallFacts, Calls
-from argstream.agent._decisions import checked_text, undecided
+from argstream.agent._decisions import checked_edit, undecided
 from argstream.agent._effects import AskModel, CancelTool, CloseStream, Step
 from argstream.agent._state import LoopRules, RunState
 from argstream.agent._toolbox import Toolbox
@@ -184,7 +184,7 @@ class Machine:
     def check(self, decisions: Decisions) -> None:
         """Raise UsageError if one of them is none."""
         for call_id, decision in decisions.items():
-            checked_text(undecided(self.state.calls, call_id), decision, self._tools)
+            checked_edit(undecided(self.state.calls, call_id), decision, self._tools)
 
     def resumed(self, decisions: Decisions, now: float) -> Step:
         """Go on after a pause, with these decisions: all of them count, or none."""

@@ -114,14 +114,7 @@ class Machine:
     def heard(self, events: Sequence[Event], facts: Callable[[str], CallFacts], now: float) -> Step:
         """Take what the model's stream says."""
         for event in events:
-            match event:
-                case RunFailed(code, message):  # of a model that is an agent itself
-                    self._fail_turn(code, message)
-                    continue
-                case RunCompleted():
-                    continue
-                case _:
-                    self._out.events.append(event)
+            self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):
                     self._calls.opened(event, comes_late=self._kind is not None)

@@ -47,7 +47,7 @@ from argstream.history import CallPart, Message, Part, TextPart
 
 __all__ = ["Machine"]
 
-_RUNS: Final[frozenset[StopKind]] = frozenset({"finished", "paused", "too_long"})
+_LETS_CALLS_RUN: Final[frozenset[StopKind]] = frozenset({"finished", "paused", "too_long"})
 
 
 class Machine:
@@ -66,8 +66,8 @@ class Machine:
         self._tools = tools
         self._rules = rules
         self._is_reading = False
-        self._before = 0  # how many messages there were before this turn
-        self._kind: StopKind | None = None  # of this turn, once it has ended
+        self._messages_before = 0  # how many there were before this turn
+        self._stop_kind: StopKind | None = None  # of this turn, once it has ended
         self._failure: RunFailed | None = None  # of this turn
         self._ending: RunFailed | RunStopped | None = None  # when no tool runs any more
 
@@ -96,10 +96,10 @@ class Machine:
     def final_messages(self) -> tuple[Message, ...]:
         """The conversation after the run. A refusal is not part of it: it would go on to refuse."""
         messages = self.state.messages
-        if self._kind != "refused":
+        if self._stop_kind != "refused":
             return tuple(messages)
         is_first_turn = self.state.turns == 1
-        return self.state.history if is_first_turn else tuple(messages[: self._before])
+        return self.state.history if is_first_turn else tuple(messages[: self._messages_before])
 
     # What happens
 
@@ -117,7 +117,7 @@ class Machine:
             self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):
-                    self._calls.opened(event, comes_late=self._kind is not None)
+                    self._calls.opened(event, comes_late=self._stop_kind is not None)
                 case ToolArgsCompleted() if self._ending is not None:
                     self._calls.too_late(event, self._why_not())
                 case ToolArgsCompleted():
@@ -137,7 +137,7 @@ class Machine:
     def stream_over(self) -> Step:
         """Take the end of the model's stream."""
         self._is_reading = False
-        if self._kind is None:
+        if self._stop_kind is None:
             self._fail_turn("truncated", "the model's answer has no end")
         self._ending = self._ending or self._failure
         if self._ending is not None:
@@ -205,10 +205,6 @@ class Machine:
                 self._out.effects.append(CancelTool(call.call_id))
         return self._advance()
 
-    def _refuse_if_paused(self) -> None:
-        if self.is_paused:
-            raise UsageError("the run has paused: give decisions to Agent.resume")
-
     def crashed(self, code: str, message: str) -> Step:
         """Take that whoever drives the run cannot go on: all that is open is over."""
         if self.is_over:
@@ -218,6 +214,10 @@ class Machine:
         self._calls.give_up(message)
         return self._advance()
 
+    def _refuse_if_paused(self) -> None:
+        if self.is_paused:
+            raise UsageError("the run has paused: give decisions to Agent.resume")
+
     # A turn of the model
 
     def _ask_model(self) -> None:
@@ -226,8 +226,8 @@ class Machine:
             return
         self.state.turns += 1
         self.state.calls.clear()
-        self._is_reading, self._kind = True, None
-        self._before = len(self.state.messages)
+        self._is_reading, self._stop_kind = True, None
+        self._messages_before = len(self.state.messages)
         self._out.effects.append(AskModel(tuple(self.state.messages)))
 
     def _why_not(self) -> str:
@@ -239,19 +239,19 @@ class Machine:
         return RunFailed(code, message, self.state.run_id)
 
     def _fail_turn(self, code: str, message: str) -> None:
-        if self._kind is None and self._failure is None:
+        if self._stop_kind is None and self._failure is None:
             self._failure = self._failed(code, message)
 
     def _turn_completed(self, event: TurnCompleted) -> None:
         self.state.add_usage(event.usage)
         self.state.stop_reason = event.stop_reason
-        if self._kind is not None or self._failure is not None:
+        if self._stop_kind is not None or self._failure is not None:
             return  # what was lost may be a part of any call
         was_stopped_by_us = event.characters_read is not None
-        self._kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
+        self._stop_kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
         self.state.messages.append(self._own(event.message))
-        if self._kind not in _RUNS:
-            self._calls.call_off(NOT_RUN[self._kind])
+        if self._stop_kind not in _LETS_CALLS_RUN:
+            self._calls.call_off(NOT_RUN[self._stop_kind])
         for call in self.state.with_status("running"):
             self._calls.finish_text(call)
 
@@ -268,7 +268,7 @@ class Machine:
 
     def _advance(self) -> Step:
         """Start what may run; go on with the next turn when nothing runs any more."""
-        if self._kind in _RUNS and self._ending is None:
+        if self._stop_kind in _LETS_CALLS_RUN and self._ending is None:
             for call in self.state.with_status("ready"):
                 self._calls.start(call)
         if not (self.is_over or self._is_reading or self.state.with_status("running")):
@@ -276,19 +276,19 @@ class Machine:
         return self._step()
 
     def _go_on(self) -> None:
-        reason = self.state.stop_reason
+        kind, reason = self._stop_kind, self.state.stop_reason
         if self._ending is not None:
             self._end(self._ending)
         elif self.pending:
             self._pause()
-        elif self._kind == "stopped" or (self._kind == "malformed" and not self.state.calls):
-            self._end(self._failed(reason or "", f"{NOT_RUN[self._kind]} ({reason})"))
-        elif self._kind == "refused":
+        elif kind == "stopped" or (kind == "malformed" and not self.state.calls):
+            self._end(self._failed(reason or "", f"{NOT_RUN[kind]} ({reason})"))
+        elif kind == "refused":
             self._complete()
         elif self.state.calls:
             self.state.add_results()
             self._ask_model()
-        elif self._kind == "paused":
+        elif kind == "paused":
             self._ask_model()
         else:
             self._complete()

@@ -96,20 +96,18 @@ class Runner:
     def start(self, step: Step) -> None:
         """Begin with what the machine said first. Needs a running event loop."""
         self._tasks = anyio.create_task_group()
-        self._inbox.append(step)
-        self._bell.set()
+        self._post(step)
         self._task = asyncio.create_task(self._supervise())
 
     def act(self, step: Step) -> None:
-        """Do what follows from something that was done from outside.
+        """Do what follows from something: in the order in which it was decided.
 
-        That may be a callback of the event loop, in which no task can be started.
+        It may have come in a callback of the event loop, in which no task can be started.
         """
-        if asyncio.current_task() is None:
-            self._inbox.append(step)
-            self._bell.set()
+        if self._inbox or asyncio.current_task() is None:
+            self._post(step)
         else:
-            self._take(step)
+            self._carry_out(step)
 
     async def close(self) -> bool:
         """Wait until nothing of the run is going on.
@@ -131,7 +129,7 @@ class Runner:
                     await self._bell.wait()
                     self._bell = anyio.Event()
                     while self._inbox:
-                        self._take(self._inbox.popleft(), from_inbox=True)
+                        self._carry_out(self._inbox.popleft())
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             self._error = group.exceptions[0] if len(group.exceptions) == 1 else group
@@ -142,10 +140,11 @@ class Runner:
 
     # What the machine says
 
-    def _take(self, step: Step, *, from_inbox: bool = False) -> None:
-        if self._inbox and not from_inbox:
-            self._inbox.append(step)  # in the order in which it was decided
-            return
+    def _post(self, step: Step) -> None:
+        self._inbox.append(step)
+        self._bell.set()
+
+    def _carry_out(self, step: Step) -> None:
         if self.machine.is_over or self.machine.is_paused:
             self._conclude(step)
             return
@@ -176,10 +175,10 @@ class Runner:
                     self._questions.pop(call_id).cancel()
             case Execute(call_id, name, text, key):
                 bind = partial(self._setting.tools[name].bind, text)
-                self._run(call_id, name, key, bind)
+                self._start_tool(call_id, name, key, bind)
             case ReadAlong(call_id, name, key):
                 bound = self._early[call_id].bound
-                self._run(call_id, name, key, lambda: bound)
+                self._start_tool(call_id, name, key, lambda: bound)
             case EndText(call_id, interruption):
                 self._end_text(call_id, interruption)
             case CancelTool(call_id):
@@ -200,7 +199,7 @@ class Runner:
                 self.failure = error
                 listening.fail(StreamFailed(error.code, error.message, error.retryable))
             except (Exception, asyncio.CancelledError) as error:
-                if is_cancelled(error):
+                if _is_cancelled(error):
                     raise
                 if isinstance(error, Exception):
                     self._error = error  # it is raised when the run has ended
@@ -212,7 +211,7 @@ class Runner:
                         await events.aclose()
                     self.machine.state.numbering = events.numbering
         self._hear(listening.last_words(), listening)
-        self._take(self.machine.stream_over())
+        self.act(self.machine.stream_over())
 
     def _open(self, messages: tuple[Message, ...]) -> AsyncEventStream:
         setting = self._setting
@@ -240,7 +239,7 @@ class Runner:
                 outbox.add(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._early[early.call.id] = early
-                    self._take(self.machine.begun_early(early.call.id))
+                    self.act(self.machine.begun_early(early.call.id))
             else:
                 if events.protocol in AGENTS:
                     raise UsageError(
@@ -255,7 +254,7 @@ class Runner:
 
     def _hear(self, events: list[Event], listening: Listening) -> None:
         if events:
-            self._take(self.machine.heard(events, listening.facts, time.time()))
+            self.act(self.machine.heard(events, listening.facts, time.time()))
 
     # Tools
 
@@ -271,7 +270,7 @@ class Runner:
         grace = _GRACE_AFTER_STOP if self.machine.is_stopping else _GRACE
         self._scopes[call_id].deadline = anyio.current_time() + grace
 
-    def _run(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
+    def _start_tool(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
         self._scopes[call_id] = scope = anyio.CancelScope()
         said = partial(self._said, call_id, name)
         run_id, room = self.machine.state.run_id, self.outbox.room
@@ -292,7 +291,7 @@ class Runner:
             except Exception as error:
                 logger.info("the tool %s failed", tool.name, exc_info=error)
                 step = partial(self.machine.raised, call_id, failure_words(error))
-        self._take(step())
+        self.act(step())
 
     def _said(self, call_id: str, name: str, text: str) -> None:
         self.outbox.add(ToolOutputDelta(call_id, name, text))
@@ -307,12 +306,12 @@ class Runner:
             try:
                 decision = await self._decision(request)
             except (Exception, asyncio.CancelledError) as error:
-                if is_cancelled(error):
+                if _is_cancelled(error):
                     raise
                 logger.exception("the approver failed, so the call %s is denied", request.call_id)
                 decision = Deny(f"nobody could be asked ({type(error).__name__})")
         if self._questions.pop(request.call_id, None) is not None:
-            self._take(self._decided(request.call_id, decision))
+            self.act(self._decided(request.call_id, decision))
 
     async def _decision(self, request: ApprovalRequested) -> Approval:
         approver: Callable[[ApprovalRequested], Any] | None = self._setting.approver
@@ -336,7 +335,7 @@ class Runner:
             return self.machine.decided(call_id, Deny(str(error)), time.time())
 
 
-def is_cancelled(error: BaseException) -> bool:
+def _is_cancelled(error: BaseException) -> bool:
     """Say whether this task is cancelled, and not just something that it waited for."""
     if not isinstance(error, asyncio.CancelledError):
         return False

@@ -25,3 +25,9 @@ class Setting(Struct, frozen=True):
     settings: ModelSettings
     approver: Approver | None = None
     on_event: EventHook | None = None
+
+    async def close_model(self) -> None:
+        """Close what the model keeps open for this event loop, such as connections."""
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()

@@ -177,9 +177,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""
-        close = getattr(self.model, "aclose", None)
-        if close is not None:
-            await close()
+        await self._setting.close_model()
 
     def _show(self, event: Event) -> None:
         """Show the hook an event where nobody follows a run."""

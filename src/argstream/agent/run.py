@@ -228,9 +228,7 @@ class AgentRun:
 
     async def _leave_loop(self) -> None:
         await self.aclose()
-        close = getattr(self._setting.model, "aclose", None)
-        if close is not None:
-            await close()  # what the model keeps for this loop, which is about to end
+        await self._setting.close_model()  # what it keeps for this loop, which is about to end
 
 
 class _Following:

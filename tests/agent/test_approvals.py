@@ -1,6 +1,7 @@
 """A person is asked: what may be decided, by whom, until when, and what then runs."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -661,3 +662,15 @@ def test_the_hook_hears_of_a_paused_run_that_is_stopped() -> None:
     agent, _ = mailing(send(), on_event=hear)
     agent.stop(agent.run("Go"))
     assert isinstance(heard[-1], RunStopped)
+
+
+def test_a_hook_that_fails_when_a_paused_run_is_stopped_leaves_no_thread() -> None:
+    async def hear(event: Event) -> None:
+        if isinstance(event, RunStopped):
+            raise OSError("the disk is full")
+
+    agent, _ = mailing(send(), on_event=hear)
+    paused, before = agent.run("Go"), threading.active_count()
+    with pytest.raises(OSError, match="the disk is full"):
+        agent.stop(paused)
+    assert threading.active_count() <= before

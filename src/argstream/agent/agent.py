@@ -3,6 +3,7 @@
 import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Literal, NamedTuple, overload
 from uuid import uuid4
 
@@ -183,9 +184,8 @@ class Agent:
         """Show the hook an event where nobody follows a run."""
         answer = None if self._setting.on_event is None else self._setting.on_event(event)
         if inspect.isawaitable(answer):
-            loop = LoopThread()
-            loop.wait_for(answer)
-            loop.close()
+            with closing(LoopThread()) as loop:
+                loop.wait_for(answer)
 
     def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> _Paused:
         run_id = run if isinstance(run, str) else run.run_id

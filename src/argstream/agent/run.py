@@ -5,6 +5,7 @@ import inspect
 import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -203,17 +204,13 @@ class AgentRun:
         return self._iterate()
 
     def _iterate(self) -> Iterator[Event]:
-        loop = LoopThread(self._leave_loop)
-        following = self._following
-        try:
+        with closing(LoopThread(self._leave_loop)) as loop:
             while events := loop.call(self._fetch):
                 for event in events:
-                    answer = following.note(event)
+                    answer = self._following.note(event)
                     if inspect.isawaitable(answer):
                         loop.wait_for(answer)
                     yield event
-        finally:
-            loop.close()
 
     async def _fetch(self) -> list[Event]:
         self._start()

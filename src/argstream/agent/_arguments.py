@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+from argstream.agent.tools import is_as_streamed, parsed_anew
 from argstream.assembly import Call
-from argstream.jsonstream import Parser
 
-__all__ = ["exact_text", "is_as_streamed", "read_arguments", "written"]
+__all__ = ["exact_text", "read_arguments", "written"]
 
 
 def exact_text(call: Call) -> str:
@@ -16,20 +16,9 @@ def exact_text(call: Call) -> str:
     return written(call.arguments)
 
 
-def is_as_streamed(call: Call) -> bool:
-    """Say whether the arguments are what the text said while it came."""
-    return call.reinterpreted in (None, "split_name")
-
-
 def read_arguments(text: str) -> dict[str, Any]:
-    """Read the text of complete arguments: a value that nobody else has.
-
-    By the same rules as when it was streamed, which json.loads does not have (invariant 4).
-    """
-    parser = Parser(unique_keys=True)
-    parser.feed(text)
-    parser.close()
-    arguments: Any = parser.value
+    """Read the text of complete arguments: a value that nobody else has."""
+    arguments: Any = parsed_anew(text).value
     assert isinstance(arguments, dict), "the text of a complete call is an object"  # noqa: S101
     return arguments
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from argstream.agent._arguments import exact_text, is_as_streamed
+from argstream.agent._arguments import exact_text
 from argstream.agent._calls import CallFacts
 from argstream.agent._toolbox import Toolbox
-from argstream.agent.tools import Bound, TextFeed, Tool
+from argstream.agent.tools import Bound, TextFeed, Tool, is_as_streamed
 from argstream.assembly import Call
 from argstream.events import (
     ArgumentCompleted,

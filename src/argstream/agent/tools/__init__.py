@@ -2,6 +2,7 @@
 
 from argstream.agent.tools._origin import refuse_while_imported
 from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._texts import is_as_streamed, parsed_anew
 from argstream.agent.tools._threads import run_in_thread
 from argstream.agent.tools.context import ToolContext
 from argstream.agent.tools.streamed import Streamed, TextFeed
@@ -16,6 +17,8 @@ __all__ = [
     "ToolContext",
     "as_tool",
     "failure_words",
+    "is_as_streamed",
+    "parsed_anew",
     "refuse_while_imported",
     "run_in_thread",
     "tool",

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from argstream.agent.tools._outcomes import failure_words
 from argstream.agent.tools._signature import Face
+from argstream.agent.tools._texts import is_as_streamed, parsed_anew
 from argstream.agent.tools.streamed import Streamed, TextFeed
 from argstream.assembly import Call
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
-from argstream.jsonstream import PENDING, JsonPath, Parser
+from argstream.jsonstream import PENDING, JsonPath
 from argstream.settled import LiveCall, is_settled, value_at
 from argstream.validation import typed
 
@@ -86,7 +87,7 @@ def bind_early(face: Face, call: Call, feed: TextFeed) -> Bound | None:
     """
     if face.streamed is None or call.verdict not in ("open", "complete"):
         return None
-    if call.in_doubt or call.reinterpreted not in (None, "split_name"):
+    if call.in_doubt or not is_as_streamed(call):
         return None  # what the tool would be given is not what the text says
     others = [name for name in face.names if name != face.streamed]
     if not _have_come(call, others):
@@ -111,10 +112,7 @@ def _have_come(call: LiveCall, names: list[str]) -> bool:
 
 def _reread(call: Call) -> _Reread | None:
     """Parse anew what has come: others have seen ``call.partial``, and may have changed it."""
-    parser = Parser(unique_keys=True)
-    parser.feed(call.raw)
-    if call.verdict == "complete":
-        parser.close()
+    parser = parsed_anew(call.raw, is_whole=call.verdict == "complete")
     found: Any = parser.value
     if parser.error is not None or not isinstance(found, dict):
         return None
@@ -147,9 +145,7 @@ def _parsed(text: str) -> dict[str, Any] | str:
     """Parse the text; a call without any text has no arguments."""
     if not text.strip():
         return {}
-    parser = Parser(unique_keys=True)
-    parser.feed(text)
-    parser.close()
+    parser = parsed_anew(text)
     if parser.error is not None:
         return f"the arguments are no valid JSON: {parser.error.message}"
     found: Any = parser.value

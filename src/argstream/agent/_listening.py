@@ -1,7 +1,7 @@
 """One turn of a model, as far as it has been heard: its calls, and who reads them already."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from argstream.agent._arguments import exact_text
 from argstream.agent._calls import CallFacts
@@ -54,13 +54,12 @@ class _Text:
         self.has_started = False
 
 
-class EarlyStart:
+class EarlyStart(NamedTuple):
     """A tool that can begin to read its text."""
 
-    def __init__(self, call: Call, bound: Bound, feed: TextFeed) -> None:
-        self.call = call
-        self.bound = bound
-        self.feed = feed
+    call: Call
+    bound: Bound
+    feed: TextFeed
 
 
 class Listening:

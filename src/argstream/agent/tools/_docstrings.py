@@ -30,7 +30,6 @@ class Told(NamedTuple):
 
 
 class _Section(NamedTuple):
-    start: int
     end: int
     parameters: dict[str, str]
 
@@ -72,7 +71,7 @@ def _google(lines: list[str], start: int, names: Collection[str]) -> _Section | 
         end += 1
     body = inspect.cleandoc("\n" + "\n".join(lines[start + 1 : end])).splitlines()
     parameters = _entries(body, _GOOGLE_ENTRY, names)
-    return None if parameters is None else _Section(start, end, parameters)
+    return None if parameters is None else _Section(end, parameters)
 
 
 def _numpy(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
@@ -80,7 +79,7 @@ def _numpy(lines: list[str], start: int, names: Collection[str]) -> _Section | N
     while end < len(lines) and not _is_numpy_header(lines, end):
         end += 1
     parameters = _entries(lines[start + 2 : end], _NUMPY_ENTRY, names)
-    return None if parameters is None else _Section(start, end, parameters)
+    return None if parameters is None else _Section(end, parameters)
 
 
 def _is_numpy_header(lines: list[str], number: int) -> bool:
@@ -115,7 +114,7 @@ def _rest_field(lines: list[str], start: int, field: re.Match[str]) -> _Section:
     while end < len(lines) and lines[end].strip() and lines[end][0].isspace():
         end += 1
     told = _joined([field[3], *lines[start + 1 : end]])
-    return _Section(start, end, {} if field[1] == "type" else {field[2]: told})
+    return _Section(end, {} if field[1] == "type" else {field[2]: told})
 
 
 def _joined(told: list[str]) -> str:

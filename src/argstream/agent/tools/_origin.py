@@ -79,10 +79,10 @@ def find_function(origin: Origin) -> Callable[..., Any]:
             module = _run_again(origin.script)
     finally:
         _is_imported.reset(token)
-    found = _at(module, origin.qualified_name)
+    found: object = _at(module, origin.qualified_name)
     if not callable(found):
         raise UsageError(f"{origin.module} has no {origin.qualified_name} when it is imported")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def refuse_while_imported() -> None:

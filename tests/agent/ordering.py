@@ -32,7 +32,6 @@ from argstream.events import (
     TurnCompleted,
 )
 
-ENDS: Final = (RunCompleted, RunFailed, RunStopped)
 OF_ONE_CALL: Final = (
     ToolArgsDelta,
     ArgumentStarted,

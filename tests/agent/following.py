@@ -5,37 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from argstream.agent import Agent, AgentRun, Conversation
-from argstream.events import (
-    ApprovalRequested,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunStopped,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsDelta,
-)
+from argstream.agent._listening import PASSING
+from argstream.events import Event
 
 Wanted = TypeVar("Wanted")
 Answer = TypeVar("Answer")
-
-GROWING = (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsDelta,
-)
-ENDS = (RunCompleted, RunFailed, RunPaused, RunStopped)
 
 
 def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -64,7 +38,7 @@ def events_of(
 
 def steps(events: Iterable[Event]) -> list[str]:
     """The types of the events, without those that only grow something."""
-    return [event.type for event in events if not isinstance(event, GROWING)]
+    return [event.type for event in events if type(event) not in PASSING]
 
 
 def only(events: Iterable[Event], wanted: type[Wanted]) -> list[Wanted]:
@@ -74,11 +48,6 @@ def only(events: Iterable[Event], wanted: type[Wanted]) -> list[Wanted]:
 def one(events: Iterable[Event], wanted: type[Wanted]) -> Wanted:
     (found,) = only(events, wanted)
     return found
-
-
-def requested(events: Iterable[Event]) -> dict[str, ApprovalRequested]:
-    """What somebody was asked, by the names of the tools."""
-    return {event.name: event for event in only(events, ApprovalRequested)}
 
 
 def add(a: int, b: int) -> int:

@@ -28,13 +28,10 @@ from argstream.events import (
     ToolOutputDelta,
     TurnCompleted,
 )
-from argstream.history import CallPart, Message, ResultPart, TextPart
+from argstream.history import CallPart, Message, TextPart
 from tests.agent.following import Effects, add, complete, events_of, one, only, steps
+from tests.agent.histories import results_of
 from tests.providers import Payload, anthropic_call, chunk, entry, message_end, message_start
-
-
-def results(message: Message) -> list[ResultPart]:
-    return [part for part in message.parts if isinstance(part, ResultPart)]
 
 
 def texts(message: Message) -> str:
@@ -61,7 +58,7 @@ def test_a_call_is_run_and_the_model_is_told_its_result() -> None:
     assert one(events, RunCompleted).result == "It is 3."
     first, second = model.requests
     assert [texts(message) for message in first.messages] == ["What is 1 + 2?"]
-    assert [part.result for part in results(second.messages[-1])] == [3]
+    assert [part.result for part in results_of(second.messages[-1])] == [3]
 
 
 def test_deltas_come_while_the_model_writes() -> None:
@@ -92,7 +89,7 @@ def test_parallel_calls_run_at_once_and_their_results_go_back_in_order() -> None
     model = ScriptedModel(calls, "Done.")
     events = events_of(Agent(model, [wait]))
     assert [event.result for event in only(events, ToolCallCompleted)] == ["quick", "slow"]
-    assert [part.result for part in results(model.requests[1].messages[-1])] == ["slow", "quick"]
+    assert [part.result for part in results_of(model.requests[1].messages[-1])] == ["slow", "quick"]
 
 
 def test_a_result_has_the_text_the_calls_what_they_cost_and_why_it_stopped() -> None:
@@ -185,7 +182,7 @@ def test_a_call_that_was_cut_is_not_run_and_what_was_closed_before_is() -> None:
     events = events_of(Agent(model, [effects.write, effects.send]))
     assert effects.seen == [("send", {"to": "ada"})]
     assert one(events, ToolArgsInvalid).verdict == "truncated"
-    sent, written = results(model.requests[1].messages[-1])
+    sent, written = results_of(model.requests[1].messages[-1])
     assert (sent.result, sent.failed) == ("sent to ada", False)
     assert written.failed
     assert "truncated" in written.result
@@ -267,7 +264,7 @@ def test_the_number_of_turns_is_limited_and_the_conversation_can_go_on() -> None
     assert len(only(events, TurnCompleted)) == 3
     assert one(events, RunFailed).code == "max_turns"
     assert len(conversation.messages) == 7
-    assert len(results(conversation.messages[-1])) == 1
+    assert len(results_of(conversation.messages[-1])) == 1
 
 
 def test_a_run_that_fails_raises_with_what_had_come() -> None:
@@ -298,7 +295,7 @@ def test_an_error_of_a_tool_is_told_to_the_model() -> None:
     model = ScriptedModel(CallTool("broken"), "Oh.")
     events = events_of(Agent(model, [broken]))
     assert one(events, ToolCallFailed).error == "ValueError: no such thing"
-    assert results(model.requests[1].messages[-1])[0].failed
+    assert results_of(model.requests[1].messages[-1])[0].failed
 
 
 @pytest.mark.parametrize("after", [TextDelta, ToolCallStarted, ToolExecutionStarted])
@@ -349,7 +346,7 @@ def test_to_leave_the_loop_stops_the_run_and_frees_the_conversation() -> None:
             break
     assert was_cancelled == [True]
     assert conversation.run_id is None
-    assert len(results(conversation.messages[-1])) == 1
+    assert len(results_of(conversation.messages[-1])) == 1
 
 
 @pytest.mark.parametrize("way", ["break", "raise", "cancel"])

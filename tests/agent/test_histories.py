@@ -113,7 +113,7 @@ def test_after_a_stop(api: str, at: type[Event]) -> None:
                 events.append(event)
                 if isinstance(event, at):
                     run.stop("enough")
-            await agent.model.aclose()  # type: ignore[attr-defined]  # of one over HTTP
+            await agent.aclose()
             return events
 
         events = complete(stopping)

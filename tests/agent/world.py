@@ -51,6 +51,7 @@ from tests.support import loads
 
 SECONDS = 60.0
 """How long somebody has to decide, if there is a limit."""
+DECIDED = ("approved", "edited", "denied", "expired", "withdrawn")
 
 
 class World:
@@ -391,6 +392,3 @@ class World:
                     assert (use.result, use.error) == (None, error)
                 case _:
                     pass
-
-
-DECIDED = ("approved", "edited", "denied", "expired", "withdrawn")

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 from argstream.agent import Agent, AgentRun, Conversation
 from argstream.agent._listening import PASSING
+from argstream.clients import HttpModel, make_model
 from argstream.events import Event
+from argstream.testing import MockProvider
 
 Wanted = TypeVar("Wanted")
 Answer = TypeVar("Answer")
@@ -34,6 +36,27 @@ def events_of(
     agent: Agent, prompt: str = "Go", conversation: Conversation | None = None
 ) -> list[Event]:
     return follow(agent.run_stream(prompt, conversation))
+
+
+def stopped_at(run: AgentRun, kind: type[Event]) -> list[Event]:
+    """Follow a run and stop it at the first event of this kind."""
+
+    async def stopping() -> list[Event]:
+        events: list[Event] = []
+        async for event in run:
+            if isinstance(event, kind) and not only(events, kind):
+                run.stop("enough")
+            events.append(event)
+        return events
+
+    return complete(stopping)
+
+
+def served(name: str, provider: MockProvider, **options: Any) -> HttpModel:
+    """A model of this name, over HTTP, at a provider of our own."""
+    is_anthropic = name.startswith("anthropic:")
+    url = provider.anthropic_url if is_anthropic else provider.openai_url
+    return make_model(name, base_url=url, **{"api_key": "any", **options})
 
 
 def steps(events: Iterable[Event]) -> list[str]:

@@ -37,6 +37,7 @@ from tests.agent.following import (
     one,
     only,
     steps,
+    stopped_at,
 )
 
 
@@ -426,16 +427,7 @@ def test_a_run_that_is_stopped_asks_no_more() -> None:
         return Approve(reason=request.name)
 
     agent, effects = mailing(send(), "Oh.", approver=never)
-
-    async def stopping() -> list[Event]:
-        run, events = agent.run_stream("Go"), []
-        async for event in run:
-            events.append(event)
-            if isinstance(event, ApprovalRequested):
-                run.stop()
-        return events
-
-    events = complete(stopping)
+    events = stopped_at(agent.run_stream("Go"), ApprovalRequested)
     assert one(events, ApprovalDecided).decision == "withdrawn"
     assert isinstance(events[-1], RunStopped)
     assert effects.seen == []

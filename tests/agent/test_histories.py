@@ -9,11 +9,10 @@ from contextlib import contextmanager
 import pytest
 
 from argstream.agent import Agent, Approve, Conversation, Deny, tool
-from argstream.clients import make_model
 from argstream.events import ApprovalRequested, Event, RunStopped, ToolExecutionStarted
 from argstream.policy import Policy
 from argstream.testing import CallTool, MockProvider, Reply, Think
-from tests.agent.following import complete, follow, only
+from tests.agent.following import follow, only, served, stopped_at
 from tests.agent.histories import check_history
 from tests.agent.ordering import check_order
 
@@ -42,8 +41,7 @@ def broken() -> None:
 def provided(api: str, *replies: Reply) -> Iterator[Agent]:
     """An agent whose requests are all well-formed, or the test fails."""
     with MockProvider(list(replies)) as provider:
-        url = provider.anthropic_url if api == "anthropic" else provider.openai_url
-        model = make_model(f"{api}:some-model", base_url=url, api_key="any")
+        model = served(f"{api}:some-model", provider)
         yield Agent(model, [write, send, broken], policy=POLICY)
         provider.check()
 
@@ -105,18 +103,7 @@ def test_after_a_stop(api: str, at: type[Event]) -> None:
     conversation = Conversation()
     calls = [CallTool("write", {"path": "a"}), CallTool("send", {"to": "ada"})]
     with provided(api, Reply(Think("Hm."), *calls), DONE) as agent:
-
-        async def stopping() -> list[Event]:
-            run = agent.run_stream("Go", conversation)
-            events: list[Event] = []
-            async for event in run:
-                events.append(event)
-                if isinstance(event, at):
-                    run.stop("enough")
-            await agent.aclose()
-            return events
-
-        events = complete(stopping)
+        events = stopped_at(agent.run_stream("Go", conversation), at)
         check_order(events)
         assert only(events, RunStopped)
         check_it_goes_on(agent, conversation)

@@ -25,7 +25,7 @@ from argstream.events import (
     ToolExecutionStarted,
     TurnCompleted,
 )
-from tests.agent.following import complete, events_of, follow, one, only
+from tests.agent.following import complete, events_of, follow, one, only, stopped_at
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import check_order
 from tests.providers import (
@@ -226,21 +226,6 @@ def calling(index: int, name: str, *pieces: str) -> list[Payload]:
     return [tool_use(index, name, f"toolu_{index}"), *deltas, block_stop(index)]
 
 
-def stopping_at(agent: Agent, kind: type[Event], conversation: Conversation) -> list[Event]:
-    """Follow a run and stop it at the first event of this kind."""
-
-    async def stopping() -> list[Event]:
-        run = agent.run_stream("Go", conversation)
-        events: list[Event] = []
-        async for event in run:
-            if isinstance(event, kind) and not only(events, kind):
-                run.stop("enough")
-            events.append(event)
-        return events
-
-    return complete(stopping)
-
-
 def test_what_is_read_after_a_stop_is_not_run_nor_asked_about_and_history_says_so() -> None:
     turn = [
         message_start(),
@@ -250,7 +235,8 @@ def test_what_is_read_after_a_stop_is_not_run_nor_asked_about_and_history_says_s
         *message_end(),
     ]
     conversation = Conversation()
-    events = stopping_at(Agent(at_once(turn), [write, send]), TextDelta, conversation)
+    run = Agent(at_once(turn), [write, send]).run_stream("Go", conversation)
+    events = stopped_at(run, TextDelta)
     check_order(events)
     assert not only(events, ApprovalRequested)
     assert not only(events, ToolExecutionStarted)
@@ -268,7 +254,7 @@ def test_a_streamed_tool_does_not_begin_after_a_stop() -> None:
 
     call = calling(1, "note", '{"text": "', *["x"] * 20, '"}')
     turn = [message_start(), *words(400), *call, *message_end()]
-    events = stopping_at(Agent(at_once(turn), [note]), TextDelta, Conversation())
+    events = stopped_at(Agent(at_once(turn), [note]).run_stream("Go"), TextDelta)
     check_order(events, streamed=STREAMED)
     assert not only(events, ToolExecutionStarted)
     assert begun == []

@@ -9,13 +9,13 @@ import pytest
 
 from argstream import clients
 from argstream.agent import Agent, Conversation, RunResult
-from argstream.clients import Retries, Timeouts, make_model
+from argstream.clients import Retries, Timeouts
 from argstream.errors import RunFailure
 from argstream.events import (
-    Event,
     RunCompleted,
     RunFailed,
     RunStopped,
+    TextDelta,
     to_json,
 )
 from argstream.testing import (
@@ -31,7 +31,7 @@ from argstream.testing import (
     Status,
     Think,
 )
-from tests.agent.following import Effects, complete, events_of, one
+from tests.agent.following import Effects, complete, events_of, one, served, stopped_at
 from tests.agent.ordering import check_order
 
 APIS = ["anthropic", "openai", "openai-responses"]
@@ -50,10 +50,9 @@ QUICK = Timeouts(connect=2, first_byte=0.4, idle=0.4)
 def agent_of(
     api: str, provider: MockProvider, tools: list[object], timeout: Timeouts = QUICK
 ) -> Agent:
-    url = provider.anthropic_url if api == "anthropic" else provider.openai_url
-    model = make_model(
+    model = served(
         f"{api}:any",
-        base_url=url,
+        provider,
         api_key=CANARY,
         retries=Retries(first_wait=0.01, longest_wait=0.02),
         timeout=timeout,
@@ -171,17 +170,9 @@ def test_the_model_may_try_again_after_it_was_cut(api: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_stop_closes_the_connection(api: str) -> None:
-    async def stopping(provider: MockProvider) -> list[Event]:
-        run, events = agent_of(api, provider, []).run_stream("Go"), []
-        async for event in run:
-            events.append(event)
-            if event.type == "text_delta":
-                run.stop()
-        return events
-
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
     with MockProvider(reply) as provider:
-        events = complete(lambda: stopping(provider))
+        events = stopped_at(agent_of(api, provider, []).run_stream("Go"), TextDelta)
         deadline = time.monotonic() + 5
         while not provider.hang_ups and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import pytest
 
 from argstream.agent import Agent, Approve, Deny, tool
-from argstream.clients import Model, ScriptedModel, make_model
+from argstream.clients import Model, ScriptedModel
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -28,19 +28,16 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.testing import CallTool, MockProvider, Reply
-from tests.agent.following import one, only
+from tests.agent.following import one, only, served
 from tests.agent.ordering import check_order
 
 Models = Callable[..., AbstractContextManager[Model]]
 
 
 @contextmanager
-def served(name: str, *replies: Reply) -> Iterator[Model]:
-    """A model over HTTP, at a provider of our own."""
+def over_http(name: str, *replies: Reply) -> Iterator[Model]:
     with MockProvider(list(replies)) as provider:
-        is_anthropic = name.startswith("anthropic:")
-        url = provider.anthropic_url if is_anthropic else provider.openai_url
-        yield make_model(name, base_url=url, api_key="your-api-key")
+        yield served(name, provider, api_key="your-api-key")
         provider.check()
 
 
@@ -60,7 +57,7 @@ def scripted(_: str, *replies: Reply) -> AbstractContextManager[Model]:
 def supported(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Model]]:
     """The supported models: OpenAI-compatible ones and Anthropic's."""
     name: str = request.param
-    made = scripted if name == "scripted" else served
+    made = scripted if name == "scripted" else over_http
     return lambda *replies: made(name, *replies)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from argstream.agent import Agent, tool
-from argstream.clients import ModelSettings, make_model
+from argstream.clients import ModelSettings
 from argstream.events import (
     ArgumentCompleted,
     Event,
@@ -24,7 +24,7 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.testing import CallTool, MockProvider, Reply
-from tests.agent.following import events_of, one, only
+from tests.agent.following import events_of, one, only, served
 from tests.agent.ordering import check_order
 
 POEM = {"filename": "poem.txt", "lines_of_text": ['Roses are "red"', "Violets \\ are blue"]}
@@ -61,8 +61,7 @@ class Asked:
 
     def __init__(self, api: str, tools: list[object], *replies: Reply) -> None:
         with MockProvider(list(replies)) as provider:
-            url = provider.anthropic_url if api == "anthropic" else provider.openai_url
-            model = make_model(f"{api}:claude-opus-4-7", base_url=url, api_key="any")
+            model = served(f"{api}:claude-opus-4-7", provider)
             agent = Agent(model, tools, settings=ModelSettings(max_tokens=65536))
             self.events: list[Event] = events_of(agent, PROMPT)
             provider.check()

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from argstream.agent import Agent, Approval, Approve, Conversation, Deny, tool
+from argstream.agent import (
+    Agent,
+    AgentRun,
+    Approval,
+    Approve,
+    Conversation,
+    Deny,
+    RunResult,
+    tool,
+)
 from argstream.agent.approvals import digest_of
 from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.errors import UsageError
@@ -57,6 +66,17 @@ def result_of(model: object, request: int = 1) -> ResultPart:
     part = model.requests[request].messages[-1].parts[-1]
     assert isinstance(part, ResultPart)
     return part
+
+
+def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Approval) -> AgentRun:
+    """Go on with a run that has paused: with a decision on the first call that waits."""
+    return agent.resume(paused, {paused.pending[0].call_id: decision})
+
+
+async def never(request: ApprovalRequested) -> Approval:
+    """An approver who takes too long."""
+    await asyncio.sleep(20)
+    return Approve(reason=request.name)
 
 
 # Who is asked, and when
@@ -125,7 +145,7 @@ def test_the_digest_is_of_run_call_tool_and_exact_text() -> None:
 def test_what_is_approved_runs_and_the_run_goes_on() -> None:
     agent, effects = mailing(send(), "Sent.")
     paused = one(events_of(agent), RunPaused)
-    events = follow(agent.resume(paused, {paused.pending[0].call_id: Approve()}))
+    events = follow(resumed(agent, paused, Approve()))
     assert steps(events) == [
         "run_resumed",
         "approval_decided",
@@ -140,7 +160,7 @@ def test_what_is_approved_runs_and_the_run_goes_on() -> None:
 def test_what_is_denied_does_not_run_and_the_model_is_told_why() -> None:
     agent, effects = mailing(send(), "All right.")
     paused = agent.run("Go")
-    result = agent.resume(paused, {paused.pending[0].call_id: Deny("not on sundays")}).wait()
+    result = resumed(agent, paused, Deny("not on sundays")).wait()
     assert effects.seen == []
     assert result.text == "All right."
     assert "not on sundays" in result_of(agent.model).result
@@ -150,7 +170,7 @@ def test_what_is_denied_does_not_run_and_the_model_is_told_why() -> None:
 def test_edited_arguments_run_and_are_recorded_beside_the_models() -> None:
     agent, effects = mailing(send(), "Sent.")
     paused = agent.run("Go")
-    run = agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "bob"})})
+    run = resumed(agent, paused, Approve(arguments={"to": "bob"}))
     events = follow(run)
     assert effects.seen == [("send", {"to": "bob"})]
     decided = one(events, ApprovalDecided)
@@ -191,7 +211,7 @@ def test_edits_that_the_policy_denies_are_refused() -> None:
     agent = Agent(ScriptedModel(send()), [effects.send], policy=policy)
     paused = agent.run("Go")
     with pytest.raises(UsageError, match="not valid"):
-        agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "boss"})}).wait()
+        resumed(agent, paused, Approve(arguments={"to": "boss"})).wait()
 
 
 def test_some_decided_keeps_the_rest_pending_and_no_call_runs_twice() -> None:
@@ -264,7 +284,7 @@ def test_always_for_this_session_asks_no_more_for_this_tool() -> None:
     conversation = Conversation()
     paused = agent.run("Go", conversation)
     decision = Approve(always="session")
-    events = follow(agent.resume(paused, {paused.pending[0].call_id: decision}))
+    events = follow(resumed(agent, paused, decision))
     assert one(events, ApprovalDecided).always == "session"
     assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
     assert agent.run("Go on", conversation).outcome == "completed"
@@ -273,7 +293,7 @@ def test_always_for_this_session_asks_no_more_for_this_tool() -> None:
 def test_always_for_this_session_ends_with_the_conversation() -> None:
     agent, effects = mailing(send("ada"), "Sent.", send("eve"))
     paused = agent.run("Go")
-    agent.resume(paused, {paused.pending[0].call_id: Approve(always="session")}).wait()
+    resumed(agent, paused, Approve(always="session")).wait()
     assert agent.run("Go").is_paused
     assert effects.seen == [("send", {"to": "ada"})]
 
@@ -288,7 +308,7 @@ def test_always_for_this_rule_holds_for_what_that_rule_asks_about() -> None:
     replies = (send("ada"), Reply(send("bob"), CallTool("write", {"path": "a"})))
     agent = Agent(ScriptedModel(*replies), [effects.send, effects.write], policy=policy)
     paused = agent.run("Go")
-    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    again = resumed(agent, paused, Approve(always="rule")).wait()
     assert [request.name for request in again.pending] == ["write"]
     assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
 
@@ -297,7 +317,7 @@ def test_always_for_a_rule_needs_a_rule() -> None:
     agent, _ = mailing(send())
     paused = agent.run("Go")
     with pytest.raises(UsageError, match='always="session"'):
-        agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+        resumed(agent, paused, Approve(always="rule")).wait()
 
 
 # In place
@@ -343,16 +363,11 @@ def test_an_approver_that_waits_does_not_hold_up_other_runs() -> None:
 
 
 def test_it_can_be_approved_while_other_calls_of_the_turn_are_written() -> None:
-    order: list[str] = []
-
-    def approve(request: ApprovalRequested) -> Approval:
-        order.append(f"asked for {request.name}")
-        return Approve()
-
     calls = Reply(send(), CallTool("write", {"path": "a", "content": "x" * 400}))
     effects = Effects()
     tools = [tool(requires_confirmation=True)(effects.send), effects.write]
-    agent = Agent(ScriptedModel(calls, "Done.", delay=0.002), tools, approver=approve)
+    model = ScriptedModel(calls, "Done.", delay=0.002)
+    agent = Agent(model, tools, approver=answering(Approve()))
     events = events_of(agent)
     kinds = [type(event) for event in events]
     decided = kinds.index(ApprovalDecided)
@@ -400,10 +415,6 @@ def test_an_approver_whose_answer_cannot_be_used_denies(answer: Any) -> None:
 
 
 def test_what_nobody_decides_in_time_is_denied() -> None:
-    async def never(request: ApprovalRequested) -> Approval:
-        await asyncio.sleep(20)
-        return Approve(reason=request.name)
-
     agent, effects = mailing(send(), "Oh.", approver=never, approval_timeout=0.05)
     events = events_of(agent)
     assert one(events, ApprovalDecided).decision == "expired"
@@ -416,16 +427,12 @@ def test_a_decision_on_a_paused_run_that_comes_too_late_is_none() -> None:
     paused = agent.run("Go")
     assert paused.pending[0].expires_at is not None
     time.sleep(0.1)
-    events = follow(agent.resume(paused, {paused.pending[0].call_id: Approve()}))
+    events = follow(resumed(agent, paused, Approve()))
     assert one(events, ApprovalDecided).decision == "expired"
     assert effects.seen == []
 
 
 def test_a_run_that_is_stopped_asks_no_more() -> None:
-    async def never(request: ApprovalRequested) -> Approval:
-        await asyncio.sleep(20)
-        return Approve(reason=request.name)
-
     agent, effects = mailing(send(), "Oh.", approver=never)
     events = stopped_at(agent.run_stream("Go"), ApprovalRequested)
     assert one(events, ApprovalDecided).decision == "withdrawn"
@@ -547,7 +554,7 @@ def test_always_for_a_rule_is_about_that_rule_of_that_policy() -> None:
         ScriptedModel(CallTool("list"), CallTool("delete")), [guarded("list"), guarded("delete")]
     )
     paused = agent.run("Go")
-    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    again = resumed(agent, paused, Approve(always="rule")).wait()
     assert ran == ["list"]
     assert [request.name for request in again.pending] == ["delete"]
 
@@ -558,7 +565,7 @@ def test_always_for_a_rule_does_not_answer_for_the_tool_itself() -> None:
     confirmed = tool(requires_confirmation=True)(effects.send)
     agent = Agent(ScriptedModel(send("ada"), send("bob")), [confirmed], policy=policy)
     paused = agent.run("Go")
-    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    again = resumed(agent, paused, Approve(always="rule")).wait()
     assert again.pending[0].arguments == {"to": "bob"}
 
 
@@ -570,7 +577,7 @@ def test_edits_that_the_tools_own_policy_denies_are_refused() -> None:
     agent = Agent(ScriptedModel(send()), [tool(requires_confirmation=own)(effects.send)])
     paused = agent.run("Go")
     with pytest.raises(UsageError, match="not valid"):
-        agent.resume(paused, {paused.pending[0].call_id: Approve(arguments={"to": "boss"})}).wait()
+        resumed(agent, paused, Approve(arguments={"to": "boss"})).wait()
 
 
 @pytest.mark.parametrize("always", [True, "forever"])
@@ -578,7 +585,7 @@ def test_always_is_one_of_two_words(always: Any) -> None:
     agent, _ = mailing(send())
     paused = agent.run("Go")
     with pytest.raises(UsageError, match='"session" or "rule"'):
-        agent.resume(paused, {paused.pending[0].call_id: Approve(always=always)}).wait()
+        resumed(agent, paused, Approve(always=always)).wait()
 
 
 def test_an_approver_that_is_not_async_is_asked_one_thing_at_a_time() -> None:

@@ -82,7 +82,7 @@ class Calls:
             call.has_verdict, call.name = True, event.name
             words = invalid_words(event)
             if call.starts_early:
-                self.interrupt(call, words, event.verdict, event.error)
+                self._interrupt(call, words, event.verdict, event.error)
             else:
                 self._refuse(call, words)
 
@@ -109,7 +109,7 @@ class Calls:
         if problem is None:
             self._take_up(call, now)
         elif call.starts_early:
-            self.interrupt(call, problem, "malformed")
+            self._interrupt(call, problem, "malformed")
         else:
             self._refuse(call, problem)
 
@@ -178,7 +178,7 @@ class Calls:
             return
         self._out.effects.append(Withdraw(call.call_id))  # of who else is being asked
         if isinstance(decision, Deny):
-            self._decided(call, "denied", decision.reason)
+            self._tell_decision(call, "denied", decision.reason)
             self._refuse(call, denied_words(decision.reason))
         else:
             self._approve(call, decision, edit)
@@ -187,10 +187,10 @@ class Calls:
         if decision.always is not None:
             self._grant(call, decision.always)
         if edit is None:
-            self._decided(call, "approved", decision.reason, always=decision.always)
+            self._tell_decision(call, "approved", decision.reason, always=decision.always)
         else:
             edited = read_arguments(edit)
-            self._decided(call, "edited", decision.reason, edited, decision.always)
+            self._tell_decision(call, "edited", decision.reason, edited, decision.always)
             call.text, call.note = edit, edited_note(edit)
             self._uses[call.call_id].tool_args = read_arguments(edit)
         call.status = "ready"
@@ -203,7 +203,7 @@ class Calls:
             if asking.rule is not None:
                 self._state.grants.add(Grant(scope, asking.rule, asking.owner))
 
-    def _decided(
+    def _tell_decision(
         self,
         call: CallState,
         outcome: ApprovalOutcome,
@@ -223,7 +223,7 @@ class Calls:
     def expire(self, call: CallState) -> None:
         """Take that nobody has decided in time."""
         self._out.effects.append(Withdraw(call.call_id))
-        self._decided(call, "expired", "nobody decided in time")
+        self._tell_decision(call, "expired", "nobody decided in time")
         self._refuse(call, _EXPIRED)
 
     # Execution
@@ -241,6 +241,13 @@ class Calls:
         else:
             self._out.effects.append(Execute(call.call_id, call.name, call.text, key))
 
+    def start_early(self, call_id: str) -> None:
+        """Have a tool read the text of its call while it is written."""
+        call = self._state.calls[call_id]
+        if not call.comes_late:
+            call.reading = "open"
+            self.start(call)
+
     def finish_text(self, call: CallState) -> None:
         """Tell a tool that reads its text that this has ended well."""
         if call.reading == "open":
@@ -248,7 +255,7 @@ class Calls:
             self._out.effects.append(EndText(call.call_id))
             self._conclude(call)
 
-    def interrupt(
+    def _interrupt(
         self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
     ) -> None:
         """Tell a tool that reads its text that this will not end well."""
@@ -284,11 +291,11 @@ class Calls:
         for call in self._state.open_calls():
             if call.status == "asking":
                 self._out.effects.append(Withdraw(call.call_id))
-                self._decided(call, "withdrawn", why)
+                self._tell_decision(call, "withdrawn", why)
             if call.status in ("asking", "ready"):
                 self._refuse(call, why)
             elif call.reading == "open":
-                self.interrupt(call, why, "aborted")
+                self._interrupt(call, why, "aborted")
 
     def give_up(self, why: str) -> None:
         """Say of all calls that nothing more will be heard of them, whatever they were at."""

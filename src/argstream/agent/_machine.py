@@ -146,10 +146,8 @@ class Machine:
 
     def begun_early(self, call_id: str) -> Step:
         """Take that a tool begins to read the text of its call."""
-        call = self.state.calls[call_id]
-        if self._ending is None and not call.comes_late:
-            call.reading = "open"
-            self._calls.start(call)
+        if self._ending is None:
+            self._calls.start_early(call_id)
         return self._step()
 
     def returned(self, call_id: str, result: Any) -> Step:

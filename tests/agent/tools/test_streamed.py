@@ -16,7 +16,7 @@ from argstream.assembly import Assembler, Call, Reinterpretation
 from argstream.errors import TextInterrupted, UsageError
 from argstream.testing import chunkings
 from tests.agent.tools.calling import context_for, run
-from tests.providers import anthropic_call, chat_call
+from tests.providers import anthropic_call, chat_call, only_call
 
 CUT = TextInterrupted("the call was cut", verdict="truncated")
 
@@ -278,6 +278,7 @@ def test_a_text_in_small_pieces_takes_the_memory_of_a_text() -> None:
 
 def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads() -> None:
     ended: list[str] = []
+    over = threading.Event()
 
     @tool(timeout=0.05)
     def waits(text: Streamed[str]) -> None:
@@ -285,6 +286,7 @@ def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads(
             text.read_blocking()
         except TextInterrupted as interruption:
             ended.append(interruption.verdict)
+        over.set()
 
     async def main() -> None:
         task = await started(waits, TextFeed())
@@ -292,9 +294,7 @@ def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads(
             await task
 
     asyncio.run(main())
-    deadline = time.monotonic() + 5
-    while not ended and time.monotonic() < deadline:
-        time.sleep(0.001)
+    assert over.wait(5)
     assert ended == ["aborted"]
 
 
@@ -379,11 +379,8 @@ def test_an_argument_that_may_be_left_out_is_waited_for() -> None:
     feed = TextFeed()
     assert write.bind_early(open_call('{"path": "a", "content": "b"'), feed) is None
     assert write.bind_early(open_call('{"path": "a", "mode": "x", "content": "'), feed) is not None
-    payloads = anthropic_call('{"path": "a", "content": "b"}')
-    assembler = Assembler()
-    for payload in payloads:
-        assembler.feed(payload)
-    bound = write.bind_early(assembler.calls[0], feed)
+    whole = only_call(anthropic_call('{"path": "a", "content": "b"}'))
+    bound = write.bind_early(whole, feed)
     assert bound is not None
     assert bound.arguments["mode"] == "w"
 
@@ -460,11 +457,9 @@ def test_it_is_not_called_if_the_text_was_interrupted_before() -> None:
 
 @pytest.mark.parametrize("text", ['{"path": "a", "content": "b', '{"path": "a", "content": 01'])
 def test_it_never_starts_once_the_call_is_not_valid(text: str) -> None:
-    assembler = Assembler()
-    for payload in anthropic_call(text):
-        assembler.feed(payload)
-    assert assembler.calls[0].verdict in ("truncated", "malformed")
-    assert write.bind_early(assembler.calls[0], TextFeed()) is None
+    call = only_call(anthropic_call(text))
+    assert call.verdict in ("truncated", "malformed")
+    assert write.bind_early(call, TextFeed()) is None
 
 
 def test_a_tool_without_a_streamed_text_never_starts_early() -> None:

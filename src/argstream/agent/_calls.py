@@ -80,22 +80,13 @@ class Calls:
             use.verdict, use.tool_name = event.verdict, event.name
         if (call := self._state.calls.get(event.call_id)) is not None:
             call.has_verdict, call.name = True, event.name
-            words = invalid_words(event)
-            if call.starts_early:
-                self._interrupt(call, words, event.verdict, event.error)
-            else:
-                self._refuse(call, words)
+            self._turn_down(call, invalid_words(event), event.verdict, event.error)
 
     def too_late(self, event: ToolArgsCompleted, why: str) -> None:
         """Take that the arguments are complete, when nothing is run any more."""
-        call = self._state.calls.get(event.call_id)
-        if call is None:
-            return
-        call.has_verdict = True
-        if call.starts_early:
-            self._conclude(call)
-        else:
-            self._refuse(call, why)
+        if (call := self._state.calls.get(event.call_id)) is not None:
+            call.has_verdict = True
+            self._turn_down(call, why, "aborted")
 
     def settled(
         self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
@@ -108,10 +99,8 @@ class Calls:
         problem = self._problem(call, event, facts)
         if problem is None:
             self._take_up(call, now)
-        elif call.starts_early:
-            self._interrupt(call, problem, "malformed")
         else:
-            self._refuse(call, problem)
+            self._turn_down(call, problem, "malformed")
 
     def _problem(
         self, call: CallState, event: ToolArgsCompleted, facts: Callable[[str], CallFacts]
@@ -307,6 +296,15 @@ class Calls:
                     ToolArgsInvalid(call.call_id, call.name, "aborted", "", error)
                 )
             self._fail(call, f"the call was given up: {why}")
+
+    def _turn_down(
+        self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
+    ) -> None:
+        """Say of a call with a verdict that nothing comes of it: to its tool, if that reads."""
+        if call.starts_early:
+            self._interrupt(call, why, verdict, error)
+        else:
+            self._refuse(call, why)
 
     def _refuse(self, call: CallState, why: str) -> None:
         self._fail(call, f"the call was not run: {why}")

@@ -498,6 +498,23 @@ def test_who_is_cut_off_by_the_end_of_its_event_loop_leaves_a_conversation_that_
     assert agent.run("Again", conversation).text == "Again"
 
 
+def test_a_call_that_was_being_written_when_its_event_loop_ended_is_aborted() -> None:
+    events: list[Event] = []
+    model = ScriptedModel(CallTool("add", {"a": 1, "b": 2}), delay=0.01)
+    run = Agent(model, [add], on_event=events.append).run_stream("Go")
+
+    async def lost() -> None:
+        async for event in run:
+            if isinstance(event, ToolCallStarted):
+                asyncio.get_running_loop().stop()
+                await asyncio.sleep(20)
+
+    with pytest.raises(RuntimeError, match="Event loop stopped"):
+        asyncio.run(lost())
+    assert one(events, ToolArgsInvalid).verdict == "aborted"
+    assert run.result.tools[0].verdict == "aborted"
+
+
 def test_a_failure_says_whether_it_may_pass_and_why_it_came() -> None:
     failure = ProviderFailure("overloaded", "Too much", retryable=True, status=529)
     with pytest.raises(RunFailure) as caught:

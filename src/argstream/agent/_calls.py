@@ -291,6 +291,7 @@ class Calls:
         self.call_off(why)
         for call in self._state.open_calls():
             if not call.has_verdict:
+                self._uses[call.call_id].verdict = "aborted"
                 error = ArgumentsError("aborted", why)
                 self._out.events.append(
                     ToolArgsInvalid(call.call_id, call.name, "aborted", "", error)

@@ -12,6 +12,7 @@ Pure: it reads no clock, calls no model and runs no tool. It alone decides what 
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -262,7 +263,7 @@ class Machine:
             return part
         call = self.state.calls.get(part.call_id)
         text = "" if call is None else call.asked_text
-        return replace(part, arguments=read_arguments(text) if text else dict(part.arguments))
+        return replace(part, arguments=read_arguments(text) if text else deepcopy(part.arguments))
 
     def _advance(self) -> Step:
         """Start what may run; go on with the next turn when nothing runs any more."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from argstream import Call, stream
+from argstream.assembly import Numbering
 from argstream.events import ArgumentDelta, ToolArgsDelta, ToolCallStarted, to_json
 from argstream.testing import cut
 from tests.providers import (
@@ -419,7 +420,7 @@ def test_made_ids_are_stable_and_told_apart_across_turns() -> None:
     def ids(response_id: str, turn: int) -> list[str]:
         payload = tool_calls(entry("{}", name="tool"))
         payload["id"] = response_id
-        return [call.id for call in assemble([payload, END], turn=turn)[0]]
+        return [call.id for call in assemble([payload, END], after=Numbering(turns=turn))[0]]
 
     assert ids("chatcmpl-1", 0) == ids("chatcmpl-1", 0)
     assert ids("chatcmpl-1", 0) != ids("chatcmpl-2", 0)

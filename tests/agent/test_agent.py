@@ -3,12 +3,13 @@
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from argstream.agent import Agent, AgentRun, Conversation
+from argstream.agent import Agent, AgentRun, Conversation, tool
 from argstream.clients import CallTool, ModelRequest, Reply, ScriptedModel, Think
 from argstream.errors import ProviderFailure, RunFailure, UsageError
 from argstream.events import (
@@ -634,3 +635,32 @@ def test_an_agent_is_no_model() -> None:
 
     with pytest.raises(UsageError, match="runs its tools itself"):
         Agent(model).run("Go")
+
+
+def test_a_model_that_fails_after_its_turn_has_said_all() -> None:
+    async def model() -> AsyncIterator[object]:
+        for payload in [message_start(), *message_end("end_turn")]:
+            yield payload
+        raise ConnectionError("reset")
+
+    assert Agent(model()).run("Go").outcome == "completed"
+
+
+def test_the_sync_face_does_not_wait_for_a_thread_that_a_tool_left_behind() -> None:
+    @tool(timeout=0.1)
+    async def slow() -> None:
+        await asyncio.to_thread(time.sleep, 3)
+
+    start = time.perf_counter()
+    Agent(ScriptedModel(CallTool("slow"), "Oh."), [slow]).run("Go")
+    assert time.perf_counter() - start < 2
+
+
+def test_a_run_that_somebody_follows_cannot_be_waited_for_elsewhere() -> None:
+    async def following() -> None:
+        async with Agent(ScriptedModel(Reply("Hello"), delay=0.01)).run_stream("Go") as run:
+            await anext(run)
+            with pytest.raises(UsageError, match="follows this run already"):
+                run.wait()
+
+    complete(following)

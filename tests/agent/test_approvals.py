@@ -672,3 +672,67 @@ def test_a_hook_that_fails_when_a_paused_run_is_stopped_leaves_no_thread() -> No
     with pytest.raises(OSError, match="the disk is full"):
         agent.stop(paused)
     assert threading.active_count() <= before
+
+
+def test_a_run_that_is_stopped_while_somebody_is_asked_gives_its_result() -> None:
+    async def never(request: ApprovalRequested) -> Approval:
+        await asyncio.sleep(20)
+        return Approve(reason=request.name)
+
+    agent, effects = mailing(send(), "Oh.", approver=never)
+
+    async def stopping() -> str:
+        run = agent.run_stream("Go")
+        asyncio.get_running_loop().call_later(0.05, run.stop, "closed")
+        return (await run).outcome
+
+    assert complete(stopping) == "stopped"
+    assert effects.seen == []
+
+
+def test_always_for_a_rule_grants_what_was_shown_and_no_more() -> None:
+    effects = Effects()
+    policy = Policy.from_toml('default = "allow"\n[[rules]]\nname = "mail"\naction = "ask"\n')
+    own = Policy.from_toml('default = "allow"\n[[rules]]\nname = "outside"\naction = "ask"\n')
+    guarded = tool(requires_confirmation=own)(effects.send)
+    agent = Agent(ScriptedModel(send("ada"), send("bob")), [guarded], policy=policy)
+    paused = agent.run("Go")
+    assert paused.pending[0].rule == "mail"
+    again = agent.resume(paused, {paused.pending[0].call_id: Approve(always="rule")}).wait()
+    assert [(request.rule, request.arguments) for request in again.pending] == [
+        ("outside", {"to": "bob"})
+    ]
+
+
+def test_what_was_granted_to_one_agent_is_not_granted_to_another() -> None:
+    conversation = Conversation()
+    ran: list[str] = []
+
+    def asking(name: str) -> Agent:
+        def run() -> None:
+            ran.append(name)
+
+        policy = Policy.from_toml('default = "allow"\n[[rules]]\naction = "ask"\n')
+        return Agent(ScriptedModel(CallTool("run"), "Done."), [run], policy=policy)
+
+    for always in ("rule", "session"):
+        first, second = asking("first"), asking("second")
+        paused = first.run("Go", conversation)
+        decision = Approve(always=always)
+        first.resume(paused, {paused.pending[0].call_id: decision}).wait()
+        paused = second.run("Go", conversation)
+        assert paused.is_paused
+        second.stop(paused)
+    assert ran == ["first", "first"]
+
+
+def test_the_hook_hears_every_event_also_of_a_run_that_is_left() -> None:
+    heard: list[Event] = []
+    effects = Effects()
+    model = ScriptedModel(CallTool("write", {"path": "a"}), CallTool("write", {"path": "b"}), "x")
+    for _ in Agent(model, [effects.write], on_event=heard.append).run("Go", stream=True):
+        time.sleep(0.05)  # it goes on meanwhile
+        break
+    started = only(heard, ToolExecutionStarted)
+    assert len(started) >= len(effects.seen) > 0
+    assert isinstance(heard[-1], RunCompleted | RunStopped)

@@ -138,14 +138,17 @@ class Calls:
 
     def _is_granted(self, call: CallState, askings: list[Asking]) -> bool:
         grants = self._state.grants
-        return Grant("session", call.name) in grants or all(
+        return self._session_grant(call) in grants or all(
             asking.granted_by(grants) for asking in askings
         )
 
+    def _session_grant(self, call: CallState) -> Grant:
+        return Grant("session", call.name, self._tools[call.name].function)
+
     def _ask(self, call: CallState, askings: list[Asking], now: float) -> None:
         seconds = self._approval_seconds
-        call.askings = tuple(askings)
         asking = next(one for one in askings if not one.granted_by(self._state.grants))
+        call.asking = asking
         call.request = ApprovalRequested(
             call.call_id,
             call.name,
@@ -186,11 +189,9 @@ class Calls:
 
     def _grant(self, call: CallState, scope: Remembered) -> None:
         if scope == "session":
-            self._state.grants.add(Grant(scope, call.name))
-            return
-        for asking in call.askings:
-            if asking.rule is not None:
-                self._state.grants.add(Grant(scope, asking.rule, asking.owner))
+            self._state.grants.add(self._session_grant(call))
+        elif call.asking is not None and call.asking.rule is not None:  # what was shown, no more
+            self._state.grants.add(Grant(scope, call.asking.rule, call.asking.policy))
 
     def _tell_decision(
         self,

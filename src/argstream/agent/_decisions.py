@@ -41,7 +41,7 @@ def checked_edit(call: CallState, decision: Approval, tools: Toolbox) -> str | N
         raise UsageError(f"the digest is not that of the call {call.call_id}: ask again")
     if decision.always not in (None, *get_args(Remembered)):
         raise UsageError(f'always is "session" or "rule", not {decision.always!r}')
-    if decision.always == "rule" and all(asking.rule is None for asking in call.askings):
+    if decision.always == "rule" and request.rule is None:
         raise UsageError('no rule asks about this call: use Approve(always="session")')
     return None if decision.arguments is None else _edited(call, decision.arguments, tools)
 

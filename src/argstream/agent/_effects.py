@@ -66,6 +66,8 @@ class CancelTool(NamedTuple):
     """End a tool that is running, and say so when it has ended."""
 
     call_id: str
+    undoes: bool = False
+    """Whether it is undoing what it did: then it has a moment for that."""
 
 
 class CloseStream(NamedTuple):

@@ -35,7 +35,12 @@ class LoopThread:
 
     def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
         """Have something done in the loop, and wait for it."""
-        return self._begin(work).result()
+        future = self._begin(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # of who is interrupted while he waits; otherwise it is over
+            raise
 
     def wait_for(self, answer: Awaitable[Answer]) -> Answer:
         """Have something awaited in the loop."""
@@ -47,22 +52,28 @@ class LoopThread:
             return
         self._is_closed = True
         atexit.unregister(self._close_at_exit)
+        if threading.current_thread() is self._thread:  # a garbage collection that came there
+            self._begin(self._finish)
+            return
         try:
-            if self._last is not None:
-                self.call(self._last)
+            self.call(self._finish)
         finally:
-            self._end()
             self._thread.join()
 
     def _close_at_exit(self) -> None:
         self._is_closed = True
         try:
-            if self._last is not None:
-                self._begin(self._last).result(_AT_EXIT)
+            self._begin(self._finish).result(_AT_EXIT)
         except TimeoutError:
             return  # the thread ends with the program
-        self._end()
         self._thread.join(_AT_EXIT)
+
+    async def _finish(self) -> None:
+        try:
+            if self._last is not None:
+                await self._last()
+        finally:
+            self._loop.call_soon(self._loop.stop)
 
     def _begin(self, work: Callable[[], Awaitable[Answer]]) -> Future[Answer]:
         async def with_variables() -> Answer:
@@ -71,12 +82,19 @@ class LoopThread:
 
         return asyncio.run_coroutine_threadsafe(with_variables(), self._loop)
 
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.get_loop().run_forever()
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()  # it does not wait for threads that a tool has left behind
 
 
 async def _awaited(work: Callable[[], Awaitable[Answer]]) -> Answer:

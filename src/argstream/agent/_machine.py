@@ -83,11 +83,6 @@ class Machine:
         return self.state.status == "paused"
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether somebody wants no more of it."""
-        return isinstance(self._ending, RunStopped)
-
-    @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
         """What somebody must decide on."""
         asking = self.state.with_status("asking")
@@ -200,8 +195,7 @@ class Machine:
             self._out.effects.append(CloseStream())
         self._calls.call_off(self._why_not())
         for call in self.state.with_status("running"):
-            if call.reading != "interrupted":  # that one has been told, and undoes what it did
-                self._out.effects.append(CancelTool(call.call_id))
+            self._out.effects.append(CancelTool(call.call_id, call.reading == "interrupted"))
         return self._advance()
 
     def crashed(self, code: str, message: str) -> Step:

@@ -43,7 +43,7 @@ class CallState(Struct):
     text: str = ""
     """The exact text of the arguments that it is run with: the model's, or a person's."""
     request: ApprovalRequested | None = None
-    askings: tuple[Asking, ...] = ()
+    asking: Asking | None = None
     """Why somebody is asked."""
     note: str = ""
     """What the model should know besides the result."""

@@ -22,12 +22,12 @@ class Asking(Struct, frozen=True):
 
     reason: str
     rule: str | None = None
-    owner: str = ""
-    """Whose rule it is: that of the tool of this name, or the agent's."""
+    policy: Policy | None = None
+    """That has the rule."""
 
     def granted_by(self, grants: Container[Grant]) -> bool:
         """Say whether somebody has said that it need not be asked any more."""
-        return self.rule is not None and Grant("rule", self.rule, self.owner) in grants
+        return self.rule is not None and Grant("rule", self.rule, self.policy) in grants
 
 
 class Toolbox:
@@ -57,15 +57,16 @@ class Toolbox:
     def askings(self, name: str, arguments: dict[str, Any]) -> list[Asking] | ArgumentsError:
         """Say for what reasons a person must be asked about this call, or that it must not be."""
         wanted = self._tools[name].requires_confirmation
-        policies = {"": self.policy, name: wanted if isinstance(wanted, Policy) else None}
         found: list[Asking] = []
-        for owner, policy in policies.items():
-            decision = None if policy is None else policy.decide(name, arguments)
-            if decision is not None and decision.action == "deny":
+        for policy in (self.policy, wanted):
+            if not isinstance(policy, Policy):
+                continue
+            decision = policy.decide(name, arguments)
+            if decision.action == "deny":
                 return ArgumentsError("denied", decision.reason, path=decision.path)
-            if decision is not None and decision.action == "ask":
+            if decision.action == "ask":
                 reason = decision.reason or f"the policy asks about {name}"
-                found.append(Asking(reason, decision.rule, owner))
+                found.append(Asking(reason, decision.rule, policy))
         if wanted is True:
             found.append(Asking(f"{name} must be confirmed each time"))
         return found

@@ -60,8 +60,8 @@ class Grant(Struct, frozen=True):
     scope: Remembered
     name: str
     """Of the tool, or of the rule."""
-    owner: str = ""
-    """Of a rule: the tool whose own policy has it; empty if it is the agent's."""
+    owner: Any = None
+    """The function of the tool, or the policy of the rule: names may repeat in other agents."""
 
 
 def digest_of(run_id: str, call_id: str, name: str, text: str) -> str:

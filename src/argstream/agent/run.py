@@ -4,12 +4,14 @@ import asyncio
 import inspect
 import time
 import weakref
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+import anyio
 from msgspec.structs import replace
 
 from argstream.agent._effects import Step
@@ -26,6 +28,8 @@ from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 __all__ = ["AgentRun"]
 
 _NOBODY: Final = "nobody follows the run any more"
+_LAST_WORDS: Final = 5.0
+"""How long a hook may take for what happens when a run is left, in seconds."""
 
 
 class Keeper(Protocol):
@@ -204,28 +208,34 @@ class AgentRun:
         return self._iterate()
 
     def _iterate(self) -> Iterator[Event]:
+        batch = self._following.batch
         with closing(LoopThread(self._leave_loop)) as loop:
-            while events := loop.call(self._fetch):
-                for event in events:
+            while loop.call(self._fetch):
+                while batch:
+                    event = batch.popleft()
                     answer = self._following.note(event)
                     if inspect.isawaitable(answer):
                         loop.wait_for(answer)
                     yield event
 
-    async def _fetch(self) -> list[Event]:
+    async def _fetch(self) -> bool:
         self._start()
-        return await self._following.runner.outbox.fetch()
+        return await self._following.fill()
 
     def wait(self) -> RunResult:
         """Wait until it has ended or paused, and give its result."""
         if self._loop is None:
             for _ in self:
                 pass
+        elif not self._following.runner.is_at_rest:
+            raise UsageError("somebody follows this run already")
         return self._outcome()
 
     async def _leave_loop(self) -> None:
-        await self.aclose()
-        await self._setting.close_model()  # what it keeps for this loop, which is about to end
+        try:
+            await self.aclose()
+        finally:
+            await self._setting.close_model()  # what it keeps for this loop, which is to end
 
 
 class _Following:
@@ -234,6 +244,8 @@ class _Following:
     def __init__(self, runner: Runner, on_event: EventHook | None) -> None:
         self.runner = runner
         self.failure: RunFailed | None = None
+        self.batch: deque[Event] = deque()
+        """What was fetched and not told yet."""
         self._on_event = on_event
         self.has_told_pause = False
         self._is_closed = False
@@ -242,12 +254,18 @@ class _Following:
         start()
         del start  # it refers to who may be dropped
         try:
-            while events := await self.runner.outbox.fetch():
-                for event in events:
+            while await self.fill():
+                while self.batch:
+                    event = self.batch.popleft()
                     await self._shown(event)
                     yield event
         finally:
             await self.close()
+
+    async def fill(self) -> bool:
+        """Fetch events; False if there are no more."""
+        self.batch.extend(await self.runner.outbox.fetch())
+        return bool(self.batch)
 
     async def close(self) -> None:
         """End the run, unless it has ended, or paused and said so; show the hook how."""
@@ -258,8 +276,10 @@ class _Following:
             runner.act(machine.stopped(_NOBODY))
         if await runner.close():
             self._is_closed = True
-            for event in runner.outbox.take():
-                await self._shown(event)
+            self.batch.extend(runner.outbox.take())
+            with anyio.move_on_after(_LAST_WORDS, shield=True):
+                while self.batch:
+                    await self._shown(self.batch.popleft())
 
     def note(self, event: Event) -> Awaitable[None] | None:
         """Take note of an event that is about to be told, and show it to the hook."""

@@ -104,10 +104,18 @@ class Runner:
 
         It may have come in a callback of the event loop, in which no task can be started.
         """
-        if self._inbox or asyncio.current_task() is None:
+        is_in_callback = asyncio.current_task() is None and not self._is_at_rest
+        if self._inbox or is_in_callback:
             self._post(step)
         else:
             self._carry_out(step)
+
+    def _tell(self, event: Event) -> None:
+        """Tell an event from which nothing follows; what was decided before comes first."""
+        if self._inbox:
+            self._post(Step([event], []))
+        else:
+            self.outbox.add(event)
 
     async def close(self) -> bool:
         """Wait until nothing of the run is going on.
@@ -158,6 +166,7 @@ class Runner:
         self._on_rest(self.machine)
         for scope in self._questions.values():
             scope.cancel()
+        self._questions.clear()
         self.outbox.add_all(step.events)
         self._bell.set()
 
@@ -181,8 +190,8 @@ class Runner:
                 self._start_tool(call_id, name, key, lambda: bound)
             case EndText(call_id, interruption):
                 self._end_text(call_id, interruption)
-            case CancelTool(call_id):
-                self._scopes[call_id].cancel()
+            case CancelTool(call_id, undoes):
+                self._end_tool(call_id, _GRACE_AFTER_STOP if undoes else 0)
             case CloseStream():
                 self._reading.cancel()
 
@@ -195,16 +204,10 @@ class Runner:
             try:
                 events = self._open(messages)
                 await self._read(events, listening, scope)
-            except StreamFailure as error:
-                self.failure = error
-                listening.fail(StreamFailed(error.code, error.message, error.retryable))
             except (Exception, asyncio.CancelledError) as error:
                 if _is_cancelled(error):
                     raise
-                if isinstance(error, Exception):
-                    self._error = error  # it is raised when the run has ended
-                told = f"the model failed with {type(error).__name__}"
-                listening.fail(StreamFailed("model_failed", told))
+                self._model_failed(error, listening)
             finally:
                 if events is not None:
                     with anyio.CancelScope(shield=True):
@@ -212,6 +215,18 @@ class Runner:
                     self.machine.state.numbering = events.numbering
         self._hear(listening.last_words(), listening)
         self.act(self.machine.stream_over())
+
+    def _model_failed(self, error: BaseException, listening: Listening) -> None:
+        if listening.turn_is_over:  # all was said, so how the connection ends does not matter
+            logger.info("the model failed after its turn", exc_info=error)
+        elif isinstance(error, StreamFailure):
+            self.failure = error
+            listening.fail(StreamFailed(error.code, error.message, error.retryable))
+        else:
+            if isinstance(error, Exception):
+                self._error = error  # it is raised when the run has ended
+            told = f"the model failed with {type(error).__name__}"
+            listening.fail(StreamFailed("model_failed", told))
 
     def _open(self, messages: tuple[Message, ...]) -> AsyncEventStream:
         setting = self._setting
@@ -236,7 +251,7 @@ class Runner:
             if scope.cancel_called:
                 return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
-                outbox.add(event)
+                self._tell(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._early[early.call.id] = early
                     self.act(self.machine.begun_early(early.call.id))
@@ -266,9 +281,15 @@ class Runner:
             early.feed.finish()
             return
         early.feed.interrupt(interruption)
+        self._end_tool(call_id, _GRACE)
+
+    def _end_tool(self, call_id: str, grace: float) -> None:
+        """Have a tool end by itself in so many seconds, or be cancelled then."""
         self._contexts[call_id].cancel()
-        grace = _GRACE_AFTER_STOP if self.machine.is_stopping else _GRACE
-        self._scopes[call_id].deadline = anyio.current_time() + grace
+        scope = self._scopes[call_id]
+        scope.deadline = min(scope.deadline, anyio.current_time() + grace)
+        if not grace:
+            scope.cancel()
 
     def _start_tool(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
         self._scopes[call_id] = scope = anyio.CancelScope()
@@ -294,7 +315,7 @@ class Runner:
         self.act(step())
 
     def _said(self, call_id: str, name: str, text: str) -> None:
-        self.outbox.add(ToolOutputDelta(call_id, name, text))
+        self._tell(ToolOutputDelta(call_id, name, text))
 
     # The person
 
@@ -310,7 +331,8 @@ class Runner:
                     raise
                 logger.exception("the approver failed, so the call %s is denied", request.call_id)
                 decision = Deny(f"nobody could be asked ({type(error).__name__})")
-        if self._questions.pop(request.call_id, None) is not None:
+        was_asked = self._questions.pop(request.call_id, None) is not None
+        if was_asked and request in self.machine.pending:  # nobody else has decided meanwhile
             self.act(self._decided(request.call_id, decision))
 
     async def _decision(self, request: ApprovalRequested) -> Approval:

@@ -88,6 +88,9 @@ class Policy:
         except RecursionError:
             raise UsageError(f"{source}: it is nested too deeply") from None
 
+    def __deepcopy__(self, memo: object) -> "Policy":
+        return self  # it does not change, and whoever was granted one of its rules means this one
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules, in order."""

@@ -337,8 +337,30 @@ class TestWhoCannotBeToldToThink:
         sent = body(self.OPENAI, user("hi"), model=model, thinking="low")
         assert sent["reasoning_effort"] == "low"
 
+    @pytest.mark.parametrize(
+        ("model", "effort"),
+        [
+            ("gpt-5", "minimal"),
+            ("gpt-5-mini-2025-08-07", "minimal"),
+            ("gpt-5-codex", "low"),
+            ("o4-mini", "low"),
+            ("ft:o4-mini-2025-04-16:acme::abc", "low"),
+            ("gpt-5.1", "none"),
+            ("gpt-4.1", None),
+            ("gpt-5-chat-latest", None),
+        ],
+    )
+    def test_who_cannot_be_kept_from_thinking_is_asked_for_as_little_as_it_takes(
+        self, model: str, effort: str | None
+    ) -> None:
+        sent = body(self.OPENAI, user("hi"), model=model, thinking=0)
+        assert sent.get("reasoning_effort") == effort
+        reasoning = body(APIS["openai-responses"], user("hi"), model=model, thinking=0)
+        assert reasoning.get("reasoning") == (None if effort is None else {"effort": effort})
+
     def test_a_server_that_is_not_openai_is_told_what_was_asked_for(self) -> None:
         assert "reasoning_effort" not in body(API, user("hi"), model="gpt-5.6")
+        assert body(API, user("hi"), model="gpt-5", thinking=0)["reasoning_effort"] == "none"
 
     @pytest.mark.parametrize("model", ["grok-3-mini", "grok-4.3", "grok-4.5", "grok-latest"])
     def test_some_models_of_xai_can_be_told(self, model: str) -> None:

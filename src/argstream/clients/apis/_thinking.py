@@ -6,9 +6,16 @@ from typing import Any, Final, Literal, TypeAlias
 from argstream.clients.request import ModelSettings
 from argstream.errors import UsageError
 
-__all__ = ["Effort", "anthropic_thinking", "check_while_thinking", "effort_of"]
+__all__ = [
+    "Effort",
+    "anthropic_thinking",
+    "check_while_thinking",
+    "effort_of",
+    "least_effort_of_openai",
+    "reasons",
+]
 
-Effort: TypeAlias = Literal["none", "low", "medium", "high"]
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
 
 _BUDGETS: Final[dict[str, int]] = {"low": 2048, "medium": 8192, "high": 16384}
 _LEAST_BUDGET: Final = 1024
@@ -22,6 +29,10 @@ _ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5[-.][5-9]\b)")
 # These write notes between calls when they do not think, and refuse what has no place for them.
 _WITH_NOTES: Final = re.compile(r"claude-sonnet-5[-.][5-9]\b")
 _LEAST_TOP_P: Final = 0.95
+# Of OpenAI's models: those that do not think, and those that cannot be kept from it.
+_WITHOUT_REASONING: Final = re.compile(r"gpt-[34]|chatgpt-|.*-chat")
+_AT_LEAST_LOW: Final = re.compile(r"o\d|.*-codex")
+_AT_LEAST_MINIMAL: Final = re.compile(r"gpt-5(?!\.)")
 
 
 def effort_of(settings: ModelSettings) -> Effort | None:
@@ -34,6 +45,25 @@ def effort_of(settings: ModelSettings) -> Effort | None:
     if thinking <= _BUDGETS["low"]:
         return "low"
     return "medium" if thinking <= _BUDGETS["medium"] else "high"
+
+
+def reasons(model: str) -> bool:
+    """Say whether a model of OpenAI reasons; a gateway or a tuning may have lengthened its name."""
+    return not _WITHOUT_REASONING.match(_own_name(model))
+
+
+def least_effort_of_openai(model: str) -> Effort | None:
+    """Give the effort for who wants no thinking; None for a model that knows of no effort."""
+    if not reasons(model):
+        return None
+    name = _own_name(model)
+    if _AT_LEAST_LOW.match(name):
+        return "low"
+    return "minimal" if _AT_LEAST_MINIMAL.match(name) else "none"
+
+
+def _own_name(model: str) -> str:
+    return model.rpartition("/")[2].removeprefix("ft:")
 
 
 def anthropic_thinking(model: str, settings: ModelSettings) -> dict[str, Any]:

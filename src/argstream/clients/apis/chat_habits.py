@@ -4,10 +4,12 @@ All of them refuse with status 400 or 422 what they do not know, but not the sam
 was seen in their documentation, or in reports of those whom they refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
+
+from argstream.clients.apis._thinking import Effort, least_effort_of_openai
 
 __all__ = ["CHAT_HABITS", "ChatHabits"]
 
@@ -28,6 +30,8 @@ class ChatHabits(Struct, frozen=True, kw_only=True):
     was made elsewhere without."""
     thinking_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
     """Where it is told how much to think: OpenRouter has an object for it."""
+    least_effort: Callable[[str], Effort | None] = lambda _: "none"
+    """What a model is told that shall not think; None: nothing, since it knows of no effort."""
     thinking_models: str = ""
     """Which of its models can be told how much to think: a regular expression for how their names
     begin. The others refuse it."""
@@ -48,6 +52,7 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
         max_tokens_field="max_completion_tokens",
         system_role="developer",
         takes_back=frozenset(),
+        least_effort=least_effort_of_openai,
         # From 5.2 on; those that only chat do not think at all.
         silent_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
         call_ids=r"(?s:.{1,40})",

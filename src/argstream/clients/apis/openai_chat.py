@@ -77,6 +77,8 @@ class ChatApi:
                     f"'openai-responses:{model}', or leave thinking unset"
                 )
             effort = "none"
+        if effort == "none":
+            effort = habits.least_effort(model)
         if effort is None:
             return {}
         if habits.thinking_models and not re.match(habits.thinking_models, model):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from argstream.adapters import ProtocolName
 from argstream.clients.apis._origins import origin_of
-from argstream.clients.apis._thinking import effort_of
+from argstream.clients.apis._thinking import effort_of, least_effort_of_openai, reasons
 from argstream.clients.apis._tool_forms import is_strict, schema_of
 from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, turns_of, wire_name
 from argstream.clients.apis._wording import arguments_text, error_text, sendable
@@ -20,8 +20,6 @@ from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
 
 __all__ = ["ResponsesApi"]
 
-# Models that do not reason refuse to be asked for what they would encrypt.
-_WITHOUT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-")
 _INPUT_PARTS: Final = ("input_image", "input_file")
 
 _Item = dict[str, Any]
@@ -48,19 +46,13 @@ class ResponsesApi:
         if not items:
             raise UsageError("there is nothing to ask: give the model a message with text")
         body: dict[str, Any] = {"model": model, "input": items, "stream": True, "store": False}
-        if _reasons(model):
+        if reasons(model):  # others refuse to be asked for what they would encrypt
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
             body["instructions"] = sendable(request.instructions)
-        body |= _sampling(request.settings)
+        body |= _sampling(model, request.settings)
         body |= _tools(request)
         return {**body, **request.settings.extra}
-
-
-def _reasons(model: str) -> bool:
-    """Say whether a model reasons, by its name, which a gateway or a tuning may have lengthened."""
-    name = model.rpartition("/")[2].removeprefix("ft:")
-    return not name.startswith(_WITHOUT_REASONING) and "-chat" not in name
 
 
 class _AssistantItems:
@@ -172,10 +164,12 @@ def _output(answer: Answer) -> _Item:
     return output
 
 
-def _sampling(settings: ModelSettings) -> dict[str, Any]:
+def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:
     if settings.stop_sequences:
         raise UsageError("stop_sequences: the Responses API has none; use the Chat API for them")
     effort = effort_of(settings)
+    if effort == "none":
+        effort = least_effort_of_openai(model)
     fields = {
         "max_output_tokens": settings.max_tokens,
         "temperature": settings.temperature,

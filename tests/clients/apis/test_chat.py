@@ -305,6 +305,13 @@ class TestHabits:
         api = ChatApi(CHAT_HABITS["openrouter"])
         assert body(api, user("hi"), thinking=thinking)["reasoning"] == sent
 
+    def test_deepseek_has_a_switch_for_thinking(self) -> None:
+        api = ChatApi(CHAT_HABITS["deepseek"])
+        sent = body(api, user("hi"), thinking=0)
+        assert sent["thinking"] == {"type": "disabled"}
+        assert "reasoning_effort" not in sent
+        assert body(api, user("hi"), thinking="high")["reasoning_effort"] == "high"
+
     def test_habits_can_be_anybodys(self) -> None:
         assert "stream_options" not in body(ChatApi(ChatHabits(tells_usage=False)), user("hi"))
 

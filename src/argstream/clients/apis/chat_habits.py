@@ -5,7 +5,7 @@ was seen in their documentation, or in reports of those whom they refused.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -30,6 +30,8 @@ class ChatHabits(Struct, frozen=True, kw_only=True):
     was made elsewhere without."""
     thinking_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
     """Where it is told how much to think: OpenRouter has an object for it."""
+    no_thinking: Mapping[str, Any] | None = None
+    """What it is told if it shall not think, where that is no effort: DeepSeek has a switch."""
     least_effort: Callable[[str], Effort | None] = lambda _: "none"
     """What a model is told that shall not think; None: nothing, since it knows of no effort."""
     thinking_models: str = ""
@@ -58,7 +60,9 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
         call_ids=r"(?s:.{1,40})",
     ),
     "deepseek": ChatHabits(
-        takes_back=frozenset({"reasoning_content"}), wants_thinking="reasoning_content"
+        takes_back=frozenset({"reasoning_content"}),
+        wants_thinking="reasoning_content",
+        no_thinking={"thinking": {"type": "disabled"}},
     ),
     "openrouter": ChatHabits(thinking_field="reasoning"),
     "groq": ChatHabits(max_tokens_field="max_completion_tokens", takes_back=frozenset()),

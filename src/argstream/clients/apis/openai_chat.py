@@ -78,6 +78,8 @@ class ChatApi:
                 )
             effort = "none"
         if effort == "none":
+            if habits.no_thinking is not None:
+                return dict(habits.no_thinking)
             effort = habits.least_effort(model)
         if effort is None:
             return {}

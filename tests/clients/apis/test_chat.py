@@ -369,13 +369,33 @@ class TestWhoCannotBeToldToThink:
         assert "reasoning_effort" not in body(API, user("hi"), model="gpt-5.6")
         assert body(API, user("hi"), model="gpt-5", thinking=0)["reasoning_effort"] == "none"
 
-    @pytest.mark.parametrize("model", ["grok-3-mini", "grok-4.3", "grok-4.5", "grok-latest"])
+    @pytest.mark.parametrize(
+        "model",
+        [
+            "grok-3-mini",
+            "grok-3-mini-fast",
+            "grok-4.20-multi-agent-0309",
+            "grok-4.3",
+            "grok-4.5-fast",
+            "grok-5",
+            "grok-latest",
+        ],
+    )
     def test_some_models_of_xai_can_be_told(self, model: str) -> None:
         sent = body(self.XAI, user("hi"), model=model, thinking="high")
         assert sent["reasoning_effort"] == "high"
 
     @pytest.mark.parametrize(
-        "model", ["grok-3", "grok-4", "grok-4-fast", "grok-4.20-reasoning", "grok-code-fast-1"]
+        "model",
+        [
+            "grok-3",
+            "grok-3-latest",
+            "grok-4",
+            "grok-4-0709",
+            "grok-4-1-fast-reasoning",
+            "grok-4.20-reasoning",
+            "grok-code-fast-1",
+        ],
     )
     def test_others_of_xai_would_refuse_it(self, model: str) -> None:
         assert "reasoning_effort" not in body(self.XAI, user("hi"), model=model)

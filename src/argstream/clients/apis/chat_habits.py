@@ -34,9 +34,9 @@ class ChatHabits(Struct, frozen=True, kw_only=True):
     """What it is told if it shall not think, where that is no effort: DeepSeek has a switch."""
     least_effort: Callable[[str], Effort | None] = lambda _: "none"
     """What a model is told that shall not think; None: nothing, since it knows of no effort."""
-    thinking_models: str = ""
-    """Which of its models can be told how much to think: a regular expression for how their names
-    begin. The others refuse it."""
+    fixed_thinking: str = ""
+    """Which of its models cannot be told how much to think, and refuse it: a regular expression for
+    how their names begin."""
     silent_with_tools: str = ""
     """Which of its models do not think here when they have tools, and have to be told so: they
     refuse tools otherwise. OpenAI's newer ones do so only in its Responses API."""
@@ -76,7 +76,8 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
     ),
     "xai": ChatHabits(
         takes_back=frozenset({"reasoning_content"}),
-        thinking_models=r"grok-(?:3-mini|latest|4\.[3-9](?!\d)|4\.20-multi-agent)",
+        # Up to 4.2, but for a few.
+        fixed_thinking=r"grok-(?:2|3(?!-mini)|4(?!\.)|4\.[0-2](?!.*-multi-agent)|code-fast)",
     ),
 }
 """Of the servers that are known, by the name of their provider."""

@@ -83,7 +83,7 @@ class ChatApi:
             effort = habits.least_effort(model)
         if effort is None:
             return {}
-        if habits.thinking_models and not re.match(habits.thinking_models, model):
+        if habits.fixed_thinking and re.match(habits.fixed_thinking, model):
             raise UsageError(
                 f"thinking: {model} cannot be told how much to think: leave it unset. If it can, "
                 f"write extra={{'{_EFFORT}': '{effort}'}}"

@@ -634,6 +634,12 @@ class TestChecks:
                 provider.check()
             assert post(provider, path)[0] == 200, "it used no reply"
 
+    def test_a_budget_for_thinking_between_calls_may_be_more_than_one_answer_has(self) -> None:
+        headers = {**HEADERS, "anthropic-beta": "interleaved-thinking-2025-05-14"}
+        sent = {**BODIES["/v1/messages"], **THINKING, "max_tokens": 512}
+        with MockProvider(SCRIPT) as provider:
+            assert post(provider, "/v1/messages", sent, headers=headers)[0] == 200
+
     @pytest.mark.parametrize("odd", [None, 1, [], {}, [{}], {"a": []}])
     def test_values_of_any_type_are_refused_or_taken_but_harm_nobody(self, odd: object) -> None:
         block = {"type": "tool_use", "id": odd, "name": odd, "input": odd}

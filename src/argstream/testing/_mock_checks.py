@@ -44,7 +44,7 @@ def anthropic_problems(
             problems += _schema(f"{where}.input_schema", tool.get("input_schema"))
     problems += _same_names(tool.get("name") for _, tool in _tools(body, []))
     messages = list(_objects(body, "messages", problems))
-    problems += anthropic_settings(body)
+    problems += anthropic_settings(headers, body)
     problems += _anthropic_messages(messages, has_tools=bool(body.get("tools")))
     problems += anthropic_thoughts(messages, body, memory)
     return [Problem(problem) for problem in problems]

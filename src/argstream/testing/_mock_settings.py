@@ -1,6 +1,6 @@
 """Settings that a provider refuses: each is right in itself, but not together with the others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 __all__ = ["anthropic_settings", "chat_settings", "strict_problems"]
@@ -9,7 +9,7 @@ _LEAST_BUDGET: Final = 1024
 _LEAST_TOP_P: Final = 0.95
 
 
-def anthropic_settings(body: dict[str, Any]) -> Iterator[str]:
+def anthropic_settings(headers: Mapping[str, str], body: dict[str, Any]) -> Iterator[str]:
     """Check thinking, and whether tools must be called."""
     tools = body.get("tools")
     choice = body.get("tool_choice")
@@ -22,7 +22,10 @@ def anthropic_settings(body: dict[str, Any]) -> Iterator[str]:
     thinking = body.get("thinking")
     thinking = thinking if isinstance(thinking, dict) else {}
     if thinking.get("type") == "enabled":
-        yield from _budget(thinking.get("budget_tokens"), body.get("max_tokens"))
+        # What is thought between calls counts, too, and belongs to several answers.
+        is_interleaved = "interleaved-thinking" in headers.get("anthropic-beta", "")
+        most = None if is_interleaved else body.get("max_tokens")
+        yield from _budget(thinking.get("budget_tokens"), most)
     if thinking.get("type") in ("enabled", "adaptive"):
         yield from _while_thinking(body, choice)
 

@@ -178,6 +178,16 @@ class TestThinkingSettings:
         with pytest.raises(UsageError, match="max_tokens is 9000, but thinking alone"):
             body(API, user("hi"), thinking=9000, max_tokens=9000)
 
+    def test_thinking_between_calls_has_room_in_all_answers(self) -> None:
+        headers = {"Anthropic-Beta": "x,interleaved-thinking-2025-05-14"}
+        sent = body(API, user("hi"), thinking=9000, max_tokens=5000, headers=headers)
+        assert sent["max_tokens"] == 5000
+
+    def test_what_is_extra_is_not_looked_at(self) -> None:
+        extra = {"thinking": {"type": "enabled", "budget_tokens": 9000}}
+        assert body(API, user("hi"), extra=extra, max_tokens=5000)["max_tokens"] == 5000
+        assert body(API, user("hi"), extra={"max_tokens": 5000}, thinking=9000)["thinking"]
+
     @pytest.mark.parametrize("tokens", [-1, 1, 1023])
     def test_too_small_a_budget_is_refused(self, tokens: int) -> None:
         with pytest.raises(UsageError, match="thinking"):

@@ -26,6 +26,8 @@ _NOT_SAID_BY_A_MODEL: Final = ("image", "document", "search_result")
 _SERVER_CALL: Final = "srvtoolu_"
 """How the ids of calls begin that Anthropic runs: of these nothing else may be kept."""
 
+_BETA: Final = "anthropic-beta"
+
 _Block = dict[str, Any]
 
 
@@ -54,7 +56,7 @@ class AnthropicApi:
         body |= self._thinking(model, request, messages)
         body |= _tools(request, writer.called)
         body |= settings.extra
-        _make_room(body)
+        _make_room(body, settings)
         return body
 
     def _thinking(
@@ -236,13 +238,22 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     return form
 
 
-def _make_room(body: dict[str, Any]) -> None:
+def _is_interleaved(settings: ModelSettings) -> bool:
+    """Say whether it may think between calls: then the budget is that of all its answers."""
+    # Whether they are headers at all is found out where they are sent.
+    betas = (value for name, value in settings.headers.items() if str(name).lower() == _BETA)
+    return any("interleaved-thinking" in str(value) for value in betas)
+
+
+def _make_room(body: dict[str, Any], settings: ModelSettings) -> None:
     """Set the number of tokens that the API wants to be told, above what thinking may take."""
     thinking = body.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     budget = budget if isinstance(budget, int) else 0
     most = body.setdefault("max_tokens", budget + _MOST_TOKENS)
-    if isinstance(most, int) and most <= budget:
+    if settings.extra.keys() & {"thinking", "max_tokens"} or _is_interleaved(settings):
+        return  # it is for who wrote it to know, or there is room in the next answers
+    if most <= budget:
         raise UsageError(
             f"max_tokens is {most}, but thinking alone may take {budget}: give more tokens, or "
             "less to thinking"

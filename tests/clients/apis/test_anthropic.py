@@ -188,6 +188,13 @@ class TestThinkingSettings:
         assert body(API, user("hi"), extra=extra, max_tokens=5000)["max_tokens"] == 5000
         assert body(API, user("hi"), extra={"max_tokens": 5000}, thinking=9000)["thinking"]
 
+    def test_an_effort_that_has_no_budget_is_refused(self) -> None:
+        """Newer models take it: how many words for it there are is theirs to say."""
+        with pytest.raises(UsageError, match="a number of tokens, or low, medium, high, not 'max'"):
+            body(API, user("hi"), model="claude-sonnet-4-5", thinking="max")
+        sent = body(API, user("hi"), model="claude-opus-4-7", thinking="max")
+        assert sent["output_config"] == {"effort": "max"}
+
     @pytest.mark.parametrize("tokens", [-1, 1, 1023])
     def test_too_small_a_budget_is_refused(self, tokens: int) -> None:
         with pytest.raises(UsageError, match="thinking"):

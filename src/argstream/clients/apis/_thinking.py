@@ -83,7 +83,12 @@ def anthropic_thinking(model: str, settings: ModelSettings) -> dict[str, Any]:
         shown = {"display": "summarized"} if _CLAUDE.search(model) else {}
         effort = effort_of(settings)
         return {"thinking": {"type": "adaptive", **shown}, "output_config": {"effort": effort}}
-    budget = thinking if isinstance(thinking, int) else _BUDGETS[thinking]
+    budget = thinking if isinstance(thinking, int) else _BUDGETS.get(thinking)
+    if budget is None:
+        raise UsageError(
+            f"thinking: {model} takes a number of tokens, or {', '.join(_BUDGETS)}, not "
+            f"{thinking!r}"
+        )
     if budget < _LEAST_BUDGET:
         raise UsageError(f"thinking: Anthropic wants 0 or at least {_LEAST_BUDGET}, not {budget}")
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}

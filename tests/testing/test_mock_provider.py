@@ -659,6 +659,12 @@ class TestChecks:
                 assert post(provider, path)[0] == 200
                 assert post(provider, path, {**BODIES[path], **bodies[path]})[0] in (200, 400)
             assert post(provider, ROUTES[1], {**BODIES[ROUTES[1]], **calls})[0] == 400
+            for path in ROUTES:
+                change = {"tools": odd, "tool_choice": odd, "thinking": odd, "max_tokens": 9}
+                assert post(provider, path, {**BODIES[path], **change})[0] in (200, 400)
+            strict = {**STRICT, "parameters": {**STRICT["parameters"], "required": odd}}
+            tools = {"tools": [{"type": "function", "function": {"name": "f", **strict}}]}
+            assert post(provider, ROUTES[1], {**BODIES[ROUTES[1]], **tools})[0] == 400
 
     def test_what_is_right_is_served(self) -> None:
         tools = {

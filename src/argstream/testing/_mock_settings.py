@@ -12,11 +12,12 @@ _LEAST_TOP_P: Final = 0.95
 def anthropic_settings(headers: Mapping[str, str], body: dict[str, Any]) -> Iterator[str]:
     """Check thinking, and whether tools must be called."""
     tools = body.get("tools")
+    tools = tools if isinstance(tools, list) else []
     choice = body.get("tool_choice")
     choice = choice if isinstance(choice, dict) else {}
     if choice and not tools:
         yield "tool_choice: this may only be set together with tools"
-    names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if tools else []
+    names = [tool.get("name") for tool in tools if isinstance(tool, dict)]
     if choice.get("type") == "tool" and tools and choice.get("name") not in names:
         yield f"tool_choice.name: there is no tool {choice.get('name')!r} among the tools"
     thinking = body.get("thinking")
@@ -80,7 +81,8 @@ def strict_problems(where: str, schema: object, *, is_root: bool = True) -> Iter
         if schema.get("additionalProperties") is not False:
             yield f"{where}: in a strict schema, additionalProperties must be false"
         required = schema.get("required")
-        if missing := [name for name in properties if name not in (required or ())]:
+        required = required if isinstance(required, list) else []
+        if missing := [name for name in properties if name not in required]:
             yield f"{where}: in a strict schema, all are required: {', '.join(missing)}"
     if "array" in types and "items" not in schema:
         yield f"{where}: in a strict schema, an array must have items"

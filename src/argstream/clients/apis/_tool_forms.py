@@ -1,12 +1,12 @@
-"""Tools as an API wants to see them: their schemas, and whether one can be strict."""
+"""Tools as an API wants to see them: their schemas, whether one can be strict, and the choice."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from argstream.clients.request import OfferedTool
+from argstream.clients.request import ModelRequest, OfferedTool
 from argstream.errors import UsageError
 
-__all__ = ["is_strict", "schema_of"]
+__all__ = ["is_strict", "openai_tools", "schema_of"]
 
 # What structured outputs understand, of which none changes the meaning of another.
 _STRICT_KEYWORDS: Final = {
@@ -23,6 +23,7 @@ _STRICT_KEYWORDS: Final = {
     "$defs",
     "$ref",
 }
+_OPENAI_CHOICES: Final = {"auto": "auto", "none": "none", "any": "required"}
 
 
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
@@ -36,6 +37,27 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     if "$ref" not in schema:
         schema.setdefault("properties", {})  # OpenAI refuses a schema without
     return schema
+
+
+def openai_tools(
+    request: ModelRequest,
+    *,
+    tool: Callable[[OfferedTool], dict[str, Any]],
+    choice: Callable[[str], dict[str, Any]],
+) -> dict[str, Any]:
+    """Give the fields that are about tools, which OpenAI's APIs share but for two forms.
+
+    ``tool`` writes a tool, and ``choice`` that the one of this name is to be called.
+    """
+    if not request.tools:
+        return {}
+    settings = request.settings
+    fields: dict[str, Any] = {"tools": [tool(offered) for offered in request.tools]}
+    if (chosen := settings.tool_choice) is not None:
+        fields["tool_choice"] = _OPENAI_CHOICES.get(chosen) or choice(chosen)
+    if settings.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = settings.parallel_tool_calls
+    return fields
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from argstream.adapters import ProtocolName
 from argstream.clients.apis._origins import origin_of
 from argstream.clients.apis._thinking import effort_of
-from argstream.clients.apis._tool_forms import schema_of
+from argstream.clients.apis._tool_forms import openai_tools, schema_of
 from argstream.clients.apis._turns import CallIds, Said, Turn, turns_of, wire_name
 from argstream.clients.apis._wording import arguments_text, error_text, sendable
 from argstream.clients.apis.chat_habits import ChatHabits
@@ -55,7 +55,7 @@ class ChatApi:
             body["stream_options"] = {"include_usage": True}
         body |= self._sampling(settings)
         body |= self._thinking(model, request)
-        body |= _tools(request)
+        body |= openai_tools(request, tool=_tool, choice=_choice)
         return {**body, **settings.extra}
 
     def _sampling(self, settings: ModelSettings) -> dict[str, Any]:
@@ -228,27 +228,12 @@ def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _tools(request: ModelRequest) -> dict[str, Any]:
-    if not request.tools:
-        return {}
-    settings = request.settings
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
-    match settings.tool_choice:
-        case None:
-            pass
-        case "auto" | "none" as choice:
-            tools["tool_choice"] = choice
-        case "any":
-            tools["tool_choice"] = "required"
-        case name:
-            tools["tool_choice"] = {"type": "function", "function": {"name": name}}
-    if settings.parallel_tool_calls is not None:
-        tools["parallel_tool_calls"] = settings.parallel_tool_calls
-    return tools
-
-
 def _tool(tool: OfferedTool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "parameters": schema_of(tool)}
     if tool.description:
         function["description"] = sendable(tool.description)
     return {"type": "function", "function": function}
+
+
+def _choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}

@@ -10,7 +10,7 @@ from typing import Any, Final
 from argstream.adapters import ProtocolName
 from argstream.clients.apis._origins import origin_of
 from argstream.clients.apis._thinking import effort_of, least_effort_of_openai, reasons
-from argstream.clients.apis._tool_forms import is_strict, schema_of
+from argstream.clients.apis._tool_forms import is_strict, openai_tools, schema_of
 from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, turns_of, wire_name
 from argstream.clients.apis._wording import arguments_text, error_text, sendable
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
@@ -51,7 +51,7 @@ class ResponsesApi:
         if request.instructions.strip():
             body["instructions"] = sendable(request.instructions)
         body |= _sampling(model, request.settings)
-        body |= _tools(request)
+        body |= openai_tools(request, tool=_tool, choice=_choice)
         return {**body, **request.settings.extra}
 
 
@@ -179,25 +179,6 @@ def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _tools(request: ModelRequest) -> dict[str, Any]:
-    if not request.tools:
-        return {}
-    settings = request.settings
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
-    match settings.tool_choice:
-        case None:
-            pass
-        case "auto" | "none" as choice:
-            tools["tool_choice"] = choice
-        case "any":
-            tools["tool_choice"] = "required"
-        case name:
-            tools["tool_choice"] = {"type": "function", "name": name}
-    if settings.parallel_tool_calls is not None:
-        tools["parallel_tool_calls"] = settings.parallel_tool_calls
-    return tools
-
-
 def _tool(tool: OfferedTool) -> dict[str, Any]:
     schema = schema_of(tool)
     return {
@@ -207,3 +188,7 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
         "parameters": schema,
         "strict": is_strict(schema),  # left out, the API would make it so, and change the schema
     }
+
+
+def _choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "name": name}

@@ -6,7 +6,7 @@ from typing import Any, Final
 from argstream.clients.request import ModelRequest, OfferedTool
 from argstream.errors import UsageError
 
-__all__ = ["is_strict", "openai_tools", "schema_of"]
+__all__ = ["choice_of", "is_strict", "openai_tools", "schema_of"]
 
 # What structured outputs understand, of which none changes the meaning of another.
 _STRICT_KEYWORDS: Final = {
@@ -39,6 +39,18 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     return schema
 
 
+def choice_of(request: ModelRequest) -> str | None:
+    """Give the choice of tools, if it is one of the words for it or names a tool that is there."""
+    choice, names = request.settings.tool_choice, [tool.name for tool in request.tools]
+    is_known = choice in (None, "auto", "any", "none", *names)
+    if is_known or "tools" in request.settings.extra:  # where there may be others
+        return choice
+    raise UsageError(
+        f"tool_choice: no tool is called {choice!r}: say auto, any, none, or the name of one, of "
+        f"which there are: {', '.join(names)}"
+    )
+
+
 def openai_tools(
     request: ModelRequest,
     *,
@@ -53,7 +65,7 @@ def openai_tools(
         return {}
     settings = request.settings
     fields: dict[str, Any] = {"tools": [tool(offered) for offered in request.tools]}
-    if (chosen := settings.tool_choice) is not None:
+    if (chosen := choice_of(request)) is not None:
         fields["tool_choice"] = _OPENAI_CHOICES.get(chosen) or choice(chosen)
     if settings.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = settings.parallel_tool_calls

@@ -10,7 +10,7 @@ from typing import Any, Final
 from argstream.adapters import ProtocolName
 from argstream.clients.apis._origins import origin_of
 from argstream.clients.apis._thinking import anthropic_thinking, check_while_thinking
-from argstream.clients.apis._tool_forms import schema_of
+from argstream.clients.apis._tool_forms import choice_of, schema_of
 from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, own_id, turns_of, wire_name
 from argstream.clients.apis._wording import arguments_object, result_text, sendable
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
@@ -216,7 +216,7 @@ def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
         return {"tools": [_tool(tool) for tool in known], "tool_choice": {"type": "none"}}
     tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
     choice: dict[str, Any] = {}
-    match settings.tool_choice:
+    match choice_of(request):
         case None:
             pass
         case "auto" | "any" | "none" as type_:

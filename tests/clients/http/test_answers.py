@@ -95,6 +95,13 @@ def test_an_error_whose_body_breaks_off_is_told_by_what_came() -> None:
     assert failure.message.endswith(": you cannot")
 
 
+def test_an_error_whose_body_does_not_come_is_told_by_its_status() -> None:
+    with serving(hang(b"HTTP/1.1 401 No\r\ncontent-length: 9\r\n\r\n")) as served:
+        failure = failure_of(model_of(served.url, timeout=0.2))
+        assert len(served.requests) == 1
+    assert (failure.status, failure.code) == (401, "unauthorized")
+
+
 def test_a_redirect_is_not_followed_since_the_key_would_go_along() -> None:
     with serving(say(http("200 OK"))) as elsewhere:
         target = f"{elsewhere.url}/v1/messages?token=abc"

@@ -6,6 +6,7 @@ An answer has begun when its first event has come and is no error. All that fail
 
 import re
 from collections.abc import AsyncGenerator
+from math import inf
 from typing import Final
 
 import anyio
@@ -84,12 +85,12 @@ async def ask(  # noqa: PLR0913 - each of them is another thing
             # Never followed: the key would go to wherever a redirect leads.
             response = await client.send(request, stream=True, follow_redirects=False)
             asked = asked.hiding(response.request.headers)  # to which the client may have added
-            if not response.is_success:
-                body = await _error_body(response)
-                wait = told_wait(response.headers, now)
-                return refused(asked, response.status_code, response.headers, body, wait)
             chunks = response.aiter_bytes()
-            chunk = await anext(chunks, None)
+            chunk = await anext(chunks, None) if response.is_success else None
+        if not response.is_success:
+            body = await _error_body(chunks, times.idle)
+            wait = told_wait(response.headers, now)
+            return refused(asked, response.status_code, response.headers, body, wait)
         patience = times.idle
         opening = Opening(protocol)
         while chunk is not None and not opening.take(chunk):
@@ -110,12 +111,12 @@ async def ask(  # noqa: PLR0913 - each of them is another thing
             await _close(response)
 
 
-async def _error_body(response: httpx2.Response) -> bytes:
+async def _error_body(chunks: AsyncGenerator[bytes, None], patience: float | None) -> bytes:
     """Read the body of an error, not for ever; what comes of it is what can be told."""
     body = bytearray()
     try:
-        with anyio.move_on_after(_PATIENCE_FOR_ERRORS):
-            async for chunk in response.aiter_bytes():
+        with anyio.move_on_after(min(_PATIENCE_FOR_ERRORS, patience or inf)):
+            async for chunk in chunks:
                 body += chunk
                 if len(body) > MOST_BYTES:
                     break

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from argstream.clients import HttpModel, Timeouts
+from argstream.clients.http import _answer
 from argstream.clients.http._error_bodies import read_error
 from argstream.clients.http._secrets import Secrets
 from argstream.events import StreamFailed
@@ -240,16 +241,27 @@ def test_an_answer_is_over_with_its_last_word(prefix: str, body: bytes) -> None:
             assert answer_to(served, prefix)[-1] == "turn_completed"
 
 
-def test_a_connection_that_stays_open_after_the_last_word_is_not_waited_for() -> None:
-    with serving(hang(chunked(CHAT))) as served:
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_a_connection_that_stays_open_after_the_last_word_is_not_waited_for(
+    line_end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_answer, "_PATIENCE_AFTER", 0.1)
+    with serving(hang(chunked(CHAT.replace(b"\n", line_end)))) as served:
         started = time.monotonic()
         assert answer_to(served, "openai")[-1] == "turn_completed"
         assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
-def test_its_lines_may_end_in_any_way(line_end: bytes) -> None:
-    with serving(hang(chunked(CHAT.replace(b"\n", line_end)))) as served:
+def test_nor_if_pings_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_answer, "_PATIENCE_AFTER", 0.2)
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(chunked(CHAT))
+        while True:  # until the client goes away
+            connection.sendall(b"8\r\n: ping\n\n\r\n")
+            time.sleep(0.05)
+
+    with serving(talk) as served:
         started = time.monotonic()
         assert answer_to(served, "openai")[-1] == "turn_completed"
         assert time.monotonic() - started < 5

@@ -149,6 +149,7 @@ class Answer:
         self._times = times
         self._tail = b"\n"  # an answer begins with a line
         self._is_over = False
+        self._last_moment: float | None = None  # until when it may be closed, once it is whole
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Give its bytes as they come, without the key if it is in there."""
@@ -166,9 +167,9 @@ class Answer:
             await _close(self._response)
 
     async def _next(self) -> bytes | None:
-        # The event of the last word may be long: it is to be whole.
-        is_whole = self._is_over and self._tail.endswith(_EVENT_ENDS)
-        patience = _PATIENCE_AFTER if is_whole else self._times.idle
+        patience = self._times.idle
+        if self._last_moment is not None:  # for all that follows, or pings would go on for ever
+            patience = self._last_moment - anyio.current_time()
         try:
             with anyio.fail_after(patience):
                 return await anext(self._chunks, None)
@@ -184,3 +185,7 @@ class Answer:
         heard = self._tail + chunk
         self._is_over = self._is_over or _LAST_WORD.search(heard) is not None
         self._tail = heard[-_LONGEST_LAST_WORD:]
+        # The event of the last word may be long: it is to be whole.
+        is_whole = self._is_over and self._tail.endswith(_EVENT_ENDS)
+        if is_whole and self._last_moment is None:
+            self._last_moment = anyio.current_time() + _PATIENCE_AFTER

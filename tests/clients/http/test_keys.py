@@ -271,6 +271,20 @@ def test_what_a_client_of_ones_own_sends_is_taken_out_as_well(options: dict[str,
         assert basic not in failure.message
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_password_of_a_proxy_is_taken_out(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy says it in the body of its answer, or, of a connection, beside the status."""
+    pair = f"me:{HEADER_SECRET}"
+    basic = base64.b64encode(pair.encode()).decode()
+    with serving(say(http(f"407 Who is {pair}", f"not {pair}, not {basic}".encode()))) as served:
+        monkeypatch.setenv(f"{scheme.upper()}_PROXY", served.url.replace("//", f"//{pair}@"))
+        failure = failure_of(model_of(f"{scheme}://provider.invalid", retries=0))
+        assert f"Basic {basic}".encode() in served.requests[0]
+    assert "407" in failure.message
+    assert not shown(told(failure))
+    assert basic not in failure.message
+
+
 def test_headers_of_the_settings_are_sent_and_win() -> None:
     request = ask_for(headers={"X-Api-Key": "another", "anthropic-beta": "b"})
     with serving(say(http("400 Bad Request"))) as served:

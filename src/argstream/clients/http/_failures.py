@@ -9,7 +9,7 @@ import httpx2
 
 from argstream.clients.http._error_bodies import Told, read_error
 from argstream.clients.http._retries import may_succeed_later
-from argstream.clients.http._secrets import Secrets, secret_headers
+from argstream.clients.http._secrets import Secrets, proxy_secrets, secret_headers
 from argstream.deltas import ProviderFailed
 from argstream.errors import ProviderFailure
 
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     def hiding(self, headers: Mapping[str, str]) -> "Asked":
         """Know what these headers of the request hold, so that it is not told."""
-        return self._replace(secrets=Secrets(secret_headers(headers)))
+        return self._replace(secrets=Secrets([*secret_headers(headers), *proxy_secrets()]))
 
 
 class Unanswered(NamedTuple):
@@ -110,6 +110,8 @@ def _headline(status: int, asked: Asked) -> str:
                 f"{asked.url} does not know the model {asked.model!r}, or is no address of its API "
                 "(404): check the name and base_url"
             )
+        case 407:
+            return f"a proxy before {_origin(asked.url)} wants to know who asks (407)"
         case 413:
             return f"the request is too long for {asked.name} (413)"
         case 429:

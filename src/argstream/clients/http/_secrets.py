@@ -10,11 +10,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies
 
 from argstream.errors import UsageError
 
-__all__ = ["Hidden", "Key", "Secrets", "StreamCleaner", "secret_headers"]
+__all__ = ["Hidden", "Key", "Secrets", "StreamCleaner", "proxy_secrets", "secret_headers"]
 
 _REMOVED: Final = "[removed]"
 _RUN: Final = 8  # characters of a key, in one go, that nobody may tell
@@ -105,6 +106,20 @@ def secret_headers(headers: Mapping[str, str]) -> list[str]:
         if any(part in name.lower() for part in _SECRET_HEADERS)
         for secret in _secrets_in(value.strip())
     ]
+
+
+def proxy_secrets() -> list[str]:
+    """Give the passwords of the proxies that the environment names, as a proxy is told them."""
+    secrets: list[str] = []
+    for address in getproxies().values():
+        try:
+            userinfo = urlsplit(address).netloc.rpartition("@")[0]
+        except ValueError:  # then no proxy is found there, either
+            continue
+        name, _, password = map(unquote, userinfo.partition(":"))
+        if password:
+            secrets += [password, base64.b64encode(f"{name}:{password}".encode()).decode()]
+    return secrets
 
 
 def _secrets_in(value: str) -> Iterator[str]:

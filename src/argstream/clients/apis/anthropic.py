@@ -39,7 +39,7 @@ class AnthropicApi:
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Give the headers that it needs, with the key if there is one."""
-        headers = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
+        headers = {"anthropic-version": "2023-06-01"}
         return headers if key is None else {**headers, "x-api-key": key}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:

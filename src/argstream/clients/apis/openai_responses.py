@@ -33,8 +33,7 @@ class ResponsesApi:
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Give the headers that it needs, with the key if there is one."""
-        headers = {"content-type": "application/json"}
-        return headers if key is None else {**headers, "authorization": f"Bearer {key}"}
+        return {} if key is None else {"authorization": f"Bearer {key}"}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """Write a request for a stream."""

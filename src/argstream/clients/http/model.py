@@ -195,11 +195,10 @@ class _Headers:
             raise UsageError(
                 f"the header {odd!r} has characters in it that no header can have, or is no text"
             )
-        self._headers = httpx2.Headers({**_HEADERS, **api.headers(None)})
+        self._headers = httpx2.Headers(_HEADERS)
+        self._headers.update(api.headers(None if key.is_token else key.value()))
         if key.is_token:
             self._headers["authorization"] = f"Bearer {key.value()}"
-        else:
-            self._headers.update(api.headers(key.value()))
         self._headers.update({name: value.strip() for name, value in settings.headers.items()})
 
     def put_on(

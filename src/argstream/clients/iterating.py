@@ -13,7 +13,7 @@ interrupted. One that is abandoned goes on until what it waits for has come.
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing
 from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -79,12 +79,9 @@ class _Asking:
         """Call the function, and give what comes of it."""
         is_quick = inspect.iscoroutinefunction(self._ask) or inspect.isasyncgenfunction(self._ask)
         source = self._ask(request) if is_quick else await _in_thread(self._ask, request)
-        reading = _read(source)
-        try:
+        async with aclosing(_read(source)) as reading:
             async for item in reading:
                 yield item
-        finally:
-            await reading.aclose()
 
 
 class _OneTurn:
@@ -108,12 +105,9 @@ class _OneTurn:
                 "makes one for each request",
             )
         self._is_used = True
-        reading = _read(self._source)
-        try:
+        async with aclosing(_read(self._source)) as reading:
             async for item in reading:
                 yield item
-        finally:
-            await reading.aclose()
 
 
 async def _read(source: Any) -> AsyncGenerator[object, None]:

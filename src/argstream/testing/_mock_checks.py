@@ -19,10 +19,8 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _LONGEST_CHAT_ID: Final = 40
 _CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
-
-
-# What a message of the assistant has if it has no content.
 _SAID: Final = ("tool_calls", "function_call", "refusal", "audio")
+"""What a message of the assistant has if it has no content."""
 
 
 def anthropic_problems(

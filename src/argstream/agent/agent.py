@@ -1,15 +1,12 @@
 """``Agent``: a model, tools and rules, and runs of these on prompts."""
 
-import asyncio
-import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from typing import Literal, NamedTuple, overload
 from uuid import uuid4
 
 from argstream.agent._effects import Step
-from argstream.agent._loop_thread import LoopThread
+from argstream.agent._last_events import LastEvents
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
@@ -92,7 +89,7 @@ class Agent:
         )
         self._rules = LoopRules(max_turns, approver is not None, approval_timeout)
         self._paused: dict[str, _Paused] = {}
-        self._showing: set[asyncio.Task[None]] = set()  # the last events of runs, to the hook
+        self._last_events = LastEvents(on_event)
 
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
         """Run a prompt, to be followed with ``async for``, or waited for with ``await``."""
@@ -174,27 +171,12 @@ class Agent:
         machine, conversation = self._waiting(run)
         events = machine.stopped(reason).events
         self.rested(conversation, machine)
-        self._show(events)
+        self._last_events.show(events)
         return events
 
     async def aclose(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""
         await self._setting.close_model()
-
-    def _show(self, events: list[Event]) -> None:
-        """Show the hook events where nobody follows a run."""
-        hook = self._setting.on_event
-        if hook is None:
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            with closing(LoopThread()) as own_loop:
-                own_loop.call(lambda: _shown(events, hook))
-        else:  # the hook may belong to it, so it must not be blocked
-            task = loop.create_task(_shown(events, hook))
-            self._showing.add(task)
-            task.add_done_callback(self._showing.discard)
 
     def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> _Paused:
         run_id = run if isinstance(run, str) else run.run_id
@@ -216,10 +198,3 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
-
-
-async def _shown(events: Iterable[Event], hook: EventHook) -> None:
-    for event in events:
-        answer = hook(event)
-        if inspect.isawaitable(answer):
-            await answer

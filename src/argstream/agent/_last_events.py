@@ -1,0 +1,51 @@
+"""Shows a hook the last events of a run that nobody follows: one that paused, and was stopped."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from argstream.agent._loop_thread import LoopThread
+from argstream.agent._setting import EventHook
+from argstream.events import Event
+
+__all__ = ["LastEvents"]
+
+
+class LastEvents:
+    """Shows them at once, as far as the hook does not have to wait."""
+
+    def __init__(self, hook: EventHook | None) -> None:
+        self._hook = hook
+        self._tasks: set[asyncio.Task[None]] = set()  # so that nobody drops them
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Show these."""
+        if self._hook is None:
+            return
+        rest = iter(events)
+        for event in rest:
+            answer = self._hook(event)
+            if inspect.isawaitable(answer):
+                self._run(_shown(answer, rest, self._hook))
+                return
+
+    def _run(self, showing: Coroutine[Any, Any, None]) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            with closing(LoopThread()) as own_loop:
+                own_loop.wait_for(showing)
+        else:  # the hook may belong to it, so it must not be blocked
+            task = loop.create_task(showing)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+async def _shown(first: Awaitable[None], rest: Iterator[Event], hook: EventHook) -> None:
+    await first
+    for event in rest:
+        answer = hook(event)
+        if inspect.isawaitable(answer):
+            await answer

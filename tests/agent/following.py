@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from argstream.agent import Agent, AgentRun, Conversation
+from argstream.agent import Agent, AgentRun, Conversation, tool
 from argstream.agent._listening import PASSING
-from argstream.clients import HttpModel, make_model
+from argstream.clients import CallTool, HttpModel, ScriptedModel, make_model
 from argstream.events import Event
 from argstream.testing import MockProvider
 
@@ -93,3 +93,14 @@ class Effects:
         """Send a mail."""
         self.seen.append(("send", {"to": to}))
         return f"sent to {to}"
+
+
+def mailing(*replies: Any, **options: Any) -> tuple[Agent, Effects]:
+    """An agent whose tool ``send`` must be confirmed; ``write`` need not be."""
+    effects = Effects()
+    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
+    return Agent(ScriptedModel(*replies), tools, **options), effects
+
+
+def send(to: str = "ada") -> CallTool:
+    return CallTool("send", {"to": to})

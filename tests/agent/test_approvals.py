@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,9 +30,7 @@ from argstream.events import (
     RunStopped,
     ToolArgsCompleted,
     ToolCallCompleted,
-    ToolCallFailed,
     ToolExecutionStarted,
-    TurnCompleted,
 )
 from argstream.history import ResultPart
 from argstream.policy import Policy
@@ -43,22 +40,12 @@ from tests.agent.following import (
     complete,
     events_of,
     follow,
+    mailing,
     one,
     only,
+    send,
     steps,
-    stopped_at,
 )
-
-
-def mailing(*replies: Any, **options: Any) -> tuple[Agent, Effects]:
-    """An agent whose tool ``send`` must be confirmed; ``write`` need not be."""
-    effects = Effects()
-    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
-    return Agent(ScriptedModel(*replies), tools, **options), effects
-
-
-def send(to: str = "ada") -> CallTool:
-    return CallTool("send", {"to": to})
 
 
 def result_of(model: object, request: int = 1) -> ResultPart:
@@ -71,12 +58,6 @@ def result_of(model: object, request: int = 1) -> ResultPart:
 def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Approval) -> AgentRun:
     """Go on with a run that has paused: with a decision on the first call that waits."""
     return agent.resume(paused, {paused.pending[0].call_id: decision})
-
-
-async def never(request: ApprovalRequested) -> Approval:
-    """An approver who takes too long."""
-    await asyncio.sleep(20)
-    return Approve(reason=request.name)
 
 
 # Who is asked, and when
@@ -320,108 +301,6 @@ def test_always_for_a_rule_needs_a_rule() -> None:
         resumed(agent, paused, Approve(always="rule")).wait()
 
 
-# In place
-
-
-def answering(answer: Approval) -> Callable[[ApprovalRequested], Approval]:
-    return lambda request: answer  # noqa: ARG005 - always the same
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_an_approver_is_asked_in_place(is_async: bool) -> None:
-    asked: list[str] = []
-
-    def approve(request: ApprovalRequested) -> Approval:
-        asked.append(request.name)
-        return Approve()
-
-    async def approve_async(request: ApprovalRequested) -> Approval:
-        return approve(request)
-
-    approver = approve_async if is_async else approve
-    agent, effects = mailing(send(), "Sent.", approver=approver)
-    events = events_of(agent)
-    assert asked == ["send"]
-    assert effects.seen == [("send", {"to": "ada"})]
-    assert not only(events, RunPaused)
-    assert one(events, RunCompleted).result == "Sent."
-
-
-def test_an_approver_that_waits_does_not_hold_up_other_runs() -> None:
-    def approve(request: ApprovalRequested) -> Approval:
-        time.sleep(0.2)
-        return Deny(request.name)
-
-    agent, _ = mailing(*[send()] * 8, *["Sent."] * 8, approver=approve)
-
-    async def several() -> float:
-        start = time.perf_counter()
-        await asyncio.gather(*(agent.run_async("Go") for _ in range(8)))
-        return time.perf_counter() - start
-
-    assert complete(several) < 1.2
-
-
-def test_it_can_be_approved_while_other_calls_of_the_turn_are_written() -> None:
-    calls = Reply(send(), CallTool("write", {"path": "a", "content": "x" * 400}))
-    effects = Effects()
-    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
-    model = ScriptedModel(calls, "Done.", delay=0.002)
-    agent = Agent(model, tools, approver=answering(Approve()))
-    events = events_of(agent)
-    kinds = [type(event) for event in events]
-    decided = kinds.index(ApprovalDecided)
-    written = [n for n, kind in enumerate(kinds) if kind is ToolArgsCompleted][1]
-    assert decided < written < kinds.index(TurnCompleted) < kinds.index(ToolExecutionStarted)
-
-
-def test_without_an_approver_a_run_can_be_decided_on_while_it_goes_on() -> None:
-    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
-
-    async def deciding() -> list[Event]:
-        run, events = agent.run_stream("Go"), []
-        async for event in run:
-            events.append(event)
-            if isinstance(event, ApprovalRequested):
-                run.decide(event.call_id, Approve())
-                with pytest.raises(UsageError, match="decided already"):
-                    run.decide(event.call_id, Deny())
-        return events
-
-    events = complete(deciding)
-    assert not only(events, RunPaused)
-    assert len(effects.seen) == 2
-
-
-def test_an_approver_that_fails_denies() -> None:
-    def approve(request: ApprovalRequested) -> Approval:
-        raise OSError(request.name)
-
-    agent, effects = mailing(send(), "Oh.", approver=approve)
-    events = events_of(agent)
-    assert effects.seen == []
-    assert one(events, ApprovalDecided).decision == "denied"
-    assert "OSError" in one(events, ToolCallFailed).error
-
-
-@pytest.mark.parametrize(
-    "answer", [None, True, "yes", Approve(arguments={"to": 1}), Approve(digest="of something else")]
-)
-def test_an_approver_whose_answer_cannot_be_used_denies(answer: Any) -> None:
-    agent, effects = mailing(send(), "Oh.", approver=answering(answer))
-    events = events_of(agent)
-    assert effects.seen == []
-    assert one(events, ApprovalDecided).decision == "denied"
-
-
-def test_what_nobody_decides_in_time_is_denied() -> None:
-    agent, effects = mailing(send(), "Oh.", approver=never, approval_timeout=0.05)
-    events = events_of(agent)
-    assert one(events, ApprovalDecided).decision == "expired"
-    assert effects.seen == []
-    assert one(events, RunCompleted).result == "Oh."
-
-
 def test_a_decision_on_a_paused_run_that_comes_too_late_is_none() -> None:
     agent, effects = mailing(send(), "Oh.", approval_timeout=0.05)
     paused = agent.run("Go")
@@ -432,26 +311,7 @@ def test_a_decision_on_a_paused_run_that_comes_too_late_is_none() -> None:
     assert effects.seen == []
 
 
-def test_a_run_that_is_stopped_asks_no_more() -> None:
-    agent, effects = mailing(send(), "Oh.", approver=never)
-    events = stopped_at(agent.run_stream("Go"), ApprovalRequested)
-    assert one(events, ApprovalDecided).decision == "withdrawn"
-    assert isinstance(events[-1], RunStopped)
-    assert effects.seen == []
-
-
 # What was approved is what runs (invariant 12)
-
-
-def test_who_changes_the_arguments_that_were_shown_gets_nothing_run() -> None:
-    def cunning(request: ApprovalRequested) -> Approval:
-        request.arguments["to"] = "eve"
-        return Approve()
-
-    agent, effects = mailing(send(), "Oh.", approver=cunning)
-    events = events_of(agent)
-    assert effects.seen == []
-    assert one(events, ApprovalDecided).decision == "denied"
 
 
 @pytest.mark.parametrize("kind", [ToolArgsCompleted, ApprovalRequested, ApprovalDecided])
@@ -588,23 +448,6 @@ def test_always_is_one_of_two_words(always: Any) -> None:
         resumed(agent, paused, Approve(always=always)).wait()
 
 
-def test_an_approver_that_is_not_async_is_asked_one_thing_at_a_time() -> None:
-    at_once, most = 0, 0
-
-    def approve(request: ApprovalRequested) -> Approval:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        time.sleep(0.02)
-        at_once -= 1
-        return Deny(request.name)
-
-    agent, _ = mailing(Reply(send("ada"), send("bob"), send("eve")), "Oh.", approver=approve)
-    events = events_of(agent)
-    assert most == 1
-    assert len(only(events, ApprovalDecided)) == 3
-
-
 def test_approve_that_is_clicked_twice_counts_once_and_locks_nothing() -> None:
     agent, effects = mailing(send(), "Sent.", "Yes.")
     conversation = Conversation()
@@ -616,24 +459,6 @@ def test_approve_that_is_clicked_twice_counts_once_and_locks_nothing() -> None:
         again.wait()
     assert effects.seen == [("send", {"to": "ada"})]
     assert agent.run("Go on", conversation).text == "Yes."
-
-
-def test_who_decides_from_a_callback_of_the_event_loop_is_heard() -> None:
-    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Sent.")
-
-    async def deciding() -> list[Event]:
-        events = []
-        run = agent.run_stream("Go")
-        async for event in run:
-            events.append(event)
-            if isinstance(event, ApprovalRequested):
-                loop = asyncio.get_running_loop()
-                loop.call_soon(run.decide, event.call_id, Approve())
-                await asyncio.sleep(0)
-        return events
-
-    complete(deciding)
-    assert ("send", {"to": "ada"}) in effects.seen
 
 
 def test_a_decision_on_a_run_that_has_paused_says_where_it_belongs() -> None:
@@ -672,22 +497,6 @@ def test_a_hook_that_fails_when_a_paused_run_is_stopped_leaves_no_thread() -> No
     with pytest.raises(OSError, match="the disk is full"):
         agent.stop(paused)
     assert threading.active_count() <= before
-
-
-def test_a_run_that_is_stopped_while_somebody_is_asked_gives_its_result() -> None:
-    async def never(request: ApprovalRequested) -> Approval:
-        await asyncio.sleep(20)
-        return Approve(reason=request.name)
-
-    agent, effects = mailing(send(), "Oh.", approver=never)
-
-    async def stopping() -> str:
-        run = agent.run_stream("Go")
-        asyncio.get_running_loop().call_later(0.05, run.stop, "closed")
-        return (await run).outcome
-
-    assert complete(stopping) == "stopped"
-    assert effects.seen == []
 
 
 def test_always_for_a_rule_grants_what_was_shown_and_no_more() -> None:

@@ -15,6 +15,7 @@ import anyio
 from msgspec.structs import replace
 
 from argstream.agent._effects import Step
+from argstream.agent._listening import PASSING
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
@@ -208,14 +209,16 @@ class AgentRun:
         return self._iterate()
 
     def _iterate(self) -> Iterator[Event]:
-        batch = self._following.batch
+        following = self._following
+        batch = following.batch
         with closing(LoopThread(self._leave_loop)) as loop:
             while loop.call(self._fetch):
                 while batch:
                     event = batch.popleft()
-                    answer = self._following.note(event)
-                    if inspect.isawaitable(answer):
-                        loop.wait_for(answer)
+                    if following.minds(event):
+                        answer = following.note(event)
+                        if answer is not None:
+                            loop.wait_for(answer)
                     yield event
 
     async def _fetch(self) -> bool:
@@ -254,13 +257,19 @@ class _Following:
         start()
         del start  # it refers to who may be dropped
         try:
+            batch = self.batch
             while await self.fill():
-                while self.batch:
-                    event = self.batch.popleft()
-                    await self._shown(event)
+                while batch:
+                    event = batch.popleft()
+                    if self.minds(event):
+                        await self._shown(event)
                     yield event
         finally:
             await self.close()
+
+    def minds(self, event: Event) -> bool:
+        """Say whether there is anything to note; there is not, of a delta that no hook sees."""
+        return self._on_event is not None or type(event) not in PASSING
 
     async def fill(self) -> bool:
         """Fetch events; False if there are no more."""
@@ -290,11 +299,14 @@ class _Following:
                 self.has_told_pause = True
             case _:
                 pass
-        return None if self._on_event is None else self._on_event(event)
+        if self._on_event is None:
+            return None
+        answer = self._on_event(event)
+        return answer if inspect.isawaitable(answer) else None
 
     async def _shown(self, event: Event) -> None:
         answer = self.note(event)
-        if inspect.isawaitable(answer):
+        if answer is not None:
             await answer
 
 

@@ -251,7 +251,10 @@ class Runner:
             if scope.cancel_called:
                 return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
-                self._tell(event)
+                if self._inbox:
+                    self._tell(event)
+                else:
+                    outbox.add(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._early[early.call.id] = early
                     self.act(self.machine.begun_early(early.call.id))

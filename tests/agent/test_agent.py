@@ -337,7 +337,7 @@ def test_a_name_that_comes_in_pieces_calls_the_tool_of_the_whole_name() -> None:
         [start("read"), start("_all"), chunk(tool_calls=[entry("{}")]), chunk(finish="tool_calls")],
         [chunk(content="Done."), chunk(finish="stop")],
     ]
-    events = events_of(Agent(lambda request: turns.pop(0), [read, read_all]))  # noqa: ARG005
+    events = events_of(Agent(lambda request: turns.pop(0), [read, read_all]))  # noqa: ARG005 - a script
     assert called == ["read_all"]
     assert one(events, ToolCallCompleted).name == "read_all"
 

@@ -19,7 +19,7 @@ def exact_text(call: Call) -> str:
 def read_arguments(text: str) -> dict[str, Any]:
     """Read the text of complete arguments: a value that nobody else has."""
     arguments: Any = parsed_anew(text).value
-    assert isinstance(arguments, dict), "the text of a complete call is an object"  # noqa: S101
+    assert isinstance(arguments, dict), "the text of a complete call is an object"  # noqa: S101 - or the loop is wrong
     return arguments
 
 

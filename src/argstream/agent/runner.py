@@ -340,7 +340,7 @@ class Runner:
 
     async def _decision(self, request: ApprovalRequested) -> Approval:
         approver: Callable[[ApprovalRequested], Any] | None = self._setting.approver
-        assert approver is not None, "only those who can be asked are asked"  # noqa: S101
+        assert approver is not None, "only those who can be asked are asked"  # noqa: S101 - for types
         if inspect.iscoroutinefunction(approver):
             answer = await approver(request)
         else:

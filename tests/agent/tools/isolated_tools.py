@@ -84,7 +84,7 @@ def fails(how: str) -> None:
         case "exit":
             sys.exit(3)
         case "hard exit":
-            print("last words")  # noqa: T201
+            print("last words")  # noqa: T201 - that is the test
             sys.stdout.flush()
             os._exit(3)
         case "crash":
@@ -129,7 +129,7 @@ def grows(path: str) -> None:
 async def grows_async(path: str) -> None:
     while True:
         with contextlib.suppress(asyncio.CancelledError):
-            with Path(path).open("a") as file:  # noqa: ASYNC230, RUF100
+            with Path(path).open("a") as file:
                 file.write("x")
             await asyncio.sleep(0.001)
 

@@ -135,7 +135,7 @@ def test_output_is_emitted_in_the_thread_of_the_loop() -> None:
         def there(context: ToolContext) -> None:
             context.output("x")
 
-        emit = lambda _: threads.append(threading.get_ident())  # noqa: E731
+        emit = lambda _: threads.append(threading.get_ident())  # noqa: E731 - once
         await there.execute(there.bind(""), ToolContext("r", "c", "there", "k", emit))
 
     asyncio.run(main())
@@ -156,7 +156,7 @@ def test_output_after_the_end_is_dropped() -> None:
 
 def test_output_is_text() -> None:
     async def say(context: ToolContext) -> None:
-        context.output(b"bytes")  # type: ignore[arg-type]
+        context.output(b"bytes")  # type: ignore[arg-type]  # on purpose
 
     with pytest.raises(UsageError, match="takes a str, not bytes"):
         asyncio.run(run(say))
@@ -568,14 +568,14 @@ def growing(path: Path) -> int:
 
 async def grow_async(path: str) -> None:
     while True:
-        with Path(path).open("a") as file:  # noqa: ASYNC230, RUF100
+        with Path(path).open("a") as file:
             file.write("x")
         await asyncio.sleep(0.001)
 
 
 async def grow_generator(path: str) -> AsyncIterator[str]:
     while True:
-        with Path(path).open("a") as file:  # noqa: ASYNC230, RUF100
+        with Path(path).open("a") as file:
             file.write("x")
         yield "x"
         await asyncio.sleep(0.001)

@@ -189,7 +189,7 @@ def test_several_may_read_at_once() -> None:
 
 def test_a_tool_need_not_read_it() -> None:
     @tool
-    async def ignores(text: Streamed[str]) -> str:  # noqa: ARG001
+    async def ignores(text: Streamed[str]) -> str:  # noqa: ARG001 - on purpose
         return "done"
 
     async def main() -> Any:
@@ -435,11 +435,11 @@ def test_it_is_not_called_if_the_text_was_interrupted_before() -> None:
     called: list[str] = []
 
     @tool
-    async def in_loop(text: Streamed[str]) -> None:  # noqa: ARG001
+    async def in_loop(text: Streamed[str]) -> None:  # noqa: ARG001 - on purpose
         called.append("async")
 
     @tool
-    def in_thread(text: Streamed[str]) -> None:  # noqa: ARG001
+    def in_thread(text: Streamed[str]) -> None:  # noqa: ARG001 - on purpose
         called.append("sync")
 
     async def main(reader: Tool) -> None:
@@ -487,5 +487,5 @@ def test_a_whole_call_runs_as_one_that_started_early() -> None:
         feed.finish()
         return await write.execute(bound, context_for("write"))
 
-    whole: Callable[[], Any] = lambda: run(write, path="a", content="x")  # noqa: E731
+    whole: Callable[[], Any] = lambda: run(write, path="a", content="x")  # noqa: E731 - once
     assert asyncio.run(early()) == asyncio.run(whole()) == "a: x"

@@ -177,14 +177,14 @@ def test_titles_that_only_repeat_a_name_are_left_out() -> None:
 
 
 def test_all_kinds_of_types_and_parameters() -> None:
-    def everything(  # type: ignore[no-untyped-def]
+    def everything(  # type: ignore[no-untyped-def]  # on purpose
         day: date,
         colour: Colour,
         edits: list[Edit],
         unknown,
         *,
         limit: Annotated[int, Field(ge=1)] = 3,
-        note: Optional[str] = None,  # noqa: UP045
+        note: Optional[str] = None,  # noqa: UP045 - that form, too
         deep: bool = False,
         **more: int,
     ) -> dict[str, Any]:
@@ -375,15 +375,15 @@ def with_annotated_alias(x: Annotated[int, Field(validation_alias="foo")]) -> No
 def star(*paths: str) -> None: ...
 def position(path: str, /) -> None: ...
 def two_streams(a: Streamed[str], b: Streamed[str]) -> None: ...
-def stream_of_numbers(a: Streamed[int]) -> None: ...  # type: ignore[type-var]
+def stream_of_numbers(a: Streamed[int]) -> None: ...  # type: ignore[type-var]  # wrong
 def maybe_stream(a: Streamed[str] | None) -> None: ...
 def list_of_streams(a: list[Streamed[str]]) -> None: ...
-def stream_with_default(a: Streamed[str] = Streamed.of("x")) -> None: ...  # noqa: B008
+def stream_with_default(a: Streamed[str] = Streamed.of("x")) -> None: ...  # noqa: B008 - wrong
 def stream_and_more(a: Streamed[str], **more: str) -> None: ...
 def context_or_text(a: ToolContext | str) -> None: ...
-def unknown_type(a: Nothing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def unknown_type(a: Nothing) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - wrong
 def no_schema(a: Callable[[], int]) -> None: ...
-def größe(a: str) -> None: ...  # noqa: PLC2401, RUF100
+def größe(a: str) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def falls_over(number: int) -> int:
 @tool
 def plan(
     number: Annotated[int, AfterValidator(even)],
-    edits: list[Edit] = [],  # noqa: B006
+    edits: list[Edit] = [],  # noqa: B006 - seen in tools
     fragile: Annotated[int, AfterValidator(falls_over)] = 0,
 ) -> None: ...
 

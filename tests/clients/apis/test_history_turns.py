@@ -179,7 +179,7 @@ def test_a_turn_that_paused_goes_on() -> None:
         history += [turn.message, user("Sure?")]
         ask(provider, api, *history)
         provider.check()
-        assert [m["role"] for m in provider.requests[-1].body["messages"]] == [  # type: ignore[index]
+        assert [m["role"] for m in provider.requests[-1].body["messages"]] == [  # type: ignore[index]  # it is JSON
             "user",
             "assistant",
             "user",

@@ -291,3 +291,12 @@ def test_a_run_that_somebody_follows_cannot_be_waited_for_elsewhere() -> None:
                 run.wait()
 
     complete(following)
+
+
+def test_two_iterators_do_not_share_a_run() -> None:
+    run = Agent(ScriptedModel("Hello", delay=0.01)).run_stream("Go")
+    first, second = iter(run), iter(run)
+    assert next(first).type == "run_started"
+    with pytest.raises(UsageError, match="follows this run already"):
+        next(second)
+    assert [event.type for event in first][-1] == "run_completed"

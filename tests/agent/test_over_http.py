@@ -8,14 +8,15 @@ import time
 import pytest
 
 from argstream import clients
-from argstream.agent import Agent, Conversation, RunResult
+from argstream.agent import Agent, Conversation, RunResult, Streamed, tool
 from argstream.clients import Retries, Timeouts
-from argstream.errors import RunFailure
+from argstream.errors import RunFailure, TextInterrupted
 from argstream.events import (
     RunCompleted,
     RunFailed,
     RunStopped,
     TextDelta,
+    ToolExecutionStarted,
     to_json,
 )
 from argstream.testing import (
@@ -31,7 +32,16 @@ from argstream.testing import (
     Status,
     Think,
 )
-from tests.agent.following import Effects, complete, events_of, one, served, stopped_at
+from tests.agent.following import (
+    Effects,
+    complete,
+    events_of,
+    follow,
+    one,
+    only,
+    served,
+    stopped_at,
+)
 from tests.agent.ordering import check_order
 
 APIS = ["anthropic", "openai", "openai-responses"]
@@ -235,3 +245,29 @@ def test_a_reply_for_a_scripted_model_does_for_a_provider_as_well() -> None:
     with MockProvider(clients.Reply("Hello.")) as provider:
         events = events_of(agent_of("anthropic", provider, []))
     assert one(events, RunCompleted).result == "Hello."
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("fault", [Cut(), ErrorEvent(), Malformed(), Slow(between=1.0)], ids=str)
+def test_a_tool_that_reads_its_text_takes_back_what_a_fault_cuts_off(
+    api: str, fault: Fault
+) -> None:
+    kept: list[str] = []
+    taken_back: list[str] = []
+
+    @tool
+    async def note(title: str, text: Streamed[str]) -> str:
+        try:
+            kept.append(await text.read())
+        except TextInterrupted as interruption:
+            taken_back.append(interruption.verdict)
+            raise
+        return title
+
+    reply = Reply(CallTool("note", {"title": "t", "text": "long " * 50}))
+    with MockProvider(reply, faults=[fault]) as provider:
+        events = follow(agent_of(api, provider, [note]).run_stream("Go"))
+    check_order(events, streamed=("note",))
+    assert isinstance(events[-1], RunFailed)
+    assert kept == []
+    assert len(taken_back) == len(only(events, ToolExecutionStarted))

@@ -209,6 +209,8 @@ class AgentRun:
         return self._iterate()
 
     def _iterate(self) -> Iterator[Event]:
+        if self._loop is not None:  # by another iterator, meanwhile
+            raise UsageError("somebody follows this run already")
         following = self._following
         batch = following.batch
         with closing(LoopThread(self._leave_loop)) as loop:

@@ -1,14 +1,19 @@
 """What a model is asked, in words that belong to no provider, and what a model is."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct, structs
 
 from argstream.adapters import ProtocolName
+from argstream.errors import UsageError
 from argstream.history import Message
 
 __all__ = ["Model", "ModelRequest", "ModelSettings", "OfferedTool"]
+
+
+# What the APIs call how hard a model thinks; which of them a model takes is for it to say.
+_EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
@@ -28,6 +33,18 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """Sent with each request, besides those that the API needs."""
     extra: Mapping[str, Any] = {}
     """Fields of the request's body, as the provider calls them; they win."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what no API takes."""
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError(f"max_tokens is a number of 1 or more, not {self.max_tokens!r}")
+        thinking: object = self.thinking
+        is_tokens = type(thinking) is int and thinking >= 0
+        if thinking is not None and not is_tokens and thinking not in _EFFORTS:
+            raise UsageError(
+                f"thinking is a number of tokens from 0, or one of {', '.join(_EFFORTS)}; not "
+                f"{thinking!r}"
+            )
 
     def __repr__(self) -> str:
         """Show what is set, but of headers only the names: a value may be a token."""

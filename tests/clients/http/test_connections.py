@@ -11,6 +11,7 @@ import pytest
 
 from argstream import UsageError
 from argstream.clients import HttpModel
+from argstream.clients.http._connections import Connections
 from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
 from tests.clients.http.over_http import (
     REQUEST,
@@ -242,3 +243,10 @@ def test_a_client_of_ones_own_does_not_follow_redirects_with_the_key() -> None:
     with serving(say(http("307 Elsewhere", location="/other"))) as served:
         run(turn())
         assert len(served.requests) == 1
+
+
+def test_a_client_that_was_given_is_used_in_one_event_loop() -> None:
+    connections = Connections(httpx2.AsyncClient())
+    asyncio.run(connections.client())
+    with pytest.raises(UsageError, match="another event loop"):
+        asyncio.run(connections.client())

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncGenerator
 from functools import cache
 from ssl import SSLContext
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import ReferenceType, ref
 
 import httpx2
@@ -40,6 +40,7 @@ class Connections:
         if given is not None and not isinstance(given, httpx2.AsyncClient):
             raise UsageError(f"http_client is an httpx2.AsyncClient, not a {type(given).__name__}")
         self._given = given
+        self._home: ref[Any] | None = None  # the loop of the one that was given
         # By loop. A client knows its loop, so no loop would ever be freed that is not taken out.
         self._open: dict[object, _Open] = {}
 
@@ -48,6 +49,7 @@ class Connections:
         if self._given is not None:
             if self._given.is_closed:
                 raise UsageError("the http_client that was given is closed")
+            self._require_one_loop()
             return self._given
         loop = current_token().native_token
         self._forget_those_that_are_over()
@@ -58,6 +60,19 @@ class Connections:
             client = await anext(keeper)
             self._open[loop] = found = _Open(client, keeper)
         return found.client
+
+    def _require_one_loop(self) -> None:
+        """Refuse another event loop: connections of the first would fail there, or be asked twice.
+
+        The sync face of an agent has one for each run.
+        """
+        loop: Any = current_token().native_token
+        self._home = self._home or ref(loop)
+        if self._home() is not loop:
+            raise UsageError(
+                "the http_client that was given belongs to another event loop: use the agent in "
+                "one loop (run_stream, run_async), or leave http_client out"
+            )
 
     async def close(self) -> None:
         """Close the client of this event loop; the next request makes another."""

@@ -51,21 +51,21 @@ async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
             case ToolCallStarted(call_id=tid, name=name):
                 # Create a new parser for this tool call
                 parsers[tid] = ToolArgStream(tid)
-                print(f"▶ {name}")  # noqa: T201 - as the source does
+                print(f"▶ {name}")
 
             case ToolArgsDelta(call_id=tid, delta=delta):
                 # Parse streaming JSON into field events
                 for field_event in parsers[tid].feed(delta):
                     match field_event:
                         case ToolFieldStart(key=key):
-                            print(f"\n  {key}: ", end="", flush=True)  # noqa: T201
+                            print(f"\n  {key}: ", end="", flush=True)
                         case ToolFieldDelta(text=text):
-                            print(text, end="", flush=True)  # noqa: T201
+                            print(text, end="", flush=True)
                         case ToolFieldEnd():
                             pass  # Field complete
 
             case ToolCallCompleted(call_id=tid, result=result):
-                print(f"\n{result}")  # noqa: T201
+                print(f"\n{result}")
                 parsers.pop(tid, None)  # Clean up parser
 
             case _:
@@ -78,13 +78,13 @@ async def moved_over(agent: Agent, prompt: str, conversation: Conversation) -> N
     async for event in agent.run_stream(prompt, conversation):
         match event:
             case ToolCallStarted(name=name):
-                print(f"▶ {name}")  # noqa: T201
+                print(f"▶ {name}")
             case ArgumentStarted(path=(key,)):
-                print(f"\n  {key}: ", end="")  # noqa: T201
+                print(f"\n  {key}: ", end="")
             case ArgumentDelta(text=text):
-                print(text, end="", flush=True)  # noqa: T201
+                print(text, end="", flush=True)
             case ToolCallCompleted(result=result):
-                print(f"\n{result}")  # noqa: T201
+                print(f"\n{result}")
             case _:
                 pass
 

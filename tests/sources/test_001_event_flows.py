@@ -213,23 +213,23 @@ def test_complete_example_prints_what_the_source_says(
     with supported(Reply(call), Reply("It is 1000.")) as model:
         agent = Agent(model, [my_multiply_tool])
 
-        print("Request: Calculate 25 * 40")  # noqa: T201 - as the source does
-        print("-" * 50)  # noqa: T201
+        print("Request: Calculate 25 * 40")
+        print("-" * 50)
 
         for chunk in agent.run("Calculate 25 * 40", stream=True):
             if isinstance(chunk, ToolCallStarted):
-                print(f"\n[ToolStarted] {chunk.name}")  # noqa: T201
-                print(f"  tool_call_id: {chunk.call_id}")  # noqa: T201
+                print(f"\n[ToolStarted] {chunk.name}")
+                print(f"  tool_call_id: {chunk.call_id}")
 
             elif isinstance(chunk, ToolArgsDelta):
-                print(chunk.delta, end="", flush=True)  # noqa: T201
+                print(chunk.delta, end="", flush=True)
 
             elif isinstance(chunk, ToolArgsCompleted):
-                print("\n[ArgsCompleted]")  # noqa: T201
-                print(f"  tool_args: {chunk.arguments}")  # noqa: T201
+                print("\n[ArgsCompleted]")
+                print(f"  tool_args: {chunk.arguments}")
 
             elif isinstance(chunk, ToolCallCompleted):
-                print(f"[ToolCompleted] Result: {chunk.result}")  # noqa: T201
+                print(f"[ToolCompleted] Result: {chunk.result}")
     assert capsys.readouterr().out == OUTPUT
 
 

@@ -4,10 +4,14 @@
 
     ArgstreamError
     ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
-    │   └── SchemaError      a JSON Schema that cannot be used; says where it is wrong
+    │   ├── SchemaError      a JSON Schema that cannot be used; says where it is wrong
+    │   ├── UnknownRun       (also a LookupError) a run that the store does not have
+    │   └── AlreadyDecided   a call on which somebody else has decided before
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
     ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
     ├── ToolFailure          a tool failed where its own exception cannot be had: in a subprocess
+    ├── StoreFailure         a store cannot be reached, or read; what was acknowledged is there
+    ├── RunTaken             another process drives the run; says who, and until when
     ├── TextInterrupted      the text that a tool reads while it is written will not end well
     └── StreamFailure        the stream failed; for those who read calls and see no events
         ├── ProviderFailure  a provider refused a request, or could not be reached
@@ -22,15 +26,19 @@ raise who promised a value and have none to give, or have no other way to tell: 
 from typing import Any
 
 __all__ = [
+    "AlreadyDecided",
     "ArgstreamError",
     "ArgumentUnavailable",
     "MissingExtra",
     "ProviderFailure",
     "RunFailure",
+    "RunTaken",
     "SchemaError",
+    "StoreFailure",
     "StreamFailure",
     "TextInterrupted",
     "ToolFailure",
+    "UnknownRun",
     "UsageError",
 ]
 
@@ -53,6 +61,40 @@ class SchemaError(UsageError):
         """Where in the schema: a JSON pointer, ``#`` for the whole."""
         self.reason = reason
         """In one word: ``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
+
+
+class UnknownRun(UsageError, LookupError):  # noqa: N818 - it says what is the case
+    """A run that the store does not have."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"the store has no run {run_id!r}: it was never there, or has expired")
+        self.run_id = run_id
+
+
+class AlreadyDecided(UsageError):  # noqa: N818 - as above
+    """A call on which somebody else has decided before: what he said counts."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(f"the call {call_id!r} has been decided on already")
+        self.call_id = call_id
+
+
+class StoreFailure(ArgstreamError):  # noqa: N818 - it says what is the case
+    """A store cannot be reached, or read, or is full. What it has acknowledged is there."""
+
+
+class RunTaken(ArgstreamError):  # noqa: N818 - as above
+    """Another process drives the run, or has begun to: here nothing more is done for it."""
+
+    def __init__(self, run_id: str, owner: str, seconds: float) -> None:
+        super().__init__(
+            f"the run {run_id!r} is driven by {owner}: if that has died, the run can be resumed in "
+            f"{seconds:.1f} s"
+        )
+        self.run_id = run_id
+        self.owner = owner
+        self.seconds = seconds
+        """How long his claim is good, if he does not renew it."""
 
 
 class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what is missing

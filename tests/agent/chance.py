@@ -41,6 +41,7 @@ from tests.providers import (
 # The tools: nothing of them is run here
 
 
+@tool(idempotent=True)
 def write(path: str, content: str = "") -> str:
     return path + content
 
@@ -79,6 +80,7 @@ async def letter(text: Streamed[str]) -> str:
 
 TOOLS: Final = (write, now, shell, halve, send, note, letter)
 STREAMED: Final = ("note", "letter")
+IDEMPOTENT: Final = ("write",)
 POLICY: Final = Policy.from_toml(
     'default = "allow"\n'
     '[[rules]]\ntool = "shell"\naction = "deny"\nargument = "command"\nprefix = "rm"\n'

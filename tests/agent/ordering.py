@@ -30,6 +30,7 @@ from argstream.events import (
     ToolExecutionStarted,
     ToolOutputDelta,
     TurnCompleted,
+    TurnStarted,
 )
 
 OF_ONE_CALL: Final = (
@@ -71,6 +72,9 @@ class CallOrder:
     is_asked: bool = False
     decision: str = ""
     is_started: bool = False
+    may_run_again: bool = False
+    """Whether a crash has interrupted it, and its tool can stand that it is run again."""
+    attempts: int = 0
     outcome: str = ""
     may_run: bool = False
     """Whether the turn that it is of has ended so that its calls may run."""
@@ -106,7 +110,9 @@ class CallOrder:
                 assert self.is_asked, "nobody was asked"
                 assert not self.decision, "it is decided once"
                 self.decision = decision
-            case ToolExecutionStarted():
+            case ToolExecutionStarted(attempt=attempt):
+                self.attempts += 1
+                assert attempt == self.attempts
                 self._start()
             case ToolOutputDelta():
                 assert self.is_running, "only a tool that runs says something"
@@ -124,8 +130,8 @@ class CallOrder:
 
     def _start(self) -> None:
         assert self.is_ours, "the provider runs it"
-        assert not self.is_started, "nothing runs twice"
-        self.is_started = True
+        assert not self.is_started or self.may_run_again, "nothing runs twice"
+        self.is_started, self.may_run_again = True, False
         if self.is_early and not self.verdict:
             assert not self.is_asked, "a Streamed tool does not begin before a confirmation"
             return
@@ -138,8 +144,14 @@ class CallOrder:
 class RunOrder:
     """What has been told of a run, and of its calls."""
 
-    def __init__(self, streamed: Collection[str] = ()) -> None:
-        """Name the tools with a ``Streamed`` text: these may begin before it has ended."""
+    def __init__(self, streamed: Collection[str] = (), idempotent: Collection[str] = ()) -> None:
+        """Name the tools with a ``Streamed`` text: these may begin before it has ended.
+
+        And those that may run again after a crash.
+        """
+        self._idempotent = idempotent
+        self._attempt = (0, 0)  # the turn that was begun last, and how often that was
+        self._was_cut = False
         self.calls: dict[str, CallOrder] = {}
         self.events: list[Event] = []
         self._streamed = streamed
@@ -160,10 +172,6 @@ class RunOrder:
     def running(self) -> list[str]:
         return [call_id for call_id, call in self.calls.items() if call.is_running]
 
-    def begin_turn(self) -> None:
-        """Take that the model is asked: what went wrong after the turn before is over."""
-        self._has_failed = False
-
     def take(self, event: Event) -> None:
         """Take the next event."""
         assert self._end is None, f"{event} comes after {self._end}, which is the last"
@@ -174,9 +182,15 @@ class RunOrder:
                 self._open(event)
             case RunPaused(pending=pending):
                 self._pause([request.call_id for request in pending])
-            case RunResumed():
+            case RunResumed(cause="pause"):
                 assert self._is_paused, "only what has paused is resumed"
                 self._is_paused = False
+            case RunResumed(interrupted=interrupted):
+                assert not self._is_paused
+                assert list(interrupted) == self.running
+                self._crash()
+            case TurnStarted(turn=turn, attempt=attempt):
+                self._begin_turn(turn, attempt)
             case StreamFailed():
                 self._has_failed = True
             case TurnCompleted(parent_id=None):
@@ -189,6 +203,27 @@ class RunOrder:
                 call.take(event)
             case _:
                 pass
+
+    def _crash(self) -> None:
+        self._was_cut = True
+        for call_id in self.running:
+            call = self.calls[call_id]
+            call.may_run_again = call.may_run and call.name in self._idempotent
+
+    def _begin_turn(self, turn: int, attempt: int) -> None:
+        before, attempts = self._attempt
+        if attempt == 1:
+            assert turn == before + 1, "turns are counted"
+            assert not self._turn, "the turn before has ended"
+        else:
+            assert self._was_cut, "only what was cut off begins again"
+            assert (turn, attempt) == (before, attempts + 1)
+        self._attempt = (turn, attempt)
+        self._was_cut = self._has_failed = False
+        self._turn = []
+        for call in self.calls.values():
+            assert call.verdict
+            assert call.outcome or not call.is_ours, "all calls end before the next turn"
 
     def _open(self, event: ToolCallStarted) -> None:
         assert event.call_id not in self.calls, "each call has its own id, and starts once"

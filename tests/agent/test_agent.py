@@ -42,11 +42,13 @@ def test_a_call_is_run_and_the_model_is_told_its_result() -> None:
     events = events_of(Agent(model, [add]), "What is 1 + 2?")
     assert steps(events) == [
         "run_started",
+        "turn_started",
         "tool_call_started",
         "tool_args_completed",
         "turn_completed",
         "tool_execution_started",
         "tool_call_completed",
+        "turn_started",
         "turn_completed",
         "run_completed",
     ]
@@ -204,7 +206,7 @@ def test_arguments_that_do_not_fit_are_refused_while_they_are_written() -> None:
     events = events_of(Agent(model, [effects.write]))
     invalid = one(events, ToolArgsInvalid)
     assert (invalid.verdict, len(invalid.raw) < 20) == ("rejected", True)
-    assert steps(events)[2:4] == ["tool_args_invalid", "tool_call_failed"]
+    assert steps(events)[3:5] == ["tool_args_invalid", "tool_call_failed"]
     assert effects.seen == []
 
 

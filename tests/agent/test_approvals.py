@@ -68,6 +68,7 @@ def test_a_call_that_must_be_confirmed_pauses_the_run_with_its_whole_arguments()
     events = events_of(agent)
     assert steps(events) == [
         "run_started",
+        "turn_started",
         "tool_call_started",
         "tool_args_completed",
         "approval_requested",
@@ -132,6 +133,7 @@ def test_what_is_approved_runs_and_the_run_goes_on() -> None:
         "approval_decided",
         "tool_execution_started",
         "tool_call_completed",
+        "turn_started",
         "turn_completed",
         "run_completed",
     ]

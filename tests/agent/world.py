@@ -41,12 +41,17 @@ from argstream.events import (
     ToolCallFailed,
     ToolExecutionStarted,
     TurnCompleted,
+    TurnStarted,
+    from_json,
+    to_json,
 )
-from tests.agent.chance import STREAMED, Turn, fate_of, turns
+from argstream.log import merged
+from tests.agent.chance import IDEMPOTENT, STREAMED, Turn, fate_of, turns
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
 from tests.agent.people import possible_decisions
 from tests.agent.reading import Stream
+from tests.agent.restoring import check_restored
 from tests.support import loads
 
 SECONDS = 60.0
@@ -68,8 +73,10 @@ class World:
         self.tools = tools
         self.rules = rules
         self._history = conversation.messages
-        self.order = RunOrder(STREAMED)
+        self.order = RunOrder(STREAMED, IDEMPOTENT)
         self.machine = Machine("run_1", tools, rules, conversation.grants)
+        self._grants = frozenset(conversation.grants)  # of the runs before
+        self._crashes_left = draw(st.integers(0, 2))
         self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
         self._need_not_ask: set[str] = set()  # calls
         self._always: dict[str, Any] = {}  # what was decided for more than one call
@@ -99,6 +106,8 @@ class World:
         """Say what may happen now, what is likely several times."""
         if self.machine.is_paused:
             self._check_idle()
+            if self._crashes_left and self.draw(st.integers(0, 3)) == 0:
+                return [self._crash]
             often = [self._resume] * 4 + [self._wait] * (2 * self._may_expire)
             return [*often, self._resume_wrongly, self._decide_wrongly, self._stop]
         actions: list[Callable[[], None]] = []
@@ -112,6 +121,7 @@ class World:
         if not actions:
             return []
         actions += [self._decide_wrongly] + [self._wait] * self._may_expire
+        actions += [self._crash] * bool(self._crashes_left)
         return actions + [self._stop] * (2 * self._is_hasty)
 
     @property
@@ -236,6 +246,39 @@ class World:
         assert not was_stopped or step == Step([], []), "it is stopped once"
         self._take(step)
 
+    # A crash
+
+    def _crash(self) -> None:
+        """Lose all but the log, and go on with a loop that knows nothing else."""
+        self._crashes_left -= 1
+        lost, was_reading = self.machine, self._stream is not None
+        self.machine = Machine("run_1", self.tools, self.rules, set(self._grants))
+        self.machine.restore(self._log())
+        check_restored(self.machine.state, lost.state)
+        self._stream = None
+        self._running.clear()
+        self._numbering = self.machine.state.numbering
+        if self.machine.is_paused:
+            return
+        if was_reading and self.machine.state.is_reading:
+            self._of_turn = []
+        if self._is_stopped:  # that was written down before
+            self._take(self.machine.abandoned("enough"))
+            return
+        step = self.machine.recovered({}, self._clock)
+        late = [one for one in self.order.pending if self._is_late(self._requests[one])]
+        decided = [event.decision for event in step.events if isinstance(event, ApprovalDecided)]
+        is_cut = any(isinstance(event, TurnStarted) and event.attempt > 1 for event in step.events)
+        assert decided.count("expired") == (0 if is_cut else len(late))
+        self._take(step, is_recovery=True)
+
+    def _log(self) -> list[Event]:
+        """Give what is in the log: what grew last may be lost."""
+        events = list(self.order.events)
+        while type(events[-1]) in PASSING and self.draw(st.booleans()):
+            events.pop()
+        return [from_json(to_json(event)) for event in merged(events)]
+
     # What the loop says
 
     def _refuses(self, act: Callable[[], Step]) -> None:
@@ -278,7 +321,7 @@ class World:
             case _:
                 pass
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Step, *, is_recovery: bool = False) -> None:
         before = set(self.order.calls)
         for event in step.events:
             self._tell(event)
@@ -292,6 +335,8 @@ class World:
         ], "what is said to run is run"
         assert not (started and self._is_stopped), "nothing begins after a stop"
         asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
+        if is_recovery and self.rules.asks_in_place:
+            asked = [self._requests[call_id] for call_id in self.order.pending]
         assert [AskPerson(event) for event in asked] == [
             effect for effect in step.effects if isinstance(effect, AskPerson)
         ]
@@ -307,7 +352,6 @@ class World:
                 assert not self.order.pending
                 assert not self._is_stopped
                 check_history(messages, self.tools.offered)
-                self.order.begin_turn()
                 self._turns += 1
                 turn = self.draw(turns(self._turns))
                 self._stream = Stream(turn, self.tools, self._assembler(turn))
@@ -381,8 +425,8 @@ class World:
             ended_well = self.order.calls[call_id].outcome == "completed"
             assert not ended_well or told == [True], "it was told that its text is whole"
         uses = self.machine.state.uses
-        assert [use.call_id for use in uses] == list(self.order.calls)
-        for use in uses:
+        assert list(uses) == list(self.order.calls)
+        for use in uses.values():
             last_told = self.order.calls[use.call_id].told[-1:]
             assert use.verdict == self.order.calls[use.call_id].verdict
             match last_told:

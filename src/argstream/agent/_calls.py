@@ -8,10 +8,8 @@ from argstream.agent._decisions import checked_edit, is_untouched
 from argstream.agent._effects import AskPerson, EndText, Execute, ReadAlong, Step, Withdraw
 from argstream.agent._state import CallState, RunState
 from argstream.agent._toolbox import Asking, Toolbox
-from argstream.agent._wording import denied_words, edited_note, invalid_words
+from argstream.agent._wording import INTERRUPTED, denied_words, edited_note, invalid_words
 from argstream.agent.approvals import Approval, Approve, Deny, Grant, digest_of, idempotency_key
-from argstream.agent.result import ToolUse
-from argstream.deltas import RUN_BY_PROVIDER
 from argstream.errors import TextInterrupted
 from argstream.events import (
     ApprovalDecided,
@@ -23,7 +21,6 @@ from argstream.events import (
     ToolArgsInvalid,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolCallStarted,
     ToolExecutionStarted,
 )
 
@@ -52,22 +49,12 @@ class Calls:
         self._tools = tools
         self._out = out
         self._approval_seconds = approval_seconds
-        self._uses: dict[str, ToolUse] = {}
 
     # While it is written
 
-    def opened(self, event: ToolCallStarted, *, comes_late: bool = False) -> None:
-        """Take note of a call. What the provider runs itself is none of ours."""
-        use = ToolUse(event.call_id, event.name)
-        self._uses[event.call_id] = use
-        self._state.uses.append(use)
-        if event.kind not in RUN_BY_PROVIDER:
-            call = CallState(event.call_id, event.name, comes_late=comes_late)
-            self._state.calls[event.call_id] = call
-
     def ran_elsewhere(self, event: ToolCallCompleted | ToolCallFailed) -> None:
         """Take note of what came of a call that the provider ran."""
-        if (use := self._uses.get(event.call_id)) is None:
+        if (use := self._state.uses.get(event.call_id)) is None:
             return
         if isinstance(event, ToolCallCompleted):
             use.tool_args, use.result = event.arguments, event.result
@@ -76,7 +63,8 @@ class Calls:
 
     def invalid(self, event: ToolArgsInvalid) -> None:
         """Take that a call cannot be run."""
-        if (use := self._uses.get(event.call_id)) is not None:
+        self._state.provider_calls.pop(event.call_id, None)
+        if (use := self._state.uses.get(event.call_id)) is not None:
             use.verdict, use.tool_name = event.verdict, event.name
         if (call := self._state.calls.get(event.call_id)) is not None:
             call.has_verdict, call.name = True, event.name
@@ -84,6 +72,7 @@ class Calls:
 
     def too_late(self, event: ToolArgsCompleted, why: str) -> None:
         """Take that the arguments are complete, when nothing is run any more."""
+        self._state.provider_calls.pop(event.call_id, None)
         if (call := self._state.calls.get(event.call_id)) is not None:
             call.has_verdict = True
             self._turn_down(call, why, "aborted")
@@ -92,6 +81,7 @@ class Calls:
         self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
     ) -> None:
         """Take that the arguments are complete: the call may run, or not, or a person is asked."""
+        self._state.provider_calls.pop(event.call_id, None)
         call = self._state.calls.get(event.call_id)
         if call is None:
             return
@@ -111,13 +101,13 @@ class Calls:
         if call.starts_early and call.name != event.name:
             return "the provider closed it under another name"
         # A few servers send a name in pieces, of which the call was started with the first.
-        call.name = self._uses[call.call_id].tool_name = event.name
+        call.name = self._state.uses[call.call_id].tool_name = event.name
         tool = self._tools.get(call.name)
         if tool is None or not isinstance(event.arguments, dict):
             return f"there is no tool {call.name!r} that takes it"
         call.text, is_as_streamed = facts(event.call_id)
         call.asked_text = call.text
-        self._uses[call.call_id].tool_args = read_arguments(call.text)
+        self._state.uses[call.call_id].tool_args = read_arguments(call.text)
         if call.starts_early and not is_as_streamed:
             return "the provider closed it with other arguments"
         return tool.problem(call.text)
@@ -164,7 +154,7 @@ class Calls:
 
     def decide(self, call: CallState, decision: Approval, now: float) -> None:
         """Take a decision; raises UsageError, and changes nothing, if it is none."""
-        edit = checked_edit(call, decision, self._tools)
+        edit = checked_edit(self._state.run_id, call, decision, self._tools)
         if self.is_late(call, now):
             self.expire(call)
             return
@@ -184,7 +174,7 @@ class Calls:
             edited = read_arguments(edit)
             self._tell_decision(call, "edited", decision.reason, edited, decision.always)
             call.text, call.note = edit, edited_note(edit)
-            self._uses[call.call_id].tool_args = read_arguments(edit)
+            self._state.uses[call.call_id].tool_args = read_arguments(edit)
         call.status = "ready"
 
     def _grant(self, call: CallState, scope: Remembered) -> None:
@@ -221,11 +211,13 @@ class Calls:
     def start(self, call: CallState) -> None:
         """Have a call run: exactly what was approved, if somebody was asked."""
         key = idempotency_key(self._state.run_id, call.call_id)
-        if not is_untouched(call):
+        if not is_untouched(self._state.run_id, call):
             self._refuse(call, _CHANGED)
             return
         call.status = "running"
-        self._out.events.append(ToolExecutionStarted(call.call_id, call.name, key))
+        call.attempts += 1
+        started = ToolExecutionStarted(call.call_id, call.name, key, call.attempts)
+        self._out.events.append(started)
         if call.starts_early:
             self._out.effects.append(ReadAlong(call.call_id, call.name, key))
         else:
@@ -272,7 +264,7 @@ class Calls:
             self._fail(call, call.result)
             return
         call.status = "done"
-        self._uses[call.call_id].result = call.result
+        self._state.uses[call.call_id].result = call.result
         arguments = read_arguments(call.text)
         self._out.events.append(ToolCallCompleted(call.call_id, call.name, arguments, call.result))
 
@@ -287,17 +279,50 @@ class Calls:
             elif call.reading == "open":
                 self._interrupt(call, why, "aborted")
 
+    # After a crash
+
+    def interrupted(self, call: CallState) -> None:
+        """Take that a tool was running when the run was cut off: only one that says so runs again.
+
+        What it has done is not known.
+        """
+        tool = self._tools.get(call.name)
+        if tool is not None and tool.idempotent:
+            call.status, call.reading = "ready", "none"
+        else:
+            self._fail(call, INTERRUPTED)
+
+    def reconsider(self, call: CallState, now: float) -> None:
+        """Judge a call that was ready, by the rules of now: these may not be those of before."""
+        problem = self._tools[call.name].problem(call.text)
+        if problem is not None:
+            self._refuse(call, problem)
+        elif call.request is None:
+            self._take_up(call, now)
+        else:
+            askings = self._tools.askings(call.name, read_arguments(call.text))
+            if isinstance(askings, ArgumentsError):
+                self._refuse(call, askings.message)
+
+    def ask_again(self, call: CallState) -> None:
+        """Have a person asked who is here now."""
+        if call.request is not None:
+            self._out.effects.append(AskPerson(call.request))
+
     def give_up(self, why: str) -> None:
         """Say of all calls that nothing more will be heard of them, whatever they were at."""
         self.call_off(why)
+        for call_id, name in self._state.provider_calls.items():
+            self._abort(call_id, name, why)
         for call in self._state.open_calls():
             if not call.has_verdict:
-                self._uses[call.call_id].verdict = "aborted"
-                error = ArgumentsError("aborted", why)
-                self._out.events.append(
-                    ToolArgsInvalid(call.call_id, call.name, "aborted", "", error)
-                )
+                self._abort(call.call_id, call.name, why)
             self._fail(call, f"the call was given up: {why}")
+
+    def _abort(self, call_id: str, name: str, why: str) -> None:
+        self._state.uses[call_id].verdict = "aborted"
+        error = ArgumentsError("aborted", why)
+        self._out.events.append(ToolArgsInvalid(call_id, name, "aborted", "", error))
 
     def _turn_down(
         self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
@@ -313,5 +338,5 @@ class Calls:
 
     def _fail(self, call: CallState, error: str) -> None:
         call.status, call.result, call.failed = "done", error, True
-        self._uses[call.call_id].error = error
+        self._state.uses[call.call_id].error = error
         self._out.events.append(ToolCallFailed(call.call_id, call.name, error))

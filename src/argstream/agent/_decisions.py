@@ -6,7 +6,7 @@ from typing import Any, get_args
 from argstream.agent._arguments import read_arguments, written
 from argstream.agent._state import CallState
 from argstream.agent._toolbox import Toolbox
-from argstream.agent.approvals import Approval, Approve, Deny
+from argstream.agent.approvals import Approval, Approve, Deny, digest_of
 from argstream.errors import UsageError
 from argstream.events import Remembered
 
@@ -26,14 +26,14 @@ def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
     )
 
 
-def checked_edit(call: CallState, decision: Approval, tools: Toolbox) -> str | None:
+def checked_edit(run_id: str, call: CallState, decision: Approval, tools: Toolbox) -> str | None:
     """Raise UsageError if a decision is none; give the text of edited arguments, if it has any."""
     if isinstance(decision, Deny):
         return None
     if not isinstance(decision, Approve):
         raise UsageError(f"a decision is Approve(…) or Deny(…), not {type(decision).__name__}")
     request = call.request
-    if request is None or not is_untouched(call):
+    if request is None or not is_untouched(run_id, call):
         raise UsageError(
             "the arguments of the request were changed: to run others, use Approve(arguments=…)"
         )
@@ -58,12 +58,15 @@ def _edited(call: CallState, arguments: Mapping[str, Any], tools: Toolbox) -> st
     return text
 
 
-def is_untouched(call: CallState) -> bool:
+def is_untouched(run_id: str, call: CallState) -> bool:
     """Say whether what a person was shown is still what the text says."""
-    if call.request is None:
+    request = call.request
+    if request is None:
         return True
+    if request.digest != digest_of(run_id, call.call_id, call.name, call.asked_text):
+        return False
     try:
-        shown = written(call.request.arguments)  # as text: in Python, 1 equals True
+        shown = written(request.arguments)  # as text: in Python, 1 equals True
     except (TypeError, ValueError):
         return False
     return shown == written(read_arguments(call.asked_text))

@@ -6,9 +6,12 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Final, TypeVar
 
-__all__ = ["LoopThread"]
+from argstream.errors import UsageError
+
+__all__ = ["LoopThread", "run_alone"]
 
 Answer = TypeVar("Answer")
 
@@ -95,6 +98,16 @@ class LoopThread:
         finally:
             asyncio.set_event_loop(None)
             loop.close()  # it does not wait for threads that a tool has left behind
+
+
+def run_alone(work: Callable[[], Awaitable[Answer]], instead: str) -> Answer:
+    """Run something async to its end where there is no event loop; ``instead`` is for others."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with closing(LoopThread()) as loop:
+            return loop.call(work)
+    raise UsageError(f"an event loop is running here: use {instead}")
 
 
 async def _awaited(work: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -11,20 +11,17 @@ Pure: it reads no clock, calls no model and runs no tool. It alone decides what 
 - What ends the run is told last, when no tool is running any more.
 """
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from msgspec.structs import replace
-
-from argstream.adapters import StopKind, stop_kind
-from argstream.agent._arguments import read_arguments
+from argstream.adapters import StopKind
 from argstream.agent._calls import CallFacts, Calls
 from argstream.agent._decisions import checked_edit, undecided
 from argstream.agent._effects import AskModel, CancelTool, CloseStream, Step
+from argstream.agent._restoring import restore
 from argstream.agent._state import LoopRules, RunState
 from argstream.agent._toolbox import Toolbox
-from argstream.agent._wording import NOT_RUN, max_turns_words
+from argstream.agent._wording import LOST_TURN, NOT_RUN, lost_turn_note, max_turns_words
 from argstream.agent.approvals import Approval, Decisions, Grant
 from argstream.errors import UsageError
 from argstream.events import (
@@ -43,8 +40,9 @@ from argstream.events import (
     ToolCallFailed,
     ToolCallStarted,
     TurnCompleted,
+    TurnStarted,
 )
-from argstream.history import CallPart, Message, Part, TextPart
+from argstream.history import Message
 
 __all__ = ["Machine"]
 
@@ -66,11 +64,6 @@ class Machine:
         self._calls = Calls(self.state, tools, self._out, rules.approval_seconds)
         self._tools = tools
         self._rules = rules
-        self._is_reading = False
-        self._messages_before = 0  # how many there were before this turn
-        self._stop_kind: StopKind | None = None  # of this turn, once it has ended
-        self._failure: RunFailed | None = None  # of this turn
-        self._ending: RunFailed | RunStopped | None = None  # when no tool runs any more
 
     @property
     def is_over(self) -> bool:
@@ -83,6 +76,16 @@ class Machine:
         return self.state.status == "paused"
 
     @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens before somebody goes on with it, or ever."""
+        return self.is_over or self.is_paused
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing more is begun: the run was stopped, or has failed."""
+        return self.state.ending is not None
+
+    @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
         """What somebody must decide on."""
         asking = self.state.with_status("asking")
@@ -92,10 +95,12 @@ class Machine:
     def final_messages(self) -> tuple[Message, ...]:
         """The conversation after the run. A refusal is not part of it: it would go on to refuse."""
         messages = self.state.messages
-        if self._stop_kind != "refused":
+        if self.state.stop_kind != "refused":
             return tuple(messages)
         is_first_turn = self.state.turns == 1
-        return self.state.history if is_first_turn else tuple(messages[: self._messages_before])
+        return (
+            self.state.history if is_first_turn else tuple(messages[: self.state.messages_before])
+        )
 
     # What happens
 
@@ -103,7 +108,7 @@ class Machine:
         """Begin with what the user says, after what was said before."""
         self.state.history, self.state.messages = tuple(history), list(history)
         self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history))
-        self.state.messages.append(Message(role="user", parts=(TextPart(text=prompt),)))
+        self.state.say(prompt)
         self._ask_model()
         return self._step()
 
@@ -113,8 +118,8 @@ class Machine:
             self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):
-                    self._calls.opened(event, comes_late=self._stop_kind is not None)
-                case ToolArgsCompleted() if self._ending is not None:
+                    self.state.open_call(event)
+                case ToolArgsCompleted() if self.state.ending is not None:
                     self._calls.too_late(event, self._why_not())
                 case ToolArgsCompleted():
                     self._calls.settled(event, facts, now)
@@ -132,17 +137,17 @@ class Machine:
 
     def stream_over(self) -> Step:
         """Take the end of the model's stream."""
-        self._is_reading = False
-        if self._stop_kind is None:
+        self.state.is_reading = False
+        if self.state.stop_kind is None:
             self._fail_turn("truncated", "the model's answer has no end")
-        self._ending = self._ending or self._failure
-        if self._ending is not None:
+        self.state.ending = self.state.ending or self.state.failure
+        if self.state.ending is not None:
             self._calls.call_off(self._why_not())
         return self._advance()
 
     def begun_early(self, call_id: str) -> Step:
         """Take that a tool begins to read the text of its call."""
-        if self._ending is None:
+        if self.state.ending is None:
             self._calls.start_early(call_id)
         return self._step()
 
@@ -171,41 +176,108 @@ class Machine:
     def check(self, decisions: Decisions) -> None:
         """Raise UsageError if one of them is none."""
         for call_id, decision in decisions.items():
-            checked_edit(undecided(self.state.calls, call_id), decision, self._tools)
+            call = undecided(self.state.calls, call_id)
+            checked_edit(self.state.run_id, call, decision, self._tools)
+
+    def check_now(self, decisions: Decisions) -> None:
+        """Raise UsageError if one of them is none, or the run has paused."""
+        self._refuse_if_paused()
+        self.check(decisions)
 
     def resumed(self, decisions: Decisions, now: float) -> Step:
         """Go on after a pause, with these decisions: all of them count, or none."""
         self.check(decisions)
         self.state.status = "running"
         self._out.events.append(RunResumed(self.state.run_id))
-        for call in self.state.with_status("asking"):
-            if call.call_id in decisions:
-                self._calls.decide(call, decisions[call.call_id], now)
-            elif self._calls.is_late(call, now):
-                self._calls.expire(call)
+        self._take_up(decisions, now)
         return self._advance()
 
     def stopped(self, reason: str) -> Step:
         """Take that somebody wants no more of it."""
-        if self.is_over or self._ending is not None:
+        if self.is_over or self.state.ending is not None:
             return self._step()
         self.state.status = "running"
-        self._ending = RunStopped(reason, self.state.run_id)
-        if self._is_reading:
+        self.state.ending = RunStopped(reason, self.state.run_id)
+        if self.state.is_reading:
             self._out.effects.append(CloseStream())
         self._calls.call_off(self._why_not())
         for call in self.state.with_status("running"):
-            self._out.effects.append(CancelTool(call.call_id, call.reading == "interrupted"))
+            if not call.has_returned:
+                self._out.effects.append(CancelTool(call.call_id, call.reading == "interrupted"))
         return self._advance()
 
     def crashed(self, code: str, message: str) -> Step:
         """Take that whoever drives the run cannot go on: all that is open is over."""
         if self.is_over:
             return self._step()
-        self._is_reading = False
-        self._ending = self._failed(code, message)
-        self._calls.give_up(message)
+        return self._give_up(self._failed(code, message), message)
+
+    # After a crash
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Take up a run where its log ends."""
+        restore(self.state, events, self._tools)
+
+    def recovered(self, decisions: Decisions, now: float) -> Step:
+        """Go on with a run that was cut off, with these decisions: all of them count, or none.
+
+        Raises UsageError, and changes nothing, if one is none, or a tool is not here.
+        """
+        self.check(decisions)
+        self._require_tools()
+        running = self.state.with_status("running")
+        note = ""
+        if self.state.is_reading and running:
+            note = lost_turn_note([call.name for call in running])
+        interrupted = tuple(call.call_id for call in running)
+        self._out.events.append(RunResumed(self.state.run_id, "crash", interrupted, note))
+        if self.state.is_reading:
+            self._begin_turn_again(note)
+        else:
+            for call in running:
+                self._calls.interrupted(call)
+            self._take_up(decisions, now)
         return self._advance()
+
+    def abandoned(self, reason: str) -> Step:
+        """End a run that nobody drives: it had paused, or was cut off."""
+        if self.is_over:
+            return self._step()
+        self.state.status = "running"
+        why = "the run was stopped"
+        return self._give_up(RunStopped(reason, self.state.run_id), why)
+
+    def _give_up(self, ending: RunFailed | RunStopped, why: str) -> Step:
+        self.state.is_reading, self.state.ending = False, ending
+        self._calls.give_up(why)
+        return self._advance()
+
+    def _begin_turn_again(self, note: str) -> None:
+        self._calls.give_up(LOST_TURN)
+        if note:
+            self.state.say(note)
+        self._start_turn(self.state.turns, self.state.attempt + 1)
+
+    def _take_up(self, decisions: Decisions, now: float) -> None:
+        """Take decisions; who else must be asked is asked; what was ready is looked at anew."""
+        for call in self.state.with_status("ready"):
+            self._calls.reconsider(call, now)
+        for call in self.state.with_status("asking"):
+            if call.call_id in decisions:
+                self._calls.decide(call, decisions[call.call_id], now)
+            elif self._calls.is_late(call, now):
+                self._calls.expire(call)
+            elif self._rules.asks_in_place:
+                self._calls.ask_again(call)
+
+    def _require_tools(self) -> None:
+        waiting = [*self.state.with_status("asking"), *self.state.with_status("ready")]
+        missing = {call.name for call in waiting if self._tools.get(call.name) is None}
+        if missing and not self.state.is_reading:
+            raise UsageError(
+                f"the run {self.state.run_id} waits for tools that this agent does not have: "
+                f"{', '.join(sorted(missing))}. Give them to the agent to go on with it"
+            )
 
     def _refuse_if_paused(self) -> None:
         if self.is_paused:
@@ -217,61 +289,47 @@ class Machine:
         if self.state.turns >= self._rules.max_turns:
             self._end(self._failed("max_turns", max_turns_words(self.state.turns)))
             return
-        self.state.turns += 1
-        self.state.calls.clear()
-        self._is_reading, self._stop_kind = True, None
-        self._messages_before = len(self.state.messages)
+        self._start_turn(self.state.turns + 1, 1)
+
+    def _start_turn(self, turn: int, attempt: int) -> None:
+        self.state.begin_turn(turn, attempt)
+        self._out.events.append(TurnStarted(turn, attempt))
         self._out.effects.append(AskModel(tuple(self.state.messages)))
 
     def _why_not(self) -> str:
         """Say why nothing more is run."""
-        ending = self._ending
+        ending = self.state.ending
         return ending.message if isinstance(ending, RunFailed) else "the run was stopped"
 
     def _failed(self, code: str, message: str) -> RunFailed:
         return RunFailed(code, message, self.state.run_id)
 
     def _fail_turn(self, code: str, message: str) -> None:
-        if self._stop_kind is None and self._failure is None:
-            self._failure = self._failed(code, message)
+        if self.state.stop_kind is None and self.state.failure is None:
+            self.state.failure = self._failed(code, message)
 
     def _turn_completed(self, event: TurnCompleted) -> None:
-        self.state.add_usage(event.usage)
-        self.state.stop_reason = event.stop_reason
-        if self._stop_kind is not None or self._failure is not None:
-            return  # what was lost may be a part of any call
-        was_stopped_by_us = event.characters_read is not None
-        self._stop_kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
-        self.state.messages.append(self._own(event.message))
-        if self._stop_kind not in _LETS_CALLS_RUN:
-            self._calls.call_off(NOT_RUN[self._stop_kind])
+        if not self.state.end_turn(event):
+            return
+        kind = self.state.stop_kind
+        if kind is not None and kind not in _LETS_CALLS_RUN:
+            self._calls.call_off(NOT_RUN[kind])
         for call in self.state.with_status("running"):
             self._calls.finish_text(call)
 
-    def _own(self, message: Message) -> Message:
-        """Give a message whose arguments cannot be changed by those who saw its event."""
-        return replace(message, parts=tuple(map(self._own_part, message.parts)))
-
-    def _own_part(self, part: Part) -> Part:
-        if not isinstance(part, CallPart) or not isinstance(part.arguments, dict):
-            return part
-        call = self.state.calls.get(part.call_id)
-        text = "" if call is None else call.asked_text
-        return replace(part, arguments=read_arguments(text) if text else deepcopy(part.arguments))
-
     def _advance(self) -> Step:
         """Start what may run; go on with the next turn when nothing runs any more."""
-        if self._stop_kind in _LETS_CALLS_RUN and self._ending is None:
+        if self.state.stop_kind in _LETS_CALLS_RUN and self.state.ending is None:
             for call in self.state.with_status("ready"):
                 self._calls.start(call)
-        if not (self.is_over or self._is_reading or self.state.with_status("running")):
+        if not (self.is_over or self.state.is_reading or self.state.with_status("running")):
             self._go_on()
         return self._step()
 
     def _go_on(self) -> None:
-        kind, reason = self._stop_kind, self.state.stop_reason
-        if self._ending is not None:
-            self._end(self._ending)
+        kind, reason = self.state.stop_kind, self.state.stop_reason
+        if self.state.ending is not None:
+            self._end(self.state.ending)
         elif self.pending:
             self._pause()
         elif kind == "stopped" or (kind == "malformed" and not self.state.calls):
@@ -309,7 +367,7 @@ class Machine:
 
     def _step(self) -> Step:
         """Give what has followed so far, once."""
-        step = Step(self._out.events[:], self._out.effects[:])
+        step = Step(self._out.events[:], self._out.effects[:], self.is_at_rest)
         self._out.events.clear()
         self._out.effects.clear()
         return step

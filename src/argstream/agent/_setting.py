@@ -5,10 +5,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from argstream.agent._run_log import RunLog
 from argstream.agent._toolbox import Toolbox
 from argstream.agent.approvals import Approver
 from argstream.clients import Model, ModelSettings
 from argstream.events import Event
+from argstream.log import Store
 
 __all__ = ["EventHook", "Setting"]
 
@@ -25,6 +27,18 @@ class Setting(Struct, frozen=True):
     settings: ModelSettings
     approver: Approver | None = None
     on_event: EventHook | None = None
+    agent: str = "agent"
+    """The name of the agent."""
+    store: Store | None = None
+    """Where the logs of its runs are kept."""
+    claim_seconds: float = 15.0
+    """For how long a run is ours, if we do not say that we live."""
+
+    def log(self, run_id: str, session_id: str) -> RunLog | None:
+        """Give the log of a run, if there is to be one."""
+        if self.store is None:
+            return None
+        return RunLog(self.store, run_id, session_id, self.agent, self.claim_seconds)
 
     async def close_model(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""

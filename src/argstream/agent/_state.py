@@ -1,15 +1,27 @@
 """What is known of a run: its messages, and the calls of the turn that is being worked on."""
 
+from copy import deepcopy
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from argstream.adapters import StopKind, stop_kind
+from argstream.agent._arguments import read_arguments
 from argstream.agent._toolbox import Asking
 from argstream.agent.approvals import Grant
 from argstream.agent.result import RunOutcome, ToolUse
 from argstream.assembly import Numbering
-from argstream.events import ApprovalRequested, Usage
-from argstream.history import CallPart, Message, ResultPart, TextPart
+from argstream.deltas import RUN_BY_PROVIDER
+from argstream.events import (
+    ApprovalRequested,
+    RunFailed,
+    RunStopped,
+    ToolCallStarted,
+    TurnCompleted,
+    Usage,
+)
+from argstream.history import CallPart, Message, Part, ResultPart, TextPart
 
 __all__ = ["CallState", "CallStatus", "LoopRules", "ReadingStatus", "RunState"]
 
@@ -54,6 +66,8 @@ class CallState(Struct):
     """Whether it is known what became of its arguments."""
     comes_late: bool = False
     """Whether it began after its turn had ended: it is not run."""
+    attempts: int = 0
+    """How often its tool was started."""
     has_returned: bool = False
     """Whether its tool is over, though perhaps its text is not."""
     result: Any = None
@@ -76,13 +90,27 @@ class RunState(Struct):
     """All that is said to the model."""
     calls: dict[str, CallState] = {}
     """The calls of this turn, in their order."""
-    uses: list[ToolUse] = []
+    provider_calls: dict[str, str] = {}
+    """The names of calls of this turn that the provider runs, while they are being written."""
+    uses: dict[str, ToolUse] = {}
     """All calls of the run so far."""
     status: RunOutcome = "running"
     numbering: Numbering = Numbering()
     """How much has come, so that what follows is numbered on."""
     usage: Usage = Usage()
     turns: int = 0
+    attempt: int = 1
+    """How often this turn was begun."""
+    is_reading: bool = False
+    """Whether the model is taking its turn."""
+    messages_before: int = 0
+    """How many there were before this turn."""
+    stop_kind: StopKind | None = None
+    """Of this turn, once it has ended."""
+    failure: RunFailed | None = None
+    """Of this turn: it ends the run."""
+    ending: RunFailed | RunStopped | None = None
+    """What ends the run when no tool runs any more."""
     stop_reason: str | None = None
 
     @property
@@ -101,8 +129,50 @@ class RunState(Struct):
         """Give the calls that are so far."""
         return [call for call in self.calls.values() if call.status == status]
 
-    def add_usage(self, usage: Usage) -> None:
-        """Add what a turn cost."""
+    # What the loop and its restoration have in common
+
+    def say(self, text: str) -> None:
+        """Add what the model is told next."""
+        self.messages.append(Message(role="user", parts=(TextPart(text=text),)))
+
+    def begin_turn(self, turn: int, attempt: int) -> None:
+        """Take that the model is asked for a turn."""
+        self.turns, self.attempt = turn, attempt
+        self.calls.clear()
+        self.provider_calls.clear()
+        self.is_reading, self.stop_kind, self.failure = True, None, None
+        self.messages_before = len(self.messages)
+
+    def open_call(self, event: ToolCallStarted) -> None:
+        """Take note of a call. What the provider runs itself is none of ours."""
+        self.uses[event.call_id] = ToolUse(event.call_id, event.name)
+        if event.kind in RUN_BY_PROVIDER:
+            self.provider_calls[event.call_id] = event.name
+        else:
+            comes_late = self.stop_kind is not None
+            self.calls[event.call_id] = CallState(event.call_id, event.name, comes_late=comes_late)
+
+    def end_turn(self, event: TurnCompleted) -> bool:
+        """Take what the model has said; False if it does not count."""
+        self._add_usage(event.usage)
+        self.stop_reason = event.stop_reason
+        if self.stop_kind is not None or self.failure is not None:
+            return False  # what was lost may be a part of any call
+        was_stopped_by_us = event.characters_read is not None
+        self.stop_kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
+        parts = tuple(map(self._own_part, event.message.parts))
+        self.messages.append(replace(event.message, parts=parts))
+        return True
+
+    def _own_part(self, part: Part) -> Part:
+        """Give a part whose arguments cannot be changed by those who saw its event."""
+        if not isinstance(part, CallPart) or not isinstance(part.arguments, dict):
+            return part
+        call = self.calls.get(part.call_id)
+        text = "" if call is None else call.asked_text
+        return replace(part, arguments=read_arguments(text) if text else deepcopy(part.arguments))
+
+    def _add_usage(self, usage: Usage) -> None:
         mine = self.usage
         self.usage = Usage(
             mine.input_tokens + usage.input_tokens,

@@ -1,15 +1,19 @@
 """What an agent says: to a model of calls that were not run, to a person of runs that ended."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from argstream.adapters import StopKind
 from argstream.events import ToolArgsInvalid
 
 __all__ = [
+    "INTERRUPTED",
+    "LOST_TURN",
     "NOT_RUN",
     "denied_words",
     "edited_note",
     "invalid_words",
+    "lost_turn_note",
     "max_turns_words",
 ]
 
@@ -19,6 +23,21 @@ NOT_RUN: Final[dict[StopKind, str]] = {
     "stopped": "the provider stopped the answer",
     "unknown": "the provider did not say that the answer was finished",
 }
+
+INTERRUPTED: Final = (
+    "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
+    " was not run again"
+)
+LOST_TURN: Final = "the program ended before the model's answer was complete, so it is asked again"
+
+
+def lost_turn_note(names: Sequence[str]) -> str:
+    """Tell a model that its answer was lost, and which tools had begun while it was written."""
+    return (
+        "[Your last answer was cut off before it was complete, and is lost. While you wrote it, "
+        f"these tools had begun to work: {', '.join(names)}. It is not known what they have done; "
+        "look before you call them again.]"
+    )
 
 
 def invalid_words(event: ToolArgsInvalid) -> str:

@@ -2,26 +2,36 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, overload
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from argstream.agent._effects import Step
 from argstream.agent._last_events import LastEvents
+from argstream.agent._loop_thread import run_alone
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
+from argstream.agent._taking_up import ended, taken_up
 from argstream.agent._toolbox import Toolbox
 from argstream.agent.approvals import Approver, Decisions
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
-from argstream.agent.run import AgentRun
+from argstream.agent.run import AgentRun, Course
 from argstream.agent.tools import refuse_while_imported
 from argstream.clients import Model, ModelSettings, as_model
-from argstream.errors import UsageError
+from argstream.errors import RunTaken, UsageError
 from argstream.events import Event, RunPaused
+from argstream.log import Store
 from argstream.policy import Policy
+from argstream.stores import open_store
 
 __all__ = ["Agent"]
+
+
+AnyRun: TypeAlias = "str | RunPaused | RunResult | AgentRun"
+"""What says which run is meant: its id, or what has one."""
 
 
 class _Paused(NamedTuple):
@@ -57,6 +67,8 @@ class Agent:
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         max_turns: int = 50,
+        store: Store | str | Path | None = None,
+        claim_seconds: float = 15.0,
     ) -> None:
         """Make an agent of a model and tools.
 
@@ -68,6 +80,11 @@ class Agent:
         If a person must be asked, ``approver`` does it while the run goes on; without one the run
         pauses, see ``resume``. What nobody has decided after ``approval_timeout`` seconds is
         denied. A run fails when the model has taken ``max_turns`` and wants another.
+
+        With a ``store`` (the name of an SQLite file, a ``redis://`` address, or what ``open_store``
+        gives) each run is a log that survives this process: any other that has the tools can go on
+        with it, see ``resume``. Who drives a run says every few seconds that he lives; if nothing
+        is heard of him for ``claim_seconds``, others may take the run over.
         """
         if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
             raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
@@ -77,6 +94,8 @@ class Agent:
             raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
         if approval_timeout is not None and approval_timeout <= 0:
             raise UsageError(f"approval_timeout is seconds, more than 0, not {approval_timeout}")
+        if claim_seconds <= 0:
+            raise UsageError(f"claim_seconds is more than 0, not {claim_seconds}")
         self.name = name
         self.model: Model = as_model(model)
         self._setting = Setting(
@@ -86,9 +105,14 @@ class Agent:
             settings or ModelSettings(),
             approver,
             on_event,
+            name,
+            None if store is None else open_store(store),
+            claim_seconds,
         )
+        self._owns_store = isinstance(store, str | Path)
         self._rules = LoopRules(max_turns, approver is not None, approval_timeout)
-        self._paused: dict[str, _Paused] = {}
+        self._paused: dict[str, _Paused] = {}  # without a store
+        self._conversations: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._last_events = LastEvents(on_event)
 
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
@@ -105,11 +129,15 @@ class Agent:
         run_id = f"run_{uuid4().hex}"
         machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
 
-        def begin() -> Step:
+        log = self._setting.log(run_id, conversation.id)
+        if log is not None:
+            self._conversations[run_id] = conversation
+
+        async def begin() -> Step:
             machine.state.numbering = conversation.numbering
             return machine.begin(prompt, conversation.messages)
 
-        return AgentRun(machine, self._setting, conversation, begin, self)
+        return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
 
     @overload
     def run(
@@ -138,48 +166,90 @@ class Agent:
         return await self.run_stream(prompt, conversation)
 
     def resume(
-        self, run: "str | RunPaused | RunResult | AgentRun", decisions: Decisions | None = None
+        self, run: AnyRun, decisions: Decisions | None = None, *, wait: float = 0.0
     ) -> AgentRun:
-        """Go on with a run that has paused, with what a person has decided, by the ids of calls.
+        """Go on with a run that has paused, or was cut off, with what a person has decided.
 
         What is given can be followed like any run, with ``async for`` or ``for``, or waited for,
-        with ``await`` or ``.wait()``. Calls without a decision stay pending: the run pauses again
-        for these. Raises UsageError, and the run stays as it is, if a decision cannot be used.
+        with ``await`` or ``.wait()``. Decisions are by the ids of calls. Calls without one stay
+        pending: the run pauses again for these. Raises UsageError, and the run stays as it is, if a
+        decision cannot be used.
+
+        With a store, this may be another process than the one that began the run. Its last events
+        are then those in its log. A tool that had begun, and of which no result is there, is not
+        run again; a turn of the model that was cut off begins again. Errors are raised when the run
+        is followed: ``RunTaken`` if another process still drives it, or may; ``wait`` says for how
+        many seconds to wait for the end of its claim.
         """
         if not isinstance(decisions, Mapping | None):
             raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
-        machine, conversation = self._waiting(run)
-        given = dict(decisions or {})
+        run_id, given = _id_of(run), dict(decisions or {})
+        if self._setting.store is not None:
+            return self._resume_logged(run_id, given, wait)
+        machine, conversation = self._waiting(run_id)
         machine.check(given)
 
-        def begin() -> Step:
-            self._waiting(machine.state.run_id)  # it may have gone on meanwhile
-            waiting = self._paused.pop(machine.state.run_id)
+        async def begin() -> Step:
+            self._waiting(run_id)  # it may have gone on meanwhile
+            waiting = self._paused.pop(run_id)
             try:
                 return machine.resumed(given, time.time())
             except UsageError:
-                self._paused[machine.state.run_id] = waiting
+                self._paused[run_id] = waiting
                 raise
 
-        return AgentRun(machine, self._setting, conversation, begin, self)
+        return AgentRun(Course(machine, begin), self._setting, conversation, self)
 
-    def stop(self, run: "str | RunPaused | RunResult | AgentRun", reason: str = "") -> list[Event]:
+    def _resume_logged(self, run_id: str, given: Decisions, wait: float) -> AgentRun:
+        conversation = self._conversations.setdefault(run_id, Conversation())
+        machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
+        log = self._setting.log(run_id, conversation.id)
+        assert log is not None, "there is a store"  # noqa: S101 - for types
+
+        async def begin() -> Step:
+            return await taken_up(log, machine, conversation, given, wait)
+
+        return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
+
+    def stop(self, run: AnyRun, reason: str = "") -> list[Event]:
         """End a run that has paused, and give its last events: its calls will not run.
 
-        A run that is being followed is stopped by its own ``stop``.
+        A run that is being followed is stopped by its own ``stop``. With a store, also a run that
+        was cut off; and of one that another process drives, that is told to end it.
         """
-        machine, conversation = self._waiting(run)
+        if self._setting.store is not None:
+            return run_alone(lambda: self.stop_async(run, reason), "await agent.stop_async(…)")
+        machine, conversation = self._waiting(_id_of(run))
         events = machine.stopped(reason).events
         self.rested(conversation, machine)
         self._last_events.show(events)
         return events
 
-    async def aclose(self) -> None:
-        """Close what the model keeps open for this event loop, such as connections."""
-        await self._setting.close_model()
+    async def stop_async(self, run: AnyRun, reason: str = "") -> list[Event]:
+        """Do what ``stop`` does, in an event loop."""
+        run_id, store = _id_of(run), self._setting.store
+        if store is None:
+            return self.stop(run_id, reason)
+        await store.stop(run_id, reason)
+        conversation = self._conversations.setdefault(run_id, Conversation())
+        machine = Machine(run_id, self._setting.tools, self._rules)
+        log = self._setting.log(run_id, conversation.id)
+        assert log is not None, "there is a store"  # noqa: S101 - for types
+        try:
+            events = await ended(log, machine, conversation, reason)
+        except RunTaken:
+            return []  # who drives it has been told
+        self.rested(conversation, machine)
+        self._last_events.show(events)
+        return events
 
-    def _waiting(self, run: "str | RunPaused | RunResult | AgentRun") -> _Paused:
-        run_id = run if isinstance(run, str) else run.run_id
+    async def aclose(self) -> None:
+        """Close what the model keeps open for this event loop; and the store, if it is our own."""
+        await self._setting.close_model()
+        if self._owns_store and self._setting.store is not None:
+            await self._setting.store.aclose()
+
+    def _waiting(self, run_id: str) -> _Paused:
         if run_id not in self._paused:
             waiting = ", ".join(self._paused) or "none"
             raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
@@ -189,7 +259,8 @@ class Agent:
         """Keep a run that has paused, until it is over; for runs only."""
         run_id = machine.state.run_id
         if machine.is_paused:
-            self._paused[run_id] = _Paused(machine, conversation)
+            if self._setting.store is None:
+                self._paused[run_id] = _Paused(machine, conversation)
             return
         self._paused.pop(run_id, None)
         if conversation.run_id == run_id:
@@ -198,3 +269,7 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
+
+
+def _id_of(run: AnyRun) -> str:
+    return run if isinstance(run, str) else run.run_id

@@ -4,13 +4,14 @@ A decision is about one call and the exact text of its arguments: the digest sta
 is approved is that text, and a fresh parse of it is what runs (invariant 12).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from argstream.decisions import Approval, Approve, Decisions, Deny
 from argstream.events import ApprovalRequested, Remembered
 
 __all__ = [
@@ -24,31 +25,6 @@ __all__ = [
     "idempotency_key",
 ]
 
-
-class Approve(Struct, frozen=True, kw_only=True):
-    """The call may run."""
-
-    arguments: Mapping[str, Any] | None = None
-    """What to run it with instead of the model's; must fit the tool. The model is told."""
-    always: Remembered | None = None
-    """What need not be asked about again in this conversation.
-
-    ``session``: any call of this tool; ``rule``: any that the same rule of the policy asks about.
-    """
-    digest: str = ""
-    """Of the request that was decided on. If given, it must be that of the request."""
-    reason: str = ""
-
-
-class Deny(Struct, frozen=True):
-    """The call must not run; the model is told why."""
-
-    reason: str = ""
-
-
-Approval: TypeAlias = Approve | Deny
-Decisions: TypeAlias = Mapping[str, Approval]
-"""Decisions, by the ids of their calls."""
 
 Approver: TypeAlias = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
 """Who is asked in place. A function that is not async is called in a thread: it may wait."""

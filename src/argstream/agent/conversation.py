@@ -11,7 +11,7 @@ from argstream.assembly import Numbering
 from argstream.errors import UsageError
 from argstream.history import CallPart, Message, TextPart, ThinkingPart
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "numbering_of"]
 
 
 class _Kept(Struct, frozen=True):
@@ -19,6 +19,15 @@ class _Kept(Struct, frozen=True):
 
     id: str
     messages: tuple[Message, ...]
+
+
+def numbering_of(messages: Iterable[Message]) -> Numbering:
+    """Say how much there is of a conversation, so that what follows is numbered on."""
+    turns = [message for message in messages if message.role == "assistant"]
+    parts = [part for message in turns for part in message.parts]
+    calls = [part.call_id for part in parts if isinstance(part, CallPart)]
+    blocks = sum(isinstance(part, TextPart | ThinkingPart) for part in parts)
+    return Numbering(len(turns), blocks, len(calls), frozenset(calls))
 
 
 class Conversation:
@@ -39,11 +48,7 @@ class Conversation:
     @property
     def numbering(self) -> Numbering:
         """How much there is of it, so that what follows is numbered on."""
-        turns = [message for message in self.messages if message.role == "assistant"]
-        parts = [part for message in turns for part in message.parts]
-        calls = [part.call_id for part in parts if isinstance(part, CallPart)]
-        blocks = sum(isinstance(part, TextPart | ThinkingPart) for part in parts)
-        return Numbering(len(turns), blocks, len(calls), frozenset(calls))
+        return numbering_of(self.messages)
 
     def to_json(self) -> bytes:
         """Write it down, to go on with it later.

@@ -2,14 +2,13 @@
 
 import asyncio
 import inspect
-import time
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import anyio
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from argstream.agent._effects import Step
 from argstream.agent._listening import PASSING
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
+from argstream.agent._run_log import RunLog
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent.approvals import Approval
 from argstream.agent.conversation import Conversation
@@ -26,7 +26,7 @@ from argstream.agent.runner import Runner
 from argstream.errors import RunFailure, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 
-__all__ = ["AgentRun"]
+__all__ = ["AgentRun", "Course"]
 
 _NOBODY: Final = "nobody follows the run any more"
 _LAST_WORDS: Final = 5.0
@@ -43,6 +43,14 @@ class Keeper(Protocol):
         """End a run that has paused."""
 
 
+class Course(NamedTuple):
+    """How a run goes: its loop, how it begins, and its log, if it has one."""
+
+    machine: Machine
+    begin: Callable[[], Awaitable[Step]]
+    log: RunLog | None = None
+
+
 class AgentRun:
     """One run: its events as they happen, and what came of it.
 
@@ -52,20 +60,20 @@ class AgentRun:
 
     def __init__(
         self,
-        machine: Machine,
+        course: Course,
         setting: Setting,
         conversation: Conversation,
-        begin: Callable[[], Step],
         keeper: Keeper,
     ) -> None:
+        machine, self._begin, log = course
         self.conversation = conversation
         self._machine = machine
         self._setting = setting
-        self._begin = begin
         self._keeper = keeper
         # Nothing that drives a run may refer to this: who drops it has left the run.
-        runner = Runner(machine, setting, partial(keeper.rested, conversation))
-        self._following = _Following(runner, setting.on_event)
+        runner = Runner(machine, setting, partial(keeper.rested, conversation), log)
+        self._following = _Following(runner, setting.on_event, outlives=log is not None)
+        self._is_logged = log is not None
         self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
         self._kept: AsyncGenerator[Event, None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +97,7 @@ class AgentRun:
             run_id=state.run_id,
             outcome=state.status,
             text=state.text,
-            tools=[replace(use) for use in state.uses],
+            tools=[replace(use) for use in state.uses.values()],
             usage=state.usage,
             stop_reason=state.stop_reason,
             pending=self.pending,
@@ -100,40 +108,45 @@ class AgentRun:
         """Decide on a call while the run goes on, be it that others are still being written.
 
         Raises UsageError, and changes nothing, if nobody was asked about the call, if it was
-        decided already, or if edited arguments are not valid. May be called from any thread.
+        decided already, or if edited arguments are not valid. May be called from any thread. If
+        the run has a log, others may decide too: who is first counts.
         """
-        self._at_home(lambda: self._machine.decided(call_id, decision, time.time()))
+        loop, runner = self._home(), self._following.runner
+        if _is_running_here(loop):
+            runner.deciding.decide(call_id, decision)
+        else:
+            posting = runner.deciding.post(call_id, decision)
+            asyncio.run_coroutine_threadsafe(posting, loop).result()
 
     def stop(self, reason: str = "") -> None:
         """End the run: nothing more is read, tools that run are cancelled. From any thread."""
-        if self._loop is None:
+        if self._loop is None or not self._following.runner.has_begun:
             self._stop_reason = reason  # it will end as soon as it begins
-        elif self._machine.is_paused and self._following.has_told_pause:
+        elif self._machine.is_paused and (self._following.has_told_pause or self._is_logged):
             self._keeper.stop(self.run_id, reason)
         elif self._machine.is_paused:
-            self._in_loop(self._loop, lambda: self._machine.stopped(reason))  # it is told yet
+            self._stop_in(self._loop, reason)  # it is told yet
         elif not self._machine.is_over:
-            self._at_home(lambda: self._machine.stopped(reason))
+            self._stop_in(self._home(), reason)
 
-    def _at_home(self, act: Callable[[], Step]) -> None:
-        """Act in the event loop that the run is in."""
-        loop, runner = self._loop, self._following.runner
-        if loop is None:
+    def _home(self) -> asyncio.AbstractEventLoop:
+        """Give the event loop that the run is in, if it goes on."""
+        if self._loop is None or not self._following.runner.has_begun:
             raise UsageError("the run has not begun: follow it with 'for' or 'async for'")
-        if runner.is_at_rest:
+        if self._following.runner.is_at_rest:
             raise UsageError(f"the run {self._where()}")
-        self._in_loop(loop, act)
+        return self._loop
 
-    def _in_loop(self, loop: asyncio.AbstractEventLoop, act: Callable[[], Step]) -> None:
-        runner = self._following.runner
+    def _stop_in(self, loop: asyncio.AbstractEventLoop, reason: str) -> None:
+        deciding = self._following.runner.deciding
         if _is_running_here(loop):
-            runner.act(act())
+            deciding.stop(reason)
             return
 
-        async def acting() -> None:
-            runner.act(act())
+        async def stopping() -> None:
+            deciding.stop(reason)
 
-        asyncio.run_coroutine_threadsafe(acting(), loop).result()
+        asyncio.run_coroutine_threadsafe(stopping(), loop).result()
 
     def _where(self) -> str:
         if self._machine.is_paused:
@@ -177,7 +190,7 @@ class AgentRun:
             pass
         return self._outcome()
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         if self._loop is not None:
             return
         if self.conversation.run_id not in (None, self.run_id):
@@ -185,12 +198,16 @@ class AgentRun:
                 f"the conversation has a run that is not over ({self.conversation.run_id}): "
                 "resume or stop that one first"
             )
-        step = self._begin()
-        self.conversation.run_id = self.run_id
         self._loop = asyncio.get_running_loop()
+        try:
+            step = await self._begin()
+        except BaseException:
+            self._loop = None
+            raise
+        self.conversation.run_id = self.run_id
         self._following.runner.start(step)
         if self._stop_reason is not None:
-            self._following.runner.act(self._machine.stopped(self._stop_reason))
+            self._following.runner.deciding.stop(self._stop_reason)
 
     def _outcome(self) -> RunResult:
         failure = self._following.failure
@@ -224,7 +241,7 @@ class AgentRun:
                     yield event
 
     async def _fetch(self) -> bool:
-        self._start()
+        await self._start()
         return await self._following.fill()
 
     def wait(self) -> RunResult:
@@ -246,8 +263,9 @@ class AgentRun:
 class _Following:
     """Whoever follows a run. It knows nothing of the ``AgentRun``: who drops that has left."""
 
-    def __init__(self, runner: Runner, on_event: EventHook | None) -> None:
+    def __init__(self, runner: Runner, on_event: EventHook | None, *, outlives: bool) -> None:
         self.runner = runner
+        self._outlives = outlives  # whether a run that has paused is kept, told or not
         self.failure: RunFailed | None = None
         self.batch: deque[Event] = deque()
         """What was fetched and not told yet."""
@@ -255,8 +273,8 @@ class _Following:
         self.has_told_pause = False
         self._is_closed = False
 
-    async def events(self, start: Callable[[], None]) -> AsyncGenerator[Event, None]:
-        start()
+    async def events(self, start: Callable[[], Awaitable[None]]) -> AsyncGenerator[Event, None]:
+        await start()
         del start  # it refers to who may be dropped
         try:
             batch = self.batch
@@ -283,8 +301,10 @@ class _Following:
         machine, runner = self.runner.machine, self.runner
         if not runner.has_begun or self._is_closed:
             return
-        if not runner.is_at_rest or (machine.is_paused and not self.has_told_pause):
-            runner.act(machine.stopped(_NOBODY))
+        is_kept = machine.is_paused and (self.has_told_pause or self._outlives)
+        is_cut_off = runner.is_at_rest and not machine.is_paused
+        if not (is_kept or is_cut_off):
+            runner.deciding.stop(_NOBODY)
         if await runner.close():
             self._is_closed = True
             self.batch.extend(runner.outbox.take())

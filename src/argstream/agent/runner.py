@@ -2,24 +2,25 @@
 
 What follows what is decided by the machine; here is all that waits. Each thing that takes time is a
 task: a turn of the model, a tool, a question to a person. Whoever has news gives them to the
-machine at once, tells the events that follow, and starts what it wants done.
+machine at once, tells the events that follow, and starts what it wants done. If the run has a log,
+the events are written before they are told, and before anything is done that follows from them.
 """
 
 import asyncio
-import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from argstream.adapters import AGENTS
+from argstream.agent._deciding import Deciding
 from argstream.agent._effects import (
     AskModel,
     AskPerson,
@@ -28,6 +29,8 @@ from argstream.agent._effects import (
     Effect,
     EndText,
     Execute,
+    PostDecision,
+    PostStop,
     ReadAlong,
     Step,
     Withdraw,
@@ -35,12 +38,20 @@ from argstream.agent._effects import (
 from argstream.agent._listening import PASSING, EarlyStart, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._outbox import Outbox
+from argstream.agent._questions import is_cancelled
+from argstream.agent._run_log import RunLog
 from argstream.agent._setting import Setting
-from argstream.agent.approvals import Approval, Approve, Deny
-from argstream.agent.tools import Bound, ToolContext, failure_words, run_in_thread
+from argstream.agent.tools import Bound, ToolContext, failure_words
 from argstream.clients import ModelRequest
-from argstream.errors import StreamFailure, TextInterrupted, UsageError
-from argstream.events import ApprovalRequested, Event, StreamFailed, ToolOutputDelta
+from argstream.errors import (
+    RunFailure,
+    RunTaken,
+    StoreFailure,
+    StreamFailure,
+    TextInterrupted,
+    UsageError,
+)
+from argstream.events import Event, StreamFailed, ToolOutputDelta
 from argstream.history import Message
 from argstream.streaming import AsyncEventStream, stream
 
@@ -51,6 +62,10 @@ _LINGER: Final = 1.0
 _GRACE: Final = 10.0
 """How long a tool may take to undo what it did, in seconds, before it is cancelled."""
 _GRACE_AFTER_STOP: Final = 1.0
+_UNWRITTEN: Final = 1024
+"""How many events may wait for the store, before those who make them wait."""
+_LEAVING: Final = 5.0
+"""How long it may take to give up a claim, in seconds, when all else is over: it lapses anyway."""
 
 _inside: ContextVar[tuple["Runner", ...]] = ContextVar("argstream_runs", default=())
 """The runs that whoever asks is a part of: as a tool, a model, or somebody who is asked."""
@@ -62,7 +77,11 @@ class Runner:
     """One run from its start, or from where it had paused, to its end or the next pause."""
 
     def __init__(
-        self, machine: Machine, setting: Setting, on_rest: Callable[[Machine], None]
+        self,
+        machine: Machine,
+        setting: Setting,
+        on_rest: Callable[[Machine], None],
+        log: RunLog | None = None,
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
@@ -70,17 +89,18 @@ class Runner:
         """Why the model could not answer, if it could not."""
         self._setting = setting
         self._on_rest = on_rest
+        self._log = log
         self._tasks: TaskGroup
         self._reading: anyio.CancelScope  # of the model's stream
         self._task: asyncio.Task[None] | None = None
         self._is_at_rest = False
         self._bell = anyio.Event()  # for the task that holds all others
-        self._inbox: deque[Step] = deque()  # what it has to take
+        self._inbox: deque[Step | Event] = deque()  # what it has to take
+        self._written = anyio.Event()  # for those who wait for the store
         self._error: BaseException | None = None  # to be raised when all events are told
         self._scopes: dict[str, anyio.CancelScope] = {}  # of tools that run, by call
         self._contexts: dict[str, ToolContext] = {}  # of the same
-        self._questions: dict[str, anyio.CancelScope] = {}  # to a person, by call
-        self._one_question = anyio.Lock()
+        self.deciding = Deciding(machine, self.act, setting.approver, log)
         self._early: dict[str, EarlyStart] = {}  # tools that read their text, by call
 
     @property
@@ -102,20 +122,27 @@ class Runner:
     def act(self, step: Step) -> None:
         """Do what follows from something: in the order in which it was decided.
 
-        It may have come in a callback of the event loop, in which no task can be started.
+        It may have come in a callback of the event loop, in which no task can be started; and it
+        may have to be written first.
         """
         is_in_callback = asyncio.current_task() is None and not self._is_at_rest
-        if self._inbox or is_in_callback:
+        if self._inbox or is_in_callback or self._log is not None:
             self._post(step)
         else:
             self._carry_out(step)
 
     def _tell(self, event: Event) -> None:
         """Tell an event from which nothing follows; what was decided before comes first."""
-        if self._inbox:
-            self._post(Step([event], []))
+        if self._inbox or self._log is not None:
+            self._post(event)
         else:
             self.outbox.add(event)
+
+    async def _room(self) -> None:
+        """Wait while so much is held that who can wait should."""
+        await self.outbox.room()
+        while len(self._inbox) >= _UNWRITTEN:
+            await self._written.wait()
 
     async def close(self) -> bool:
         """Wait until nothing of the run is going on.
@@ -133,27 +160,65 @@ class Runner:
         _inside.set((*_inside.get(), self))
         try:
             async with self._tasks:
+                await (
+                    self._work_off()
+                )  # a run whose beginning is written down is one for others, too
+                if self._log is not None:
+                    self._tasks.start_soon(self._log.keep)
+                    self._tasks.start_soon(self.deciding.hear, self._log)
                 while not self._is_at_rest:
                     await self._bell.wait()
                     self._bell = anyio.Event()
                     while self._inbox:
-                        self._carry_out(self._inbox.popleft())
+                        await self._work_off()
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            self._error = group.exceptions[0] if len(group.exceptions) == 1 else group
+            self._error = _what_failed(group)
         finally:
-            if not self._is_at_rest:  # it was ended from outside, or something fell over
+            if self._log is not None:
+                await self._leave(self._log)
+            elif not self._is_at_rest:  # it was ended from outside, or something fell over
                 self._conclude(self.machine.crashed("interrupted", "the run was interrupted"))
             self.outbox.close(self._error)
 
+    async def _leave(self, log: RunLog) -> None:
+        """Let others go on with a run that was cut off here: its log says how far it has come."""
+        if self._is_at_rest:
+            return
+        self._is_at_rest = True
+        run_id = self.machine.state.run_id
+        if self._error is None:
+            told = f"the run {run_id} was interrupted here: Agent.resume goes on with it"
+            self._error = RunFailure("interrupted", told)
+        with anyio.move_on_after(_LEAVING, shield=True):
+            try:
+                await log.release()
+            except StoreFailure:
+                logger.warning("the claim on the run %s lapses by itself", run_id, exc_info=True)
+
     # What the machine says
 
-    def _post(self, step: Step) -> None:
-        self._inbox.append(step)
+    def _post(self, what: Step | Event) -> None:
+        self._inbox.append(what)
         self._bell.set()
 
+    async def _work_off(self) -> None:
+        """Take what has come; write it first, if there is a log."""
+        waiting, self._inbox = self._inbox, deque()
+        if self._log is not None:
+            await self._log.write(_events_of(waiting))
+            self._written.set()
+            self._written = anyio.Event()
+            if any(isinstance(what, Step) and what.rests for what in waiting):
+                await self._log.release()  # who hears of a pause may resume the run at once
+        for what in waiting:
+            if isinstance(what, Step):
+                self._carry_out(what)
+            else:
+                self.outbox.add(what)
+
     def _carry_out(self, step: Step) -> None:
-        if self.machine.is_over or self.machine.is_paused:
+        if step.rests:
             self._conclude(step)
             return
         self.outbox.add_all(step.events)
@@ -164,9 +229,7 @@ class Runner:
         """Tell the last events; whoever hears them finds the run at rest."""
         self._is_at_rest = True
         self._on_rest(self.machine)
-        for scope in self._questions.values():
-            scope.cancel()
-        self._questions.clear()
+        self.deciding.withdraw_all()
         self.outbox.add_all(step.events)
         self._bell.set()
 
@@ -176,12 +239,13 @@ class Runner:
                 self._reading = anyio.CancelScope()
                 self._tasks.start_soon(self._read_turn, messages, self._reading)
             case AskPerson(request):
-                if self._setting.approver is not None:
-                    self._questions[request.call_id] = scope = anyio.CancelScope()
-                    self._tasks.start_soon(self._ask, request, scope)
+                self.deciding.ask(self._tasks, request)
             case Withdraw(call_id):
-                if call_id in self._questions:
-                    self._questions.pop(call_id).cancel()
+                self.deciding.withdraw(call_id)
+            case PostDecision(call_id, decision):
+                self._tasks.start_soon(self.deciding.post_quietly, call_id, decision)
+            case PostStop(reason):
+                self._tasks.start_soon(self.deciding.post_stop, reason)
             case Execute(call_id, name, text, key):
                 bind = partial(self._setting.tools[name].bind, text)
                 self._start_tool(call_id, name, key, bind)
@@ -205,7 +269,7 @@ class Runner:
                 events = self._open(messages)
                 await self._read(events, listening, scope)
             except (Exception, asyncio.CancelledError) as error:
-                if _is_cancelled(error):
+                if is_cancelled(error):
                     raise
                 self._model_failed(error, listening)
             finally:
@@ -248,11 +312,11 @@ class Runner:
     ) -> None:
         outbox = self.outbox
         async for event in events:
-            if scope.cancel_called:
+            if scope.cancel_called or self.machine.is_ending:
                 return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
-                if self._inbox:
-                    self._tell(event)
+                if self._inbox or self._log is not None:
+                    self._post(event)
                 else:
                     outbox.add(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
@@ -267,8 +331,8 @@ class Runner:
                 self._hear([event], listening)
                 if listening.turn_is_over:
                     scope.deadline = anyio.current_time() + _LINGER
-            if outbox.is_full:
-                await outbox.room()
+            if outbox.is_full or len(self._inbox) >= _UNWRITTEN:
+                await self._room()
 
     def _hear(self, events: list[Event], listening: Listening) -> None:
         if events:
@@ -297,8 +361,8 @@ class Runner:
     def _start_tool(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
         self._scopes[call_id] = scope = anyio.CancelScope()
         said = partial(self._said, call_id, name)
-        run_id, room = self.machine.state.run_id, self.outbox.room
-        context = ToolContext(run_id, call_id, name, key, said, room)
+        run_id = self.machine.state.run_id
+        context = ToolContext(run_id, call_id, name, key, said, self._room)
         self._contexts[call_id] = context
         self._tasks.start_soon(self._execute, context, bind, scope)
 
@@ -320,50 +384,17 @@ class Runner:
     def _said(self, call_id: str, name: str, text: str) -> None:
         self._tell(ToolOutputDelta(call_id, name, text))
 
-    # The person
 
-    async def _ask(self, request: ApprovalRequested, scope: anyio.CancelScope) -> None:
-        if request.expires_at is not None:
-            scope.deadline = anyio.current_time() + request.expires_at - time.time()
-        decision: Approval | None = None
-        with scope:
-            try:
-                decision = await self._decision(request)
-            except (Exception, asyncio.CancelledError) as error:
-                if _is_cancelled(error):
-                    raise
-                logger.exception("the approver failed, so the call %s is denied", request.call_id)
-                decision = Deny(f"nobody could be asked ({type(error).__name__})")
-        was_asked = self._questions.pop(request.call_id, None) is not None
-        if was_asked and request in self.machine.pending:  # nobody else has decided meanwhile
-            self.act(self._decided(request.call_id, decision))
-
-    async def _decision(self, request: ApprovalRequested) -> Approval:
-        approver: Callable[[ApprovalRequested], Any] | None = self._setting.approver
-        assert approver is not None, "only those who can be asked are asked"  # noqa: S101 - for types
-        if inspect.iscoroutinefunction(approver):
-            answer = await approver(request)
+def _events_of(waiting: Iterable[Step | Event]) -> Iterator[Event]:
+    for what in waiting:
+        if isinstance(what, Step):
+            yield from what.events
         else:
-            async with self._one_question:  # two at one terminal would be taken for each other
-                answer = await run_in_thread(partial(approver, request), "approver")
-            answer = await answer if inspect.isawaitable(answer) else answer
-        if not isinstance(answer, Approve | Deny):
-            raise UsageError(f"an approver gives Approve(…) or Deny(…), not {answer!r}")
-        return answer
-
-    def _decided(self, call_id: str, decision: Approval | None) -> Step:
-        if decision is None:
-            return self.machine.expired(call_id)
-        try:
-            return self.machine.decided(call_id, decision, time.time())
-        except UsageError as error:
-            return self.machine.decided(call_id, Deny(str(error)), time.time())
+            yield what
 
 
-def _is_cancelled(error: BaseException) -> bool:
-    """Say whether this task is cancelled, and not just something that it waited for."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    is_by_hand = task is not None and task.cancelling() > 0
-    return is_by_hand or anyio.current_effective_deadline() == -float("inf")
+def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the one thing that went wrong; that the store is lost may be seen by several."""
+    errors = group.exceptions
+    lost = [error for error in errors if isinstance(error, RunTaken | StoreFailure)]
+    return lost[0] if lost else errors[0] if len(errors) == 1 else group

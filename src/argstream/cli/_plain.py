@@ -1,22 +1,29 @@
 """Events as plain lines, for a pipe or a terminal of any kind: append-only, nothing is redrawn.
 
 Whatever grows is written as it grows. When something else comes in between (calls may interleave),
-the line is ended, and the next piece says again where it belongs. Failures of the stream itself are
-not shown here: they go where the command complains.
+the line is ended, and the next piece says again where it belongs. What somebody is asked about is
+shown whole. Failures of the stream itself are not shown here: they go where the command complains.
 """
 
 import json
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from argstream.deltas import FREE_TEXT_KINDS
 from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
     Event,
     RunCompleted,
     RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
@@ -27,7 +34,10 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
+    ToolExecutionStarted,
+    ToolOutputDelta,
     TurnCompleted,
+    TurnStarted,
     Usage,
 )
 from argstream.jsonstream import JsonPath
@@ -38,7 +48,13 @@ __all__ = ["PlainLines"]
 _INDENT = "    "
 # Before each line of what the model says, so that it cannot look like a line of ours.
 _SAID = "│ "
+_PROMPT = "> "
+_OUTPUT = _INDENT + "┆ "
 _MAX_RESULT = 200
+_REMEMBERED: Final = {
+    "session": "; from now on, so is every call of this tool",
+    "rule": "; from now on, so is whatever this rule asks about",
+}
 
 
 class PlainLines:
@@ -71,12 +87,75 @@ class PlainLines:
                 self._line(f"— {visible_line(reason or '')}: stopped after {read} characters")
             case TurnCompleted(reason, _, usage):
                 self._line(f"— {visible_line(reason or 'no stop reason')} ({_cost(usage)})")
+            case (
+                RunStarted()
+                | RunPaused()
+                | RunResumed()
+                | RunCompleted()
+                | RunFailed()
+                | RunStopped()
+                | TurnStarted()
+            ):
+                self._show_run(event)
+            case ApprovalRequested() | ApprovalDecided():
+                self._show_approval(event)
+            case _:
+                self._show_call(event)
+
+    def _show_run(self, event: Event) -> None:
+        match event:
+            case RunStarted(run_id, prompt):
+                self._line(f"▶ {visible_line(run_id)}")
+                self._grow("prompt", _PROMPT, prompt, _PROMPT)
+                self._end_line()
+            case TurnStarted(turn, attempt):
+                self._call_id = ""
+                again = f", attempt {attempt}: what came before was lost" if attempt > 1 else ""
+                self._line(f"┄ turn {turn}{again}")
+            case RunPaused(pending=pending):
+                calls = ", ".join(_call(request.name, request.call_id) for request in pending)
+                self._line(f"‖ paused, waits for a decision on {calls}")
+            case RunResumed(cause=cause, interrupted=interrupted, note=note):
+                why = "after a crash" if cause == "crash" else "after a pause"
+                names = self._names
+                calls = ", ".join(_call(names.get(one, "a call"), one) for one in interrupted)
+                self._line(f"▶ goes on {why}" + (f"; cut off: {calls}" if calls else ""))
+                if note:
+                    self._grow("note", _INDENT, f"the model is told: {note}", _INDENT)
+                    self._end_line()
             case RunCompleted(_, usage):
                 self._line(f"■ the run is complete ({_cost(usage)})")
             case RunFailed(code, message):
                 self._line(f"■ the run failed ({visible_line(code)}): {visible_line(message)}")
+            case RunStopped(reason):
+                self._line("■ the run was stopped" + _because(reason))
             case _:
-                self._show_call(event)
+                pass
+
+    def _show_approval(self, event: Event) -> None:
+        match event:
+            case ApprovalRequested(call_id, name, arguments, _, reason, rule, expires_at):
+                self._turn_to(call_id, name)
+                by = "" if rule is None else f" (rule {visible_line(rule)})"
+                until = "" if expires_at is None else f", until {_clock(expires_at)}"
+                self._line(
+                    f"  ? {visible_line(name)} must be approved{until}{by}{_because(reason)}"
+                )
+                self._show_whole(arguments)
+            case ApprovalDecided(call_id, name, decision, reason, edited, always):
+                self._turn_to(call_id, name)
+                more = "" if always is None else _REMEMBERED[always]
+                self._line(f"  ! {visible_line(name)} is {decision}{_because(reason)}{more}")
+                if edited is not None:
+                    self._show_whole(edited)
+            case _:
+                pass
+
+    def _show_whole(self, arguments: dict[str, Any]) -> None:
+        """Show arguments to the last character: somebody decides by them."""
+        text = json.dumps(arguments, ensure_ascii=False, indent=2)
+        self._grow("arguments", _INDENT, text, _INDENT)
+        self._end_line()
 
     def _show_call(self, event: Event) -> None:
         match event:
@@ -106,9 +185,18 @@ class PlainLines:
                 self._line(f"  ✓ {visible_line(name)}: complete")
             case ToolArgsInvalid(_, name, verdict, _, error):
                 self._line(f"  ✗ {visible_line(name)}: {verdict}, {visible_line(error.message)}")
-            case ToolCallCompleted(_, name, _, result):
+            case ToolExecutionStarted(call_id, name, _, attempt):
+                self._turn_to(call_id, name)
+                again = f" again, attempt {attempt}" if attempt > 1 else ""
+                self._line(f"  > {visible_line(name)} runs{again}")
+            case ToolOutputDelta(call_id, name, text):
+                self._turn_to(call_id, name)
+                self._grow((call_id, "output"), _OUTPUT, text, _OUTPUT)
+            case ToolCallCompleted(call_id, name, _, result):
+                self._turn_to(call_id, name)
                 self._line(f"  = {visible_line(name)}: {_short(result)}")
-            case ToolCallFailed(_, name, error):
+            case ToolCallFailed(call_id, name, error):
+                self._turn_to(call_id, name)
                 self._line(f"  ✗ {visible_line(name)} failed: {_short(error)}")
             case _:
                 pass
@@ -153,6 +241,18 @@ def _place(path: JsonPath) -> str:
         f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path
     )
     return f"{_INDENT}{where.removeprefix('.')} = "
+
+
+def _call(name: str, call_id: str) -> str:
+    return f"{visible_line(name)} ({visible_line(call_id)})"
+
+
+def _because(reason: str) -> str:
+    return f": {visible_line(reason)}" if reason else ""
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _cost(usage: Usage) -> str:

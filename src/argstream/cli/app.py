@@ -6,15 +6,20 @@ import typer
 
 from argstream import __version__
 from argstream.adapters import ProtocolName
+from argstream.cli._stores import RUN
 from argstream.cli.calls import list_calls
 from argstream.cli.demo import show_demo
 from argstream.cli.inspect import inspect_file
+from argstream.cli.inspect_run import inspect_run
 from argstream.cli.lint import LintScope, lint_files
 from argstream.cli.mock import serve_mock
 from argstream.cli.parse import parse_to_ndjson
 from argstream.cli.record import record_pipe, record_proxy
-from argstream.cli.replay import replay_file
+from argstream.cli.replay import replay_file, speed_factor
+from argstream.cli.replay_run import replay_run
+from argstream.cli.runs import list_runs
 from argstream.cli.watch import watch_stream
+from argstream.events import RunStatus
 from argstream.testing.faults import known_faults
 
 __all__ = ["app"]
@@ -41,6 +46,19 @@ _Tools = Annotated[
 ]
 _Policy = Annotated[
     str | None, typer.Option(help="Judge calls by this policy: TOML.", metavar="FILE")
+]
+
+
+_Store = Annotated[
+    str,
+    typer.Option(
+        metavar="STORE",
+        help="The store: an SQLite file, or a redis:// address.",
+        show_default="ARGSTREAM_STORE, else argstream.db",
+    ),
+]
+_RunOrFile = Annotated[
+    str, typer.Argument(help="A recording, - for standard input, or run:ID for a run of a store.")
 ]
 
 
@@ -231,34 +249,52 @@ def record(  # noqa: PLR0913 - a command has options
 
 
 @app.command()
-def replay(
-    file: Annotated[str, typer.Argument(help="A recording, or - for standard input.")],
+def replay(  # noqa: PLR0913 - a command has options
+    file: _RunOrFile,
     speed: Annotated[
         str, typer.Option(metavar="NUMBER|max", help="How many times faster than it was; or max.")
     ] = "1",
     protocol: _Protocol = "auto",
+    store: _Store = "",
     *,
     raw: Annotated[
         bool, typer.Option("--raw", help="Write the provider's bytes, and do not show them.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the events as JSON, one a line.")
+        bool,
+        typer.Option("--json", help="Print the events as JSON, one a line; of a run, records."),
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until the run is over.")
     ] = False,
 ) -> None:
     """Play a recording again, at the times at which it came, as `argstream watch` would show it.
 
-    A provider's plain stream can be played too; it has no times, so each event takes 0.03 s. Exits
-    as watch does; with --raw, with 1 if what was recorded was cut or aborted.
+    A provider's plain stream can be played too; it has no times, so each event takes 0.03 s. So can
+    a run of an agent: run:ID, where the first characters of the ID are enough. How long it was
+    paused is told, and not waited for.
+
+    Exits as watch does; with --raw, with 1 if what was recorded was cut or aborted.
     """
+    is_run = file.startswith(RUN)
+    if is_run and (raw or protocol != "auto"):
+        raise typer.BadParameter("--raw and --from are for recordings: a run is kept as events")
+    if not is_run and (store or follow):
+        raise typer.BadParameter("--store and --follow are for runs: argstream replay run:ID")
     if raw and as_json:
         raise typer.BadParameter("--raw writes bytes and --json events: choose one")
-    raise typer.Exit(replay_file(file, speed, protocol, as_json=as_json, is_raw=raw))
+    if (factor := speed_factor(speed)) is None:
+        raise typer.Exit(2)
+    if is_run:
+        raise typer.Exit(replay_run(file, store, factor, as_json=as_json, follow=follow))
+    raise typer.Exit(replay_file(file, factor, protocol, as_json=as_json, is_raw=raw))
 
 
 @app.command()
 def inspect(
-    file: Annotated[str, typer.Argument(help="A recording, or - for standard input.")],
+    file: _RunOrFile,
     protocol: _Protocol = "auto",
+    store: _Store = "",
     *,
     deep: Annotated[
         bool, typer.Option("--deep", help="Show also what is inside of objects and arrays.")
@@ -267,7 +303,35 @@ def inspect(
 ) -> None:
     """Tell what is in a recording: its calls, and when each argument became visible.
 
-    Of a provider's plain stream, which has no times, it tells after how many bytes. Exits as watch
-    does.
+    Of a provider's plain stream, which has no times, it tells after how many bytes. Of a run of an
+    agent (run:ID) it tells what became of each call, and when.
+
+    Exits as watch does.
     """
+    is_run = file.startswith(RUN)
+    if is_run and (deep or protocol != "auto"):
+        raise typer.BadParameter("--deep and --from are for recordings: a run is kept as events")
+    if not is_run and store:
+        raise typer.BadParameter("--store is for runs: argstream inspect run:ID")
+    if is_run:
+        raise typer.Exit(inspect_run(file, store, as_json=as_json))
     raise typer.Exit(inspect_file(file, protocol, as_json=as_json, is_deep=deep))
+
+
+@app.command()
+def runs(
+    store: _Store = "",
+    status: Annotated[
+        RunStatus | None, typer.Option(help="Only those.", show_default="all of them")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print them as JSON, one a line.")
+    ] = False,
+) -> None:
+    """List the runs of agents that a store has: what became of them, what they wait for.
+
+    Exits with 0, or with 2 if the store cannot be read.
+    """
+    raise typer.Exit(list_runs(store, status, limit, as_json=as_json))

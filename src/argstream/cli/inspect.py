@@ -4,9 +4,9 @@ import json
 import sys
 from collections.abc import Iterator
 from typing import Any
-from unicodedata import combining, east_asian_width
 
 from argstream.adapters import ProtocolName
+from argstream.cli._columns import count, fit, padded
 from argstream.cli._input import UnreadableFile, complain, recording_in
 from argstream.cli._output import size
 from argstream.cli._timeline import ArgumentTimes, CallTimes, Moment, Timeline, timeline_of
@@ -106,29 +106,29 @@ def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[st
     yield f"{visible_line(file)}: {timeline.protocol}"
     if header.request is not None and header.response is not None:
         told = f"{header.request.method} {header.request.url}"
-        yield _fit(f"{visible_line(told)}: {header.response.status}", _WIDTH)
-    count = size(len(recording.data))
+        yield fit(f"{visible_line(told)}: {header.response.status}", _WIDTH)
+    bytes_ = size(len(recording.data))
     if recording.has_times:
-        yield f"recorded {visible_line(header.recorded)}, {recording.end.at:.2f} s, {count}"
-        yield _fit(
-            f"{_count(len(recording.chunks), 'chunk')}, ended {recording.ending}"
+        yield f"recorded {visible_line(header.recorded)}, {recording.end.at:.2f} s, {bytes_}"
+        yield fit(
+            f"{count(len(recording.chunks), 'chunk')}, ended {recording.ending}"
             + (f": {visible_line(recording.end.reason)}" if recording.end.reason else ""),
             _WIDTH,
         )
     else:
-        yield f"no recording, so without times; {count}"
+        yield f"no recording, so without times; {bytes_}"
     if recording.end.removed:
-        yield f"{_count(recording.end.removed, 'secret')} taken out: [removed] stands there instead"
+        yield f"{count(recording.end.removed, 'secret')} taken out: [removed] stands there instead"
     reasons = ", ".join(visible_line(reason or "?") for reason in timeline.stop_reasons)
-    turns = _count(len(timeline.stop_reasons), "turn") + (f" ({reasons})" if reasons else "")
-    yield _fit(f"{turns}, {_count(len(timeline.calls), 'call')}", _WIDTH)
+    turns = count(len(timeline.stop_reasons), "turn") + (f" ({reasons})" if reasons else "")
+    yield fit(f"{turns}, {count(len(timeline.calls), 'call')}", _WIDTH)
 
 
 def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
     call = times.call
     what = "" if call.kind == "function" else f"  ({call.kind})"
     verdict = f"  {call.verdict}"
-    title = _fit(f"● {visible_line(call.name)}{what}  {visible_line(call.id)}", _WIDTH - 14)
+    title = fit(f"● {visible_line(call.name)}{what}  {visible_line(call.id)}", _WIDTH - 14)
     yield title + verdict
     span = f"  from {_place(times.started, has_times=has_times)}"
     if times.ended is not None:
@@ -158,9 +158,8 @@ def _argument_line(argument: ArgumentTimes, times: CallTimes, *, has_times: bool
     early = ""
     if argument.settled is not None and times.ended is not None:
         early = _distance(argument.settled, times.ended, has_times=has_times)
-    name = _fit(_name(argument.path), _NAME_WIDTH - 1)
-    padded = name + " " * (_NAME_WIDTH - _columns(name))
-    return f"    {padded}{column(argument.seen, 16)}{column(argument.settled, 17)}{early:>17}"
+    name = padded(fit(_name(argument.path), _NAME_WIDTH - 1), _NAME_WIDTH)
+    return f"    {name}{column(argument.seen, 16)}{column(argument.settled, 17)}{early:>17}"
 
 
 def _share(when: Moment, times: CallTimes, *, has_times: bool) -> float | None:
@@ -188,27 +187,3 @@ def _name(path: JsonPath) -> str:
         return "(text)"
     steps = (f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path)
     return "".join(steps).removeprefix(".")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _fit(text: str, width: int) -> str:
-    """Cut a text that takes more columns than there are."""
-    columns = room = 0
-    for index, character in enumerate(text):
-        columns += _columns(character)
-        if columns > width:
-            return text[:room] + "…"
-        if columns < width:  # then there is still a column for the sign that it is cut
-            room = index + 1
-    return text
-
-
-def _columns(text: str) -> int:
-    """Say how many columns of a terminal a text takes."""
-    return sum(
-        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
-        for character in text
-    )

@@ -12,23 +12,31 @@ from argstream.cli.watch import show_stream
 from argstream.recording.reader import waiting
 from argstream.sanitise import visible_line
 
-__all__ = ["replay_file"]
+__all__ = ["replay_file", "speed_factor"]
 
 _PACE: Final = 0.03  # seconds for each event of a stream that has no times, as of the mock provider
 
 
+def speed_factor(speed: str) -> float | None:
+    """Give what ``--speed`` means; None, and a complaint, if that is nothing."""
+    try:
+        factor = math.inf if speed == "max" else float(speed)
+    except ValueError:
+        factor = 0.0
+    if factor > 0:
+        return factor
+    complain(f"--speed is a number above 0, or max, not {visible_line(speed)}")
+    return None
+
+
 def replay_file(
-    file: str, speed: str, protocol: ProtocolName, *, as_json: bool, is_raw: bool
+    file: str, factor: float, protocol: ProtocolName, *, as_json: bool, is_raw: bool
 ) -> int:
     """Play a recording, or a provider's plain stream, as it would be watched, or its bytes.
 
     Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken
     or was cut, 2 if it cannot be read.
     """
-    factor = _factor(speed)
-    if factor is None:
-        complain(f"--speed is a number above 0, or max, not {visible_line(speed)}")
-        return 2
     try:
         recording = recording_in(file, _PACE)
     except UnreadableFile as error:
@@ -44,14 +52,6 @@ def replay_file(
             return _write(recording.play(factor, sleep=interruptions.sleep))
         timed = waiting(recording.lines(), factor, interruptions.sleep)
         return show_stream((line for _, line in timed), protocol, as_json=as_json)
-
-
-def _factor(speed: str) -> float | None:
-    try:
-        factor = math.inf if speed == "max" else float(speed)
-    except ValueError:
-        return None
-    return factor if factor > 0 else None
 
 
 def _write(played: Iterable[bytes]) -> int:

@@ -1,15 +1,13 @@
 """``argstream watch``: a provider's stream → what the model is doing, while it does it."""
 
-import json
-import sys
 from collections.abc import Iterable
 
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, chunks, complain
-from argstream.cli._plain import PlainLines
 from argstream.cli._rules import NO_RULES, Rules, read_rules
+from argstream.cli._shown import Shown
 from argstream.errors import MissingExtra, UsageError
-from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid, to_json
+from argstream.events import to_json
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 
@@ -45,34 +43,13 @@ def show_stream(
     source: Iterable[bytes], protocol: ProtocolName, *, as_json: bool, rules: Rules = NO_RULES
 ) -> int:
     """Show what arrives, for people or as JSON. Returns 0 if all is well, else 1."""
-    lines = PlainLines(sys.stdout.write)
-    incomplete = 0
-    failures: list[str] = []
+    shown = Shown()
     try:
         for event in stream(source, protocol, rules.tools, rules.policy):
             if as_json:
-                sys.stdout.write(_to_line(event))
+                shown.for_programs(event, to_json(event))
             else:
-                lines.show(event)
-            sys.stdout.flush()
-            if isinstance(event, ToolArgsInvalid):
-                incomplete += 1
-            elif isinstance(event, StreamFailed | RunFailed):
-                failures.append(visible_line(event.message))
+                shown.for_people(event)
     finally:
-        if not as_json:
-            lines.end()
-            sys.stdout.flush()
-    if incomplete:
-        failures.append(
-            "1 call is not valid" if incomplete == 1 else f"{incomplete} calls are not valid"
-        )
-    for failure in failures:
-        complain(failure)
-    return 1 if failures else 0
-
-
-def _to_line(event: Event) -> str:
-    """Write printable ASCII only, so that nothing in the text can act on a terminal."""
-    line = to_json(event).decode()
-    return (line if line.isascii() and line.isprintable() else json.dumps(json.loads(line))) + "\n"
+        shown.end()
+    return shown.status()

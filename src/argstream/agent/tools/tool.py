@@ -49,6 +49,7 @@ class _Options(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     eager_input_streaming: bool | None = None
     isolate: bool = False
+    idempotent: bool = False
 
     def check(self) -> None:
         """Raise UsageError for what has a wrong form: ``@tool("x")`` is easily written."""
@@ -67,6 +68,8 @@ class _Options(Struct, frozen=True, kw_only=True):
             raise _wrong("eager_input_streaming", "True, False or None")
         if self.isolate not in (True, False):
             raise _wrong("isolate", "True or False")
+        if self.idempotent not in (True, False):
+            raise _wrong("idempotent", "True or False")
         if not isinstance(self.description, str | None):
             raise _wrong("description", "a str or None")
 
@@ -143,6 +146,11 @@ class Tool:
         """Whether it runs in a subprocess."""
         return self._options.isolate
 
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call may run again, with the same key, if a crash has interrupted it."""
+        return self._options.idempotent
+
     def problem(self, text: str) -> str | None:
         """Say in words for a model why these arguments do not fit; None if they do."""
         return problem_of(self._face, text)
@@ -215,6 +223,7 @@ def tool(
     timeout: float | None = None,
     eager_input_streaming: bool | None = None,
     isolate: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[Callable[Parameters, Returned]], FunctionTool[Parameters, Returned]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function, an async function, a generator or a method.
@@ -223,6 +232,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     not its docstring. requires_confirmation: whether a person must approve of each call, or the
     rules that say so. timeout: how many seconds it may take. eager_input_streaming: whether the
     provider is asked not to buffer its input. isolate: run it in a subprocess, which can be killed.
+    idempotent: a call that a crash has interrupted may run again, with the same idempotency key.
     """
     if function is None:
         return lambda given: _made(given, _Options(**options))

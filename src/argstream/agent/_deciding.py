@@ -1,0 +1,143 @@
+"""Who decides on calls: somebody who is asked in place, who follows the run, or anybody else.
+
+If the run has a log, all of them decide in its store, where the first one counts, and the run hears
+of it from there.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from argstream.agent._effects import PostDecision, PostStop, Step
+from argstream.agent._machine import Machine
+from argstream.agent._questions import Questions
+from argstream.agent._run_log import RunLog
+from argstream.agent.approvals import Approval, Approver, Deny
+from argstream.errors import AlreadyDecided, UsageError
+from argstream.events import ApprovalRequested
+
+__all__ = ["Deciding"]
+
+_CLOCKS_DIFFER: Final = 0.01
+
+logger = logging.getLogger("argstream.agent")
+
+
+class Deciding:
+    """Takes decisions to the machine; what follows is given to ``act``."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        act: Callable[[Step], None],
+        approver: Approver | None,
+        log: RunLog | None,
+    ) -> None:
+        self._machine = machine
+        self._act = act
+        self._log = log
+        self._questions = Questions(approver, self._answered)
+
+    def decide(self, call_id: str, decision: Approval) -> None:
+        """Take a decision; raises UsageError, and changes nothing, if it is none."""
+        if self._log is None:
+            self._act(self._machine.decided(call_id, decision, time.time()))
+        else:
+            self._machine.check_now({call_id: decision})
+            self._act(Step([], [PostDecision(call_id, decision)]))
+
+    async def post(self, call_id: str, decision: Approval) -> None:
+        """Take one, and wait until it counts; raises AlreadyDecided if somebody was quicker."""
+        if self._log is None:
+            self.decide(call_id, decision)
+        else:
+            self._machine.check_now({call_id: decision})
+            await self._log.decide({call_id: decision})
+
+    async def post_quietly(self, call_id: str, decision: Approval) -> None:
+        """Have one count, unless somebody was quicker."""
+        try:
+            await self.post(call_id, decision)
+        except AlreadyDecided:
+            logger.info("somebody else has decided on the call %s before", call_id)
+
+    def stop(self, reason: str) -> None:
+        """Take that somebody wants the end of the run."""
+        if self._log is None:
+            self._act(self._machine.stopped(reason))
+        else:
+            self._act(Step([], [PostStop(reason)]))
+
+    async def post_stop(self, reason: str) -> None:
+        """Have a stop written down. It comes back as a post."""
+        if self._log is None or self._machine.is_over:
+            return
+        try:
+            await self._log.stop(reason)
+        except UsageError as error:
+            logger.info("the run cannot be stopped any more: %s", error)
+
+    # Who is asked in place
+
+    def ask(self, tasks: TaskGroup, request: ApprovalRequested) -> None:
+        """Ask, if there is anybody to be asked."""
+        self._questions.ask(tasks, request)
+
+    def withdraw(self, call_id: str) -> None:
+        """Take a question back."""
+        self._questions.withdraw(call_id)
+
+    def withdraw_all(self) -> None:
+        """Take all of them back."""
+        self._questions.withdraw_all()
+
+    async def _answered(self, request: ApprovalRequested, decision: Approval | None) -> None:
+        call_id = request.call_id
+        if request not in self._machine.pending:  # somebody else has decided meanwhile
+            return
+        if decision is None and self._log is None:
+            self._act(self._machine.expired(call_id))
+            return
+        if decision is None:
+            decision = await _too_late(request)
+        try:
+            self._machine.check_now({call_id: decision})
+        except UsageError as error:
+            decision = Deny(str(error))
+        await self.post_quietly(call_id, decision)
+
+    # Anybody
+
+    async def hear(self, log: RunLog) -> None:
+        """Take what others decide, and that they want the run stopped."""
+        async with aclosing(log.posts()) as heard:
+            async for posts in heard:
+                for call_id, decision in posts.decisions.items():
+                    await self._take(log, call_id, decision)
+                if posts.stop_reason is not None and not self._machine.is_at_rest:
+                    self._act(self._machine.stopped(posts.stop_reason))
+
+    async def _take(self, log: RunLog, call_id: str, decision: Approval) -> None:
+        machine = self._machine
+        is_pending = any(request.call_id == call_id for request in machine.pending)
+        if machine.is_at_rest or not is_pending:  # it waits for who resumes; or it is taken already
+            return
+        try:
+            step = machine.decided(call_id, decision, time.time())
+        except UsageError as error:
+            logger.warning("a decision on the call %s cannot be used: %s", call_id, error)
+            await log.reopen(call_id)
+        else:
+            self._act(step)
+
+
+async def _too_late(request: ApprovalRequested) -> Deny:
+    """Wait until the time has come after which nobody can decide."""
+    while request.expires_at is not None and time.time() < request.expires_at:
+        await anyio.sleep(_CLOCKS_DIFFER)
+    return Deny("nobody decided in time")

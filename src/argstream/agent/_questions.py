@@ -1,0 +1,93 @@
+"""Asks a person in place, while the run goes on."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from argstream.agent.approvals import Approval, Approve, Approver, Deny
+from argstream.agent.tools import run_in_thread
+from argstream.errors import UsageError
+from argstream.events import ApprovalRequested
+
+__all__ = ["Questions", "is_cancelled"]
+
+Answered: TypeAlias = Callable[[ApprovalRequested, Approval | None], Awaitable[None]]
+"""Is given what somebody said, or None if nobody did in time."""
+
+logger = logging.getLogger("argstream.agent")
+
+
+class Questions:
+    """Questions that somebody has not answered yet, by call."""
+
+    def __init__(self, approver: Approver | None, answered: Answered) -> None:
+        self._approver: Callable[[ApprovalRequested], Any] | None = approver
+        self._answered = answered
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._one_at_a_time = anyio.Lock()
+
+    def ask(self, tasks: TaskGroup, request: ApprovalRequested) -> None:
+        """Ask, if there is anybody to be asked."""
+        if self._approver is not None:
+            self._scopes[request.call_id] = scope = anyio.CancelScope()
+            tasks.start_soon(self._ask, self._approver, request, scope)
+
+    def withdraw(self, call_id: str) -> None:
+        """Take a question back."""
+        if call_id in self._scopes:
+            self._scopes.pop(call_id).cancel()
+
+    def withdraw_all(self) -> None:
+        """Take all of them back."""
+        for scope in self._scopes.values():
+            scope.cancel()
+        self._scopes.clear()
+
+    async def _ask(
+        self,
+        approver: Callable[[ApprovalRequested], Any],
+        request: ApprovalRequested,
+        scope: anyio.CancelScope,
+    ) -> None:
+        if request.expires_at is not None:
+            scope.deadline = anyio.current_time() + request.expires_at - time.time()
+        decision: Approval | None = None
+        with scope:
+            try:
+                decision = await self._decision(approver, request)
+            except (Exception, asyncio.CancelledError) as error:
+                if is_cancelled(error):
+                    raise
+                logger.exception("the approver failed, so the call %s is denied", request.call_id)
+                decision = Deny(f"nobody could be asked ({type(error).__name__})")
+        if self._scopes.pop(request.call_id, None) is not None:  # it was not taken back
+            await self._answered(request, decision)
+
+    async def _decision(
+        self, approver: Callable[[ApprovalRequested], Any], request: ApprovalRequested
+    ) -> Approval:
+        if inspect.iscoroutinefunction(approver):
+            answer = await approver(request)
+        else:
+            async with self._one_at_a_time:  # two at one terminal would be taken for each other
+                answer = await run_in_thread(partial(approver, request), "approver")
+            answer = await answer if inspect.isawaitable(answer) else answer
+        if not isinstance(answer, Approve | Deny):
+            raise UsageError(f"an approver gives Approve(…) or Deny(…), not {answer!r}")
+        return answer
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Say whether this task is cancelled, and not just something that it waited for."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    is_by_hand = task is not None and task.cancelling() > 0
+    return is_by_hand or anyio.current_effective_deadline() == -float("inf")

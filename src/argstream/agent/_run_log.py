@@ -1,0 +1,114 @@
+"""The log of a run that this process drives: what is written, and the claim on it.
+
+Nothing is acted on before it is written (invariant 11). While the store writes, what happens
+meanwhile is collected, and written at once after that, merged.
+"""
+
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Iterable
+from typing import Final
+
+import anyio
+
+from argstream.decisions import Decisions
+from argstream.errors import RunTaken
+from argstream.events import Event
+from argstream.log import Claim, Posts, Record, Store, merged
+
+__all__ = ["RunLog"]
+
+_RENEWALS: Final = 3
+"""How often a claim is renewed in the time for which it is good."""
+_LOOK_AGAIN: Final = 0.05
+"""How long one waits between two looks at a claim of somebody else, in seconds."""
+
+
+class RunLog:
+    """Writes the log of one run, for as long as the claim on it is ours."""
+
+    def __init__(
+        self, store: Store, run_id: str, session_id: str, agent: str, seconds: float
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._session_id = session_id
+        self._agent = agent
+        self._seconds = seconds  # for which a claim is good
+        self._claim: Claim | None = None
+        self._seq = 0
+
+    async def take_up(self, wait: float) -> list[Record]:
+        """Claim a run that is there, and read it; raises RunTaken if it is not free in time."""
+        self._claim = await self._claimed(wait)
+        records = await self._store.read(self._run_id)
+        self._seq = records[-1].seq
+        self._session_id = records[-1].session_id
+        return records
+
+    async def _claimed(self, wait: float) -> Claim:
+        end = anyio.current_time() + wait
+        while True:
+            try:
+                return await self._store.claim(self._run_id, _owner(), self._seconds)
+            except RunTaken:
+                if anyio.current_time() >= end:
+                    raise
+            await anyio.sleep(_LOOK_AGAIN)
+
+    async def write(self, events: Iterable[Event]) -> None:
+        """Write events; they are durable when this returns."""
+        now, first = time.time(), self._seq + 1
+        records = [
+            Record(seq, now, self._run_id, self._session_id, self._agent, event)
+            for seq, event in enumerate(merged(events), first)
+        ]
+        if not records:
+            return
+        if self._claim is None:
+            self._claim = await self._store.begin(records, _owner(), self._seconds)
+        else:
+            await self._store.append(self._claim, records)
+        self._seq = records[-1].seq
+
+    async def keep(self) -> None:
+        """Renew the claim until it is released; raises RunTaken if somebody else has the run."""
+        while True:
+            await anyio.sleep(self._seconds / _RENEWALS)
+            if self._claim is not None:
+                await self._store.renew(self._claim, self._seconds)
+
+    async def release(self) -> None:
+        """Let others go on with the run."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            await self._store.release(claim)
+
+    # What others say
+
+    def posts(self) -> AsyncGenerator[Posts, None]:
+        """Give what others have decided, and whether they want the run stopped."""
+        return self._store.posts(self._run_id)
+
+    async def posted(self) -> Posts:
+        """Give what was posted while nobody drove the run."""
+        return await self._store.posted(self._run_id)
+
+    async def decide(self, decisions: Decisions) -> None:
+        """Decide as anybody could: who is first counts."""
+        await self._store.decide(self._run_id, decisions)
+
+    async def stop(self, reason: str) -> None:
+        """Ask for the end of the run as anybody could."""
+        await self._store.stop(self._run_id, reason)
+
+    async def reopen(self, call_id: str) -> None:
+        """Take back a decision that cannot be used."""
+        if self._claim is not None:
+            await self._store.reopen(self._claim, call_id)
+
+
+def _owner() -> str:
+    """Say who drives a run here, so that a person can find him."""
+    return f"{socket.gethostname()}, process {os.getpid()}"

@@ -1,0 +1,93 @@
+"""Goes on with a run that is in a store, whoever began it."""
+
+import logging
+import time
+
+import anyio
+
+from argstream.agent._effects import Step
+from argstream.agent._machine import Machine
+from argstream.agent._run_log import RunLog
+from argstream.agent.conversation import Conversation
+from argstream.decisions import Approval, Decisions
+from argstream.errors import UsageError
+from argstream.events import Event
+
+__all__ = ["ended", "taken_up"]
+
+logger = logging.getLogger("argstream.agent")
+
+
+async def taken_up(
+    log: RunLog, machine: Machine, conversation: Conversation, given: Decisions, wait: float
+) -> Step:
+    """Claim a run, read it, and say how it goes on, with these decisions and those in the store."""
+    await _read(log, machine, conversation, wait)
+    try:
+        return await _next_step(log, machine, given)
+    except BaseException:
+        await _release(log)
+        raise
+
+
+async def ended(
+    log: RunLog, machine: Machine, conversation: Conversation, reason: str
+) -> list[Event]:
+    """End a run that nobody drives, and give its last events."""
+    await _read(log, machine, conversation, wait=0)
+    try:
+        events = machine.abandoned(reason).events
+        await log.write(events)
+        return events
+    finally:
+        await _release(log)
+
+
+async def _read(log: RunLog, machine: Machine, conversation: Conversation, wait: float) -> None:
+    records = await log.take_up(wait)
+    machine.restore(record.event for record in records)
+    conversation.id = records[-1].session_id
+    if conversation.run_id is None:
+        conversation.messages = machine.state.history
+    if machine.is_over:  # perhaps in another process
+        conversation.run_id, conversation.messages = None, machine.final_messages
+        await _release(log)
+        outcome = machine.state.status
+        raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
+
+
+async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
+    machine.check(given)
+    posts = await log.posted()
+    if posts.stop_reason is not None:
+        return machine.abandoned(posts.stop_reason)
+    posted = await _usable(log, machine, posts.decisions)
+    fresh = {
+        call_id: decision for call_id, decision in given.items() if posted.get(call_id) != decision
+    }
+    if fresh:
+        await log.decide(fresh)
+    decisions = {**posted, **given}
+    now = time.time()
+    if machine.is_paused:
+        return machine.resumed(decisions, now)
+    return machine.recovered(decisions, now)
+
+
+async def _usable(log: RunLog, machine: Machine, posted: Decisions) -> dict[str, Approval]:
+    """Give the decisions that fit; others are taken back, so that somebody can decide anew."""
+    usable: dict[str, Approval] = {}
+    for call_id, decision in posted.items():
+        try:
+            machine.check({call_id: decision})
+        except UsageError as error:
+            logger.warning("a decision on the call %s cannot be used: %s", call_id, error)
+            await log.reopen(call_id)
+        else:
+            usable[call_id] = decision
+    return usable
+
+
+async def _release(log: RunLog) -> None:
+    with anyio.CancelScope(shield=True):
+        await log.release()

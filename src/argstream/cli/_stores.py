@@ -1,0 +1,57 @@
+"""The store that a command looks into, and the run in it that is meant."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from argstream.errors import UnknownRun, UsageError
+from argstream.log import RunInfo, Store
+from argstream.stores import open_store
+
+__all__ = ["RUN", "find_run", "opened"]
+
+RUN: Final = "run:"
+"""What a run is named by, where a file could be meant."""
+
+_VARIABLE: Final = "ARGSTREAM_STORE"
+_DEFAULT: Final = "argstream.db"
+_MAX_CANDIDATES: Final = 8
+
+
+@asynccontextmanager
+async def opened(place: str) -> AsyncIterator[Store]:
+    """Open a store that is there, by its name, or the usual one; looking does not make one."""
+    place = place or os.environ.get(_VARIABLE, "") or _DEFAULT
+    if "://" not in place and not Path(place.removeprefix("sqlite:")).exists():
+        raise UsageError(
+            f"there is no store {place!r}: name the SQLite file or the redis:// address that the "
+            f"agent was given, with --store or in {_VARIABLE}"
+        )
+    store = open_store(place)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def find_run(store: Store, name: str) -> RunInfo:
+    """Give the run that is meant by ``run:`` and its id, or by the first characters of that."""
+    start = name.removeprefix(RUN)
+    if not start:
+        raise UsageError("run: and then comes the id of a run: see `argstream runs`")
+    try:
+        return await store.info(start)
+    except UnknownRun:
+        found = [info for info in await store.runs() if info.run_id.startswith(start)]
+    if not found:
+        raise UsageError(f"the store has no run {start!r}: see `argstream runs`")
+    if len(found) > 1:
+        shown = [info.run_id for info in found[:_MAX_CANDIDATES]]
+        rest = len(found) - len(shown)
+        more = f" and {rest} more" if rest else ""
+        raise UsageError(
+            f"there are {len(found)} runs that begin with {start!r}: {', '.join(shown)}{more}"
+        )
+    return found[0]

@@ -1,0 +1,384 @@
+"""What all stores share: their checks, following a run, snapshots of it, hearing what was posted.
+
+A store is made of a few primitives, those methods here that are abstract. It tells what happens, as
+soon as it is stored and from whichever thread: ``_written``, ``_posted_to`` and ``_forgotten`` if
+it knows what has happened, ``_may_have_grown`` and ``_posted_to`` if something may have, in another
+process perhaps. Too many of these do no harm. ``_watch`` and ``_unwatch`` say for which runs
+anybody in this process wants to know.
+
+The rules that a store keeps, in the order in which it looks:
+
+- ``_begin``: a run that is there already is a ``UsageError``. The first token is 1.
+- ``_claim``: ``UnknownRun``; ``RunTaken`` while any claim is good, whoever has it. The token is one
+  higher than the last.
+- ``_renew``, ``_append``, ``_reopen``: ``UnknownRun``; ``RunTaken`` (``lost``) if the token is not
+  the newest. One that is, but has run out, may go on.
+- ``_release``: if the token is the newest, nobody has the run, and the token grows by one, so that
+  it is lost. Else nothing. ``UnknownRun`` is let be too.
+- ``_append``: if the log has records under all of these seqs, they must be the same to the byte
+  (then nothing is done), or it is a ``UsageError``; so it is if the run is over, or the batch does
+  not begin right after the last record. (``other_record``, ``run_is_over``, ``gap``)
+- For each call in ``batch.asked``: a digest makes it pending; what was decided before is dropped
+  unless the same digest was pending. None ends that: it is decided on, for good, and what waited in
+  ``posted`` is gone.
+- ``_decide``: ``UnknownRun``; then for each call, in their order: ``AlreadyDecided`` if there is a
+  decision, used or not; ``UsageError`` if the run is over or the call is not pending
+  (``nobody_is_asked``), or a digest was given and is another (``other_request``). All or none.
+- ``_stop``: ``UnknownRun``; ``UsageError`` if the run is over (``run_is_over``); a second stop is
+  let be.
+- ``_page``, ``_info``, ``_posts``: ``UnknownRun``. ``_posts`` gives None once the run is over.
+- ``_delete``: ``UnknownRun``; ``RunTaken`` while a claim is good and the run is not over.
+- ``_runs``: newest ``updated`` first, then the higher ``run_id``.
+- ``_expire``: runs that are over with ``updated <= now - seconds``; with ``unfinished`` also
+  others, if no claim on them is good. Gives their ids.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Final
+
+from argstream.decisions import Decisions
+from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.events import RunStatus
+from argstream.log import Claim, Posts, Record, RunInfo
+from argstream.stores._batches import ENDS, Batch, approvals_to_json, batch_of, records_of
+from argstream.stores._tails import PAGE, Page, Tails
+from argstream.stores._views import Views
+
+__all__ = [
+    "BaseStore",
+    "begun_already",
+    "gap",
+    "lost",
+    "nobody_is_asked",
+    "other_record",
+    "other_request",
+    "run_is_over",
+]
+
+_STATUSES: Final = ("running", "completed", "paused", "failed", "stopped")
+
+
+class BaseStore(ABC):
+    """A store, but for where it keeps the logs."""
+
+    def __init__(self) -> None:
+        self._tails = Tails(self._page, self._watch, self._unwatch)
+        self._views = Views(self._page)
+        self._is_closed = False
+
+    # Primitives
+
+    @abstractmethod
+    async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim: ...
+
+    @abstractmethod
+    async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim: ...
+
+    @abstractmethod
+    async def _renew(self, claim: Claim, seconds: float) -> None: ...
+
+    @abstractmethod
+    async def _release(self, claim: Claim) -> None: ...
+
+    @abstractmethod
+    async def _append(self, claim: Claim, batch: Batch) -> None: ...
+
+    @abstractmethod
+    async def _reopen(self, claim: Claim, call_id: str) -> None: ...
+
+    @abstractmethod
+    async def _page(self, run_id: str, after: int, limit: int) -> Page:
+        """Give records after a seq, at most so many, and whether there are more.
+
+        They may be fewer, if they are large, but at least one if there is one.
+        """
+
+    @abstractmethod
+    async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
+        """Take decisions, each as it is stored, with the digest that was given, which may be ""."""
+
+    @abstractmethod
+    async def _stop(self, run_id: str, reason: str) -> None: ...
+
+    @abstractmethod
+    async def _posts(self, run_id: str) -> Posts | None: ...
+
+    @abstractmethod
+    async def _info(self, run_id: str) -> RunInfo: ...
+
+    @abstractmethod
+    async def _runs(
+        self, status: RunStatus | None, session_id: str | None, limit: int | None
+    ) -> list[RunInfo]: ...
+
+    @abstractmethod
+    async def _delete(self, run_id: str) -> None: ...
+
+    @abstractmethod
+    async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]: ...
+
+    @abstractmethod
+    async def _aclose(self) -> None: ...
+
+    def _watch(self, run_id: str) -> None:  # noqa: B027 - not every store need know
+        """Hear that somebody in this event loop begins to follow a run, or to listen to it.
+
+        From now on the store tells of what happens. If that takes a moment to set up, it says
+        ``_may_have_grown`` and ``_posted_to`` when it is done.
+        """
+
+    def _unwatch(self, run_id: str) -> None:  # noqa: B027 - as above
+        """Hear that the last one in this event loop has left."""
+
+    # What has happened, from any thread
+
+    def _written(self, batch: Batch) -> None:
+        """Tell what was written, after it is stored and in the order in which it is."""
+        self._tails.push(batch.run_id, batch.first, batch.lines)
+        if batch.changes_posts:
+            self._tails.posts_changed(batch.run_id)
+
+    def _may_have_grown(self, run_id: str) -> None:
+        self._tails.stale(run_id)
+
+    def _posted_to(self, run_id: str) -> None:
+        self._tails.posts_changed(run_id)
+
+    def _forgotten(self, run_id: str) -> None:
+        self._views.forget(run_id)
+        self._tails.forget(run_id)
+
+    # Who drives a run
+
+    async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
+        """Make a run of its first records, with a claim on it: all of it, or nothing."""
+        self._check_open()
+        batch = batch_of(records[0].run_id if records else "", records)
+        if batch.first != 1:
+            raise UsageError(f"the first record of a run has the seq 1, not {batch.first}")
+        return await self._begin(batch, owner, _positive(seconds))
+
+    async def claim(self, run_id: str, owner: str, seconds: float) -> Claim:
+        """Claim a run, for so many seconds; raises ``RunTaken`` while somebody else has it."""
+        self._check_open()
+        return await self._claim(run_id, owner, _positive(seconds))
+
+    async def renew(self, claim: Claim, seconds: float) -> None:
+        """Keep a claim, for so many seconds from now; raises ``RunTaken`` if it was lost."""
+        self._check_open()
+        await self._renew(claim, _positive(seconds))
+
+    async def release(self, claim: Claim) -> None:
+        """Give up a claim: anybody may claim the run at once. One that was lost is let be."""
+        self._check_open()
+        await self._release(claim)
+
+    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+        """Write records, all of them or none, and return when they are there."""
+        self._check_open()
+        await self._append(claim, batch_of(claim.run_id, records))
+
+    async def reopen(self, claim: Claim, call_id: str) -> None:
+        """Take a decision back that cannot be used, so that somebody can decide anew."""
+        self._check_open()
+        await self._reopen(claim, call_id)
+
+    # Who follows it
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Give the records after a seq: all there are, or so many."""
+        self._check_open()
+        after, wanted = _place(after), _limit(limit)
+        records: list[Record] = []
+        is_more = True
+        while is_more and (wanted is None or len(records) < wanted):
+            size = PAGE if wanted is None else min(PAGE, wanted - len(records))
+            lines, is_more = await self._page(run_id, after + len(records), size)
+            records += records_of(lines, after + len(records))
+        return records
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
+        """Give the records after a seq, those to come too, until the run is over."""
+        self._check_open()
+        after = _place(after)
+        with self._tails.watching(run_id) as tail:
+            info = await self._info(run_id)
+            if info.is_over and after >= info.seq:
+                return
+            tail.begin(info.seq)
+            while not (tail.is_over and tail.last is not None and after >= tail.last):
+                records = tail.after(after)
+                if records is None:
+                    records = await self._old_page(run_id, after)
+                for record in records:
+                    after = record.seq
+                    yield record
+                    if isinstance(record.event, ENDS):
+                        return
+                if not records:
+                    await tail.grown(after)
+
+    async def _old_page(self, run_id: str, after: int) -> list[Record]:
+        self._check_open()
+        lines, _ = await self._page(run_id, after, PAGE)
+        if not lines:
+            raise StoreFailure(f"the log of the run {run_id!r} has lost what came after {after}")
+        return records_of(lines, after)
+
+    async def snapshot(self, run_id: str) -> Record:
+        """Give the run as far as it has come: a ``RunSnapshot`` under the last seq."""
+        self._check_open()
+        return await self._views.snapshot(await self._info(run_id))
+
+    async def join(self, run_id: str) -> AsyncGenerator[Record, None]:
+        """Give a snapshot, and then what follows it, until the run is over."""
+        snapshot = await self.snapshot(run_id)
+        yield snapshot
+        rest = self.follow(run_id, snapshot.seq)
+        try:
+            async for record in rest:
+                yield record
+        finally:
+            await rest.aclose()
+
+    # Anybody
+
+    async def decide(self, run_id: str, decisions: Decisions) -> None:
+        """Decide on calls that somebody is asked about: on all of them, or none."""
+        self._check_open()
+        await self._decide(run_id, approvals_to_json(decisions))
+
+    async def stop(self, run_id: str, reason: str = "") -> None:
+        """Ask for the end of a run. Who drives it ends it; the first reason counts."""
+        self._check_open()
+        await self._stop(run_id, reason)
+
+    async def posted(self, run_id: str) -> Posts:
+        """Give what was posted and waits for who drives the run."""
+        self._check_open()
+        return await self._posts(run_id) or Posts()
+
+    async def posts(self, run_id: str) -> AsyncGenerator[Posts, None]:
+        """Give what was posted, now and whenever that has changed, until the run is over."""
+        self._check_open()
+        with self._tails.watching(run_id) as tail:
+            last: Posts | None = None
+            while True:
+                version = tail.posts_version
+                posts = await self._posts(run_id)
+                if posts is None:
+                    return
+                if posts != last:
+                    yield posts
+                last = posts
+                await tail.posted(version)
+
+    async def info(self, run_id: str) -> RunInfo:
+        """Say what is known of a run."""
+        self._check_open()
+        return await self._info(run_id)
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """List runs, those with the newest records first."""
+        self._check_open()
+        if status is not None and status not in _STATUSES:
+            raise UsageError(f"no run is {status!r}: give one of {', '.join(_STATUSES)}")
+        return await self._runs(status, session_id, _limit(limit))
+
+    async def delete(self, run_id: str) -> None:
+        """Forget a run; raises ``RunTaken`` while somebody drives it."""
+        self._check_open()
+        await self._delete(run_id)
+        self._forgotten(run_id)
+
+    async def expire(self, seconds: float, *, unfinished: bool = False) -> int:
+        """Forget the runs that have been over for so long, and say how many these were."""
+        self._check_open()
+        if seconds < 0:
+            raise UsageError(f"runs cannot have been over for {seconds} seconds")
+        expired = await self._expire(seconds, unfinished=unfinished)
+        for run_id in expired:
+            self._forgotten(run_id)
+        return len(expired)
+
+    async def aclose(self) -> None:
+        """Close what is open; those who follow are told that it is closed (``StoreFailure``)."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._tails.fail(_closed)
+        await self._aclose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise _closed()
+
+
+def _closed() -> StoreFailure:
+    return StoreFailure("the store is closed: open it anew")
+
+
+def _positive(seconds: float) -> float:
+    if not seconds > 0:
+        raise UsageError(f"a claim must be good for some time, not {seconds} seconds")
+    return seconds
+
+
+def _place(after: int) -> int:
+    if after < 0:
+        raise UsageError(f"records are counted from 1 on: there is nothing after {after}")
+    return after
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise UsageError(f"a limit of {limit} gives nothing: leave it out for all there are")
+    return limit
+
+
+# What goes wrong, in the same words in all stores
+
+
+def lost(run_id: str, owner: str | None, seconds: float) -> RunTaken:
+    """Say that a claim is not the newest: who has that now, and for how long."""
+    return RunTaken(run_id, owner or "nobody (it was given up)", max(seconds, 0.0))
+
+
+def begun_already(run_id: str) -> UsageError:
+    """Say that a run cannot be begun, since it is there."""
+    return UsageError(f"there is a run {run_id!r} already: claim it to go on with it")
+
+
+def gap(run_id: str, last: int, first: int) -> UsageError:
+    """Say that a batch does not go on after the last record."""
+    return UsageError(f"the run {run_id!r} goes on with seq {last + 1}, not {first}")
+
+
+def other_record(run_id: str, first: int) -> UsageError:
+    """Say that the log has something else where a batch would go."""
+    return UsageError(f"the run {run_id!r} has other records from seq {first} on")
+
+
+def run_is_over(run_id: str, status: str) -> UsageError:
+    """Say that nothing can be written to a run, or asked of it, any more."""
+    return UsageError(f"the run {run_id!r} is over: it is {status}")
+
+
+def nobody_is_asked(run_id: str, call_id: str) -> UsageError:
+    """Say that there is no request for a call that could be decided on."""
+    return UsageError(f"in the run {run_id!r} nobody is asked about the call {call_id!r}")
+
+
+def other_request(call_id: str) -> UsageError:
+    """Say that a decision is about another request than the one that waits."""
+    return UsageError(
+        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
+        "anew"
+    )

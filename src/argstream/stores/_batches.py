@@ -1,0 +1,157 @@
+"""What is written to a run at once: checked, encoded, and what follows from it worked out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from argstream.decisions import Approval, Decisions
+from argstream.errors import StoreFailure, UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    RunCompleted,
+    RunFailed,
+    RunStatus,
+    RunStopped,
+)
+from argstream.log import Record, from_json, is_durable, status_after, to_json
+
+__all__ = ["ENDS", "Batch", "approval_from_json", "approvals_to_json", "batch_of", "records_of"]
+
+ENDS: Final = (RunCompleted, RunFailed, RunStopped)
+"""The events after which a run is over."""
+
+
+class Batch(Struct, frozen=True):
+    """Records of one run that are written all or none, as a store needs them."""
+
+    run_id: str
+    session_id: str
+    agent: str
+    first: int
+    """The seq of the first record."""
+    lines: list[bytes]
+    """The records as ``to_json`` writes them."""
+    created: float
+    """The time of the first record."""
+    updated: float
+    """The time of the last record."""
+    status: RunStatus | None
+    """What the run's status is after it; None if it stays as it is."""
+    asked: Mapping[str, str | None]
+    """For each call that it asks about, or decides on: the digest of the request that waits after
+    it, None if it was decided on."""
+    is_durable: bool
+    """Whether it must survive the machine's end."""
+
+    @property
+    def last(self) -> int:
+        """The seq of the last record."""
+        return self.first + len(self.lines) - 1
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the run is over after it."""
+        return self.status in ("completed", "failed", "stopped")
+
+    @property
+    def changes_posts(self) -> bool:
+        """Whether what waits for who drives the run may be different after it."""
+        return self.is_end or bool(self.asked)
+
+
+def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
+    """Check records that are to be written to a run, and encode them."""
+    if not records:
+        raise UsageError("there is nothing to write: give at least one record")
+    first, last = records[0], records[-1]
+    asked: dict[str, str | None] = {}
+    for expected, record in enumerate(records, first.seq):
+        if record.run_id != run_id:
+            raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
+        if record.seq != expected:
+            raise UsageError(
+                f"records must follow each other: after {expected - 1} came {record.seq}"
+            )
+        match record.event:
+            case ApprovalRequested(call_id=call_id, digest=digest):
+                asked[call_id] = digest
+            case ApprovalDecided(call_id=call_id):
+                asked[call_id] = None
+            case _:
+                pass
+    if any(isinstance(record.event, ENDS) for record in records[:-1]):
+        raise UsageError("nothing can follow the event that ends a run")
+    return Batch(
+        run_id=run_id,
+        session_id=first.session_id,
+        agent=first.agent,
+        first=first.seq,
+        lines=[_line(record) for record in records],
+        created=first.time,
+        updated=last.time,
+        status=_status_after(records),
+        asked=asked,
+        is_durable=any(is_durable(record.event) for record in records),
+    )
+
+
+def _line(record: Record) -> bytes:
+    try:
+        return to_json(record)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the event {record.event.type!r} cannot be written as JSON: {error}"
+        ) from error
+
+
+def _status_after(records: Sequence[Record]) -> RunStatus | None:
+    # A status that the records do not touch comes out as it went in, whichever that was.
+    after = status_after("running", records)
+    return after if after == status_after("paused", records) else None
+
+
+def records_of(lines: Sequence[bytes], after: int) -> list[Record]:
+    """Decode what a store has kept, and see that nothing is missing."""
+    try:
+        records = [from_json(line) for line in lines]
+    except msgspec.MsgspecError as error:
+        raise StoreFailure(f"the store has a record that cannot be read: {error}") from error
+    for expected, record in enumerate(records, after + 1):
+        if record.seq != expected:
+            raise StoreFailure(
+                f"the log has {record.seq} where {expected} should be: it is damaged"
+            )
+    return records
+
+
+# Decisions
+
+_encoder = msgspec.json.Encoder()
+_approval_decoder: msgspec.json.Decoder[Approval] = msgspec.json.Decoder(Approval)
+
+
+def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
+    """Check decisions and encode each, with the digest that it is about (may be empty)."""
+    encoded: dict[str, tuple[bytes, str]] = {}
+    for call_id, decision in decisions.items():
+        if not isinstance(decision, Approval):
+            raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
+        try:
+            line = _encoder.encode(decision)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"the decision on {call_id!r} cannot be written as JSON: {error}"
+            ) from error
+        encoded[call_id] = (line, getattr(decision, "digest", ""))
+    return encoded
+
+
+def approval_from_json(line: bytes | str) -> Approval:
+    """Read a decision that ``approvals_to_json`` wrote."""
+    try:
+        return _approval_decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise StoreFailure(f"the store has a decision that cannot be read: {error}") from error

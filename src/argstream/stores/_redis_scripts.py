@@ -1,0 +1,294 @@
+"""What is done inside the Redis server, each at once: its scripts, in Lua.
+
+A run has two keys, and all runs together a third:
+
+- ``PREFIX:{RUN}:run``, a hash: ``session``, ``agent``, ``status``, ``seq``, ``created`` and
+  ``updated``; ``token`` of the newest claim, with ``owner``, ``until`` (in ms) and ``nonce`` unless
+  it was given up; ``pending:CALL`` with the digest of a request, ``decider:CALL`` and, until it is
+  used, ``decision:CALL`` with what was said to it; ``stop`` with the reason; ``reopened``.
+- ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
+  ``record``: a line of JSON.
+- ``PREFIX:runs``, a sorted set: the ids of runs by the time of their newest record.
+
+What changes a run is told on the channel ``PREFIX:{RUN}:news``: to those who follow it, here or
+elsewhere. Times are the server's, so that clocks of other machines need not agree.
+
+A connection may be lost before the answer comes, so each can be made again and changes nothing the
+second time. For that the caller makes a nonce where the arguments do not tell.
+
+Each answers with a list: a word, and what belongs to it. None reads or writes more than the keys
+that it is given.
+"""
+
+from typing import Final
+
+__all__ = ["SCRIPTS"]
+
+_COMMON: Final = """
+local run, log, index, news = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function taken()
+  local claim = redis.call('HMGET', run, 'owner', 'until')
+  return {'taken', claim[1] or '', whole(math.max(0, (tonumber(claim[2]) or 0) - now()))}
+end
+
+local function lost(token)
+  -- What is wrong with a claim, nil if nothing is.
+  local newest = redis.call('HGET', run, 'token')
+  if not newest then return {'unknown'} end
+  if newest ~= token then return taken() end
+  return nil
+end
+
+local function is_driven()
+  local till = redis.call('HGET', run, 'until')
+  return till and tonumber(till) > now()
+end
+
+local function is_over()
+  local status = redis.call('HGET', run, 'status')
+  return status ~= 'running' and status ~= 'paused'
+end
+
+local function forget()
+  redis.call('DEL', run, log)
+  redis.call('ZREM', index, ARGV[1])
+  redis.call('PUBLISH', news, 'gone')
+end
+
+-- ARGV from `at` on: run id, first seq, updated, status, ms to live, number of calls, for each its
+-- name, and '=' with the digest of a request or '' if it is decided on; then the records.
+
+local function write(at)
+  local id, first, updated, status, to_live, calls = unpack(ARGV, at, at + 5)
+  local records = at + 6 + 2 * calls
+  local size = 0
+  for place = records, #ARGV do
+    redis.call('XADD', log, whole(first + place - records) .. '-0', 'record', ARGV[place])
+    size = size + #ARGV[place]
+  end
+  redis.call('HSET', run, 'seq', whole(first + #ARGV - records), 'updated', updated)
+  redis.call('ZADD', index, updated, id)
+  for place = at + 6, records - 1, 2 do
+    local name, digest = ARGV[place], ARGV[place + 1]
+    if digest == '' then
+      redis.call('HDEL', run, 'pending:' .. name, 'decision:' .. name)
+      redis.call('HSETNX', run, 'decider:' .. name, '')
+    elseif redis.call('HGET', run, 'pending:' .. name) ~= digest:sub(2) then
+      redis.call('HSET', run, 'pending:' .. name, digest:sub(2))
+      redis.call('HDEL', run, 'decider:' .. name, 'decision:' .. name)
+    end
+  end
+  local ends = false
+  if status ~= '' then
+    redis.call('HSET', run, 'status', status)
+    ends = is_over()
+    if ends and to_live ~= '' then
+      redis.call('PEXPIRE', run, to_live)
+      redis.call('PEXPIRE', log, to_live)
+    end
+  end
+  local told = {(ends or calls ~= '0') and 'posts' or '', first}
+  if size <= 16384 then
+    for place = records, #ARGV do told[#told + 1] = ARGV[place] end
+  end
+  redis.call('PUBLISH', news, table.concat(told, '\\n'))
+end
+
+local function is_there(at)
+  -- Whether the log has just these records already, 'other' if it has others under their seqs.
+  local first, calls = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 5])
+  local records = at + 6 + 2 * calls
+  local last = first + #ARGV - records
+  if last > tonumber(redis.call('HGET', run, 'seq')) then return false end
+  local found = redis.call('XRANGE', log, whole(first) .. '-0', whole(last) .. '-0')
+  for place = records, #ARGV do
+    local entry = found[place - records + 1]
+    if not entry or entry[2][2] ~= ARGV[place] then return 'other' end
+  end
+  return true
+end
+"""
+
+_BEGIN: Final = """
+local owner, nonce, lasts, session, agent, created = unpack(ARGV, 1, 6)
+local found = redis.call('HMGET', run, 'token', 'nonce')
+if found[1] then
+  if found[2] == nonce then return {'done', found[1]} end
+  return {'exists'}
+end
+redis.call('DEL', log)
+write(7)
+redis.call('HSET', run, 'session', session, 'agent', agent, 'created', created, 'token', 1,
+  'owner', owner, 'nonce', nonce, 'until', whole(now() + lasts))
+redis.call('HSETNX', run, 'status', 'running')
+return {'done', '1'}
+"""
+
+_CLAIM: Final = """
+local owner, nonce, lasts = unpack(ARGV)
+local found = redis.call('HMGET', run, 'token', 'nonce')
+if not found[1] then return {'unknown'} end
+local till = whole(now() + lasts)
+if found[2] == nonce then
+  redis.call('HSET', run, 'until', till)
+  return {'done', found[1]}
+end
+if is_driven() then return taken() end
+local token = redis.call('HINCRBY', run, 'token', 1)
+redis.call('HSET', run, 'owner', owner, 'nonce', nonce, 'until', till)
+return {'done', whole(token)}
+"""
+
+_RENEW: Final = """
+local refused = lost(ARGV[1])
+if refused then return refused end
+redis.call('HSET', run, 'until', whole(now() + ARGV[2]))
+return {'done'}
+"""
+
+_RELEASE: Final = """
+local refused = lost(ARGV[1])
+if refused then return refused end
+redis.call('HINCRBY', run, 'token', 1)
+redis.call('HDEL', run, 'owner', 'until', 'nonce')
+return {'done'}
+"""
+
+_APPEND: Final = """
+local refused = lost(ARGV[1])
+if refused then return refused end
+local there = is_there(2)
+if there == 'other' then return {'other'} end
+if there then return {'done'} end
+if is_over() then return {'over', redis.call('HGET', run, 'status')} end
+local last = redis.call('HGET', run, 'seq')
+if tonumber(ARGV[3]) ~= last + 1 then return {'gap', last} end
+write(2)
+return {'done'}
+"""
+
+_REOPEN: Final = """
+local refused = lost(ARGV[1])
+if refused then return refused end
+if redis.call('HGET', run, 'reopened') == ARGV[3] then return {'done'} end
+if redis.call('HDEL', run, 'decision:' .. ARGV[2]) == 1 then
+  redis.call('HDEL', run, 'decider:' .. ARGV[2])
+  redis.call('HSET', run, 'reopened', ARGV[3])
+  redis.call('PUBLISH', news, 'posts')
+end
+return {'done'}
+"""
+
+# As one text, since to read many of them takes the client longer. At least one, however large.
+_READ: Final = """
+local last = redis.call('HGET', run, 'seq')
+if not last then return {'unknown'} end
+local found = redis.call('XRANGE', log, whole(ARGV[1] + 1) .. '-0', '+', 'COUNT', ARGV[2])
+local lines, size = {}, 0
+for place, entry in ipairs(found) do
+  size = size + #entry[2][2]
+  if place > 1 and size > 4000000 then break end
+  lines[place] = entry[2][2]
+end
+return {'done', last, table.concat(lines, '\\n')}
+"""
+
+_DECIDE: Final = """
+if redis.call('EXISTS', run) == 0 then return {'unknown'} end
+local nonce, left = ARGV[1], {}
+for at = 2, #ARGV, 3 do
+  local name, digest = ARGV[at], ARGV[at + 1]
+  local decider = redis.call('HGET', run, 'decider:' .. name)
+  if decider ~= nonce then
+    local pending = redis.call('HGET', run, 'pending:' .. name)
+    if decider then return {'decided', name} end
+    if is_over() or not pending then return {'unasked', name} end
+    if digest ~= '' and digest ~= pending then return {'digest', name} end
+    left[#left + 1] = at
+  end
+end
+for _, at in ipairs(left) do
+  redis.call('HSET', run, 'decider:' .. ARGV[at], nonce, 'decision:' .. ARGV[at], ARGV[at + 2])
+end
+if #left > 0 then redis.call('PUBLISH', news, 'posts') end
+return {'done'}
+"""
+
+_STOP: Final = """
+if redis.call('EXISTS', run) == 0 then return {'unknown'} end
+if is_over() then return {'over', redis.call('HGET', run, 'status')} end
+if redis.call('HSETNX', run, 'stop', ARGV[1]) == 1 then redis.call('PUBLISH', news, 'posts') end
+return {'done'}
+"""
+
+_DELETE: Final = """
+if redis.call('EXISTS', run) == 0 then
+  redis.call('ZREM', index, ARGV[1])
+  return {'unknown'}
+end
+if is_driven() and not is_over() then return taken() end
+forget()
+return {'done'}
+"""
+
+_EXPIRE: Final = """
+local updated = redis.call('HGET', run, 'updated')
+if not updated then
+  redis.call('ZREM', index, ARGV[1])
+  return {'unknown'}
+end
+if tonumber(updated) > tonumber(ARGV[2]) then return {'newer'} end
+if not is_over() and (ARGV[3] == '' or is_driven()) then return {'needed'} end
+forget()
+return {'done'}
+"""
+
+_TIDY: Final = """
+if redis.call('EXISTS', run) == 0 then redis.call('ZREM', index, ARGV[1]) end
+return {'done'}
+"""
+
+_LOOK: Final = """
+local found = {}
+for place, key in ipairs(KEYS) do found[place] = redis.call('HGETALL', key) end
+local time = redis.call('TIME')
+return {'done', time[1] .. '.' .. string.format('%06d', time[2]), found}
+"""
+
+_NEWEST: Final = """
+return {'done', redis.call('ZREVRANGE', KEYS[1], ARGV[1], ARGV[2])}
+"""
+
+_OLDEST: Final = """
+local time = redis.call('TIME')
+local till = string.format('%.6f', time[1] + time[2] / 1000000 - ARGV[1])
+return {'done', till, redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', till)}
+"""
+
+SCRIPTS: Final = {
+    "begin": _COMMON + _BEGIN,
+    "claim": _COMMON + _CLAIM,
+    "renew": _COMMON + _RENEW,
+    "release": _COMMON + _RELEASE,
+    "append": _COMMON + _APPEND,
+    "reopen": _COMMON + _REOPEN,
+    "read": _COMMON + _READ,
+    "decide": _COMMON + _DECIDE,
+    "stop": _COMMON + _STOP,
+    "delete": _COMMON + _DELETE,
+    "expire": _COMMON + _EXPIRE,
+    "tidy": _COMMON + _TIDY,
+    "look": _LOOK,
+    "newest": _NEWEST,
+    "oldest": _OLDEST,
+}

@@ -1,0 +1,274 @@
+"""The threads of the SQLite store: one that writes, for all runs at once, and one that reads.
+
+All that waits when the writer is free goes into one transaction: so each waits for about two
+commits, however many are at work. What fails by the rules of the store fails alone; such a job has
+changed nothing, since it checks before it writes. If anything else goes wrong, each of them is
+tried again by itself.
+
+The writer also looks whether another process has written, as long as anybody here wants to know.
+"""
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from sqlite3 import Connection
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from argstream.errors import ArgstreamError, StoreFailure, UsageError
+from argstream.stores._sqlite_file import connect, failure
+from argstream.stores._sqlite_lookout import Lookout
+
+__all__ = ["Reader", "Writer"]
+
+_Answer = TypeVar("_Answer")
+_LOOK_SECONDS: Final = 0.02
+_MAX_GROUP: Final = 1_000
+
+
+class _Job(Struct, eq=False):
+    work: Callable[[Connection], Any]
+    loop: AbstractEventLoop
+    future: Future[Any]
+    is_durable: bool
+    tell: Callable[[Any], None] | None
+    """Is told the answer before who asked, in the thread and in the order of the commits."""
+    answer: Any = None
+    error: Exception | None = None
+
+
+class _Order(Enum):
+    WAKE = auto()
+    END = auto()
+
+
+class _Worker(ABC):
+    """A thread with a connection of its own, which does one thing after the other."""
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._queue: SimpleQueue[_Job | _Order] = SimpleQueue()
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._process: int | None = None  # that of the thread
+        self._is_ended = False
+        self._open: Connection | None = None  # the thread's alone
+
+    async def run(
+        self,
+        work: Callable[[Connection], _Answer],
+        *,
+        is_durable: bool = False,
+        tell: Callable[[_Answer], None] | None = None,
+    ) -> _Answer:
+        """Have something done with the connection, and give what comes of it."""
+        loop = asyncio.get_running_loop()
+        future: Future[_Answer] = loop.create_future()
+        self._put(_Job(work, loop, future, is_durable, tell))
+        return await future
+
+    def wake(self) -> None:
+        """Have the thread see anew how long it may sleep."""
+        self._put(_Order.WAKE)
+
+    def end(self) -> None:
+        """Have the thread end once all is done that waits."""
+        if self._process not in (None, os.getpid()):
+            return  # the thread is the parent's, and so may be the lock
+        with self._guard:
+            self._is_ended = True
+            self._queue.put(_Order.END)
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _put(self, item: _Job | _Order) -> None:
+        if self._process not in (None, os.getpid()):
+            raise StoreFailure(
+                f"the store {str(self._path)!r} was opened in the process that this one was forked "
+                "from: open it anew here"
+            )
+        with self._guard:
+            if self._is_ended:
+                raise StoreFailure("the store is closed: open it anew")
+            if self._thread is None:
+                self._process = os.getpid()
+                # A program that forgets to close the store can end: what was answered is stored.
+                self._thread = threading.Thread(target=self._work, name="argstream", daemon=True)
+                self._thread.start()
+            self._queue.put(item)
+
+    # In the thread
+
+    def _work(self) -> None:
+        is_ended = False
+        while not is_ended:
+            items = self._next()
+            is_ended = _Order.END in items
+            if jobs := [item for item in items if isinstance(item, _Job)]:
+                self._try(jobs)
+                _answer(jobs)
+            self._between()
+        self._close()
+
+    def _next(self) -> list[_Job | _Order]:
+        """Wait for something to do, and take all there is."""
+        items: list[_Job | _Order] = []
+        with suppress(Empty):
+            items.append(self._queue.get(timeout=self._patience()))
+            while len(items) < _MAX_GROUP:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def _try(self, jobs: Sequence[_Job]) -> None:
+        try:
+            self._do(self._connection(), jobs)
+        except Exception as error:  # noqa: BLE001 - who asked gets it
+            for job in jobs:
+                job.error = self._as_error(error)
+            self._close()  # whatever it was, the next one begins anew
+
+    def _as_error(self, error: Exception) -> Exception:
+        """Say what went wrong, anew for each who asked."""
+        match error:
+            case sqlite3.Error():
+                return failure(self._path, error)
+            case StoreFailure():
+                return StoreFailure(*error.args)
+            case UnicodeEncodeError():
+                return UsageError(f"{error.object!r} cannot be stored: it is no Unicode text")
+            case _:
+                return error
+
+    def _connection(self) -> Connection:
+        if self._open is None:
+            self._open = connect(self._path, self._busy_seconds)
+        return self._open
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _transaction(self, connection: Connection, begin: str, jobs: Sequence[_Job]) -> None:
+        """Do some jobs all together; raises if that does not work, and then none is done."""
+        try:
+            connection.execute(begin)
+        except sqlite3.Error as error:
+            raise failure(self._path, error) from error
+        try:
+            for job in jobs:
+                try:
+                    job.answer, job.error = job.work(connection), None
+                except ArgstreamError as error:
+                    job.answer, job.error = None, error
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # it is not, if the disk is full
+                connection.execute("ROLLBACK")
+            raise
+
+    def _alone(self, connection: Connection, begin: str, job: _Job) -> None:
+        try:
+            self._transaction(connection, begin, [job])
+        except Exception as error:  # noqa: BLE001 - as above
+            job.error = self._as_error(error)
+
+    @abstractmethod
+    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None: ...
+
+    def _patience(self) -> float | None:
+        """Say how long to wait for something to do."""
+        return None
+
+    def _between(self) -> None:  # noqa: B027 - only the writer has more to do
+        """Do what else there is to do."""
+
+
+class Reader(_Worker):
+    """Reads, each time from what is stored at one moment."""
+
+    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            self._alone(connection, "BEGIN", job)
+
+
+class Writer(_Worker):
+    """Writes what all want to have written, and looks out for what other processes write."""
+
+    def __init__(self, path: Path, busy_seconds: float, lookout: Lookout) -> None:
+        super().__init__(path, busy_seconds)
+        self._lookout = lookout
+        self._looked = 0.0
+        self._is_durable: bool | None = None
+
+    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None:
+        self._set_durability(connection, is_durable=any(job.is_durable for job in jobs))
+        try:
+            self._transaction(connection, "BEGIN IMMEDIATE", jobs)
+        except StoreFailure:  # it could not even begin
+            raise
+        except Exception:  # noqa: BLE001 - who makes it fail fails again, and gets to know
+            for job in jobs:
+                self._alone(connection, "BEGIN IMMEDIATE", job)
+        for job in jobs:
+            if job.tell is not None and job.error is None:
+                job.tell(job.answer)
+
+    def _close(self) -> None:
+        super()._close()
+        self._is_durable = None
+
+    def _set_durability(self, connection: Connection, *, is_durable: bool) -> None:
+        """Have a commit wait for the disk, or not: that can be changed between transactions."""
+        if is_durable is not self._is_durable:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+            self._is_durable = is_durable
+
+    def _patience(self) -> float | None:
+        return _LOOK_SECONDS if self._lookout.is_wanted() else None
+
+    def _between(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS or not self._lookout.is_wanted():
+            return
+        self._looked = now
+        try:
+            self._lookout.look(self._connection())
+        except (sqlite3.Error, StoreFailure) as error:
+            self._lookout.fail(partial(self._as_error, error))
+            self._close()
+
+
+def _answer(jobs: Sequence[_Job]) -> None:
+    by_loop: dict[AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, done in by_loop.items():
+        # A loop that was closed has nobody in it who could still want the answer.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, done)
+
+
+def _settle(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue  # who asked was cancelled
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.answer)

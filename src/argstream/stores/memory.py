@@ -1,0 +1,137 @@
+"""A store in memory: for tests, and for programs whose runs end with them."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from argstream.errors import UnknownRun
+from argstream.events import RunStatus
+from argstream.log import Claim, Posts, RunInfo
+from argstream.stores._base import BaseStore, begun_already
+from argstream.stores._batches import Batch
+from argstream.stores._state import RunState
+from argstream.stores._tails import Page
+
+__all__ = ["MemoryStore"]
+
+
+class _Run(Struct):
+    state: RunState
+    lines: list[bytes]
+    """Encoded, so that nobody has what is stored, and so that it is read as from elsewhere."""
+
+
+class MemoryStore(BaseStore):
+    """Keeps runs in this process, as long as that lives. May be used from any thread.
+
+    ``clock`` says what time it is, in seconds since 1970.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Run] = {}
+
+    async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
+        with self._lock:
+            if batch.run_id in self._kept:
+                raise begun_already(batch.run_id)
+            state = RunState.begun(batch, owner, self._clock() + seconds)
+            self._kept[batch.run_id] = _Run(state, list(batch.lines))
+            return state.newest_claim
+
+    async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
+        with self._run(run_id) as run:
+            now = self._clock()
+            return run.state.claim(owner, now + seconds, now)
+
+    async def _renew(self, claim: Claim, seconds: float) -> None:
+        with self._run(claim.run_id) as run:
+            now = self._clock()
+            run.state.renew(claim, now + seconds, now)
+
+    async def _release(self, claim: Claim) -> None:
+        with self._lock:
+            if run := self._kept.get(claim.run_id):
+                run.state.release(claim)
+
+    async def _append(self, claim: Claim, batch: Batch) -> None:
+        with self._run(batch.run_id) as run:
+            run.state.check(claim, self._clock())
+            if run.state.append(batch, lambda: run.lines[batch.first - 1 : batch.last]):
+                run.lines += batch.lines
+                self._written(batch)  # in here, so that nobody tells of a later one before
+        await asyncio.sleep(0)  # those who follow get their turn, as they do while a disk works
+
+    async def _reopen(self, claim: Claim, call_id: str) -> None:
+        with self._run(claim.run_id) as run:
+            run.state.check(claim, self._clock())
+            run.state.reopen(call_id)
+        self._posted_to(claim.run_id)
+
+    async def _page(self, run_id: str, after: int, limit: int) -> Page:
+        with self._run(run_id) as run:
+            return run.lines[after : after + limit], after + limit < len(run.lines)
+
+    async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
+        with self._run(run_id) as run:
+            run.state.decide(decisions)
+        self._posted_to(run_id)
+
+    async def _stop(self, run_id: str, reason: str) -> None:
+        with self._run(run_id) as run:
+            run.state.stop(reason)
+        self._posted_to(run_id)
+
+    async def _posts(self, run_id: str) -> Posts | None:
+        with self._run(run_id) as run:
+            return run.state.posts()
+
+    async def _info(self, run_id: str) -> RunInfo:
+        with self._run(run_id) as run:
+            return run.state.info(self._clock())
+
+    async def _runs(
+        self, status: RunStatus | None, session_id: str | None, limit: int | None
+    ) -> list[RunInfo]:
+        with self._lock:
+            now = self._clock()
+            found = [
+                run.state.info(now)
+                for run in self._kept.values()
+                if status in (None, run.state.status) and session_id in (None, run.state.session_id)
+            ]
+        return sorted(found, key=lambda info: (info.updated, info.run_id), reverse=True)[:limit]
+
+    async def _delete(self, run_id: str) -> None:
+        with self._run(run_id) as run:
+            run.state.check_deletable(self._clock())
+            del self._kept[run_id]
+
+    async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
+        with self._lock:
+            now = self._clock()
+            expired = [
+                run_id
+                for run_id, run in self._kept.items()
+                if run.state.has_expired(now - seconds, now, unfinished=unfinished)
+            ]
+            for run_id in expired:
+                del self._kept[run_id]
+            return expired
+
+    async def _aclose(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    @contextmanager
+    def _run(self, run_id: str) -> Iterator[_Run]:
+        with self._lock:
+            if run_id not in self._kept:
+                raise UnknownRun(run_id)
+            yield self._kept[run_id]

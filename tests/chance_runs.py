@@ -1,0 +1,198 @@
+"""Runs by chance, as lists of events: what streams tell of real payloads, and what agents add.
+
+Nothing is run here. Turns are cut off by crashes and begin again, with the same ids and numbers or
+with others; calls are asked about, run, and say things while they run; any of it may be missing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from argstream.assembly import Assembler, Numbering
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolExecutionStarted,
+    ToolOutputDelta,
+    TurnStarted,
+    Usage,
+)
+from argstream.history import CallPart, Message, TextPart
+from argstream.judging import Judge
+from tests import claude_agent
+from tests.agent.chance import RULED, turns
+from tests.claude_agent import (
+    assistant,
+    init,
+    run_result,
+    streamed,
+    streamed_call,
+    text,
+    tool_result,
+    use,
+    user,
+)
+from tests.providers import block_delta, block_start, block_stop, message_end, message_start
+
+RUN = "run_1"
+HISTORY = (
+    Message(role="user", parts=(TextPart(text="Before"),)),
+    Message(
+        role="assistant",
+        parts=(
+            CallPart(
+                call_id="old",
+                name="write",
+                kind="function",
+                arguments={"path": ["a"]},
+                raw='{"path": ["a"]}',
+                verdict="complete",
+                item={"signature": "c2ln"},
+            ),
+        ),
+    ),
+)
+
+_VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)
+_results = st.sampled_from(["done", {"rows": [{"a": 1}]}, ["é", None], 10**30, 1.5, None, True])
+
+
+@st.composite
+def runs(draw: st.DrawFn, *, crashes: bool = True) -> list[Event]:
+    """A run of an agent, perhaps not to its end."""
+    events: list[Event] = [RunStarted(RUN, "Go", draw(st.sampled_from([(), HISTORY])))]
+    judge = draw(st.sampled_from([None, RULED.judge]))
+    numbering = Numbering()
+    for number in range(1, 1 + draw(st.integers(1, 3))):
+        numbering = _add_turn(draw, number, judge, numbering, events, crashes=crashes)
+    end: Event | None = draw(
+        st.sampled_from(
+            [
+                None,
+                RunCompleted({"answer": [1]}, Usage(3, 4), "end_turn", RUN),
+                RunFailed("max_turns", "too many", RUN),
+                RunStopped("enough", RUN),
+            ]
+        )
+    )
+    return events if end is None else [*events, end]
+
+
+def _add_turn(
+    draw: st.DrawFn,
+    number: int,
+    judge: Judge | None,
+    before: Numbering,
+    events: list[Event],
+    *,
+    crashes: bool,
+) -> Numbering:
+    numbering = before
+    for attempt in (1, 2, 3):
+        events.append(TurnStarted(number, attempt))
+        turn = draw(turns(number))
+        assembler = Assembler(turn.protocol, judge=judge, after=numbering)
+        told = [event for payload in turn.payloads for event in assembler.feed(payload)]
+        told += assembler.close()
+        if crashes and attempt < 3 and draw(st.integers(0, 3)) == 0:
+            place = draw(st.integers(0, len(told)))
+            while isinstance(next(iter(told[place:]), None), _VIEWS):
+                place += 1  # these come with what they are views of
+            kept = told[:place]
+            events += [*kept, *_crash(draw, kept)]
+            numbering = draw(st.sampled_from([before, assembler.numbering]))
+            continue
+        events += told
+        for event in told:
+            if isinstance(event, ToolArgsCompleted) and isinstance(event.arguments, dict):
+                events += _work(draw, event, event.arguments)
+            elif isinstance(event, ToolArgsInvalid):
+                events.append(ToolCallFailed(event.call_id, event.name, "it was not run"))
+        return assembler.numbering
+    raise AssertionError("the third attempt is not cut off")
+
+
+def _crash(draw: st.DrawFn, kept: Sequence[Event]) -> list[Event]:
+    """One call may have run when the process died."""
+    complete = [event for event in kept if isinstance(event, ToolArgsCompleted)]
+    if not complete or draw(st.booleans()):
+        return [RunResumed(RUN, "crash")]
+    call = draw(st.sampled_from(complete))
+    return [
+        ToolExecutionStarted(call.call_id, call.name, "key"),
+        ToolOutputDelta(call.call_id, call.name, "half"),
+        RunResumed(RUN, "crash", (call.call_id,), "Something may have been done."),
+        ToolCallFailed(call.call_id, call.name, "interrupted"),
+    ]
+
+
+def _work(draw: st.DrawFn, call: ToolArgsCompleted, arguments: dict[str, Any]) -> list[Event]:
+    """What becomes of a complete call, as far as the log goes."""
+    call_id, name = call.call_id, call.name
+    request = ApprovalRequested(call_id, name, arguments, "digest", "why", "rule", 1.5)
+    edited = ApprovalDecided(call_id, name, "edited", "so", {"path": {"b": []}}, "session")
+    asking: list[Event] = draw(
+        st.sampled_from(
+            [
+                [],
+                [request, RunPaused(RUN, (request,)), RunResumed(RUN), edited],
+                [request, RunPaused(RUN, (request,))],
+                [request, ApprovalDecided(call_id, name, "denied")],
+            ]
+        )
+    )
+    running: list[Event] = [ToolExecutionStarted(call_id, name, "key")]
+    if draw(st.booleans()):
+        running += [RunResumed(RUN, "crash"), ToolExecutionStarted(call_id, name, "key", 2)]
+    running += [ToolOutputDelta(call_id, name, piece) for piece in draw(st.sampled_from(_SAID))]
+    result = draw(_results)
+    ends: list[Event] = [
+        ToolCallCompleted(call_id, name, {"path": {"b": []}}, result),
+        ToolCallFailed(call_id, name, {"why": [result]}),
+    ]
+    return [*asking, *(running if draw(st.booleans()) else []), draw(st.sampled_from(ends))]
+
+
+_SAID = [[], ["one "], ["one ", "two ", "é"]]
+
+
+def claude_code() -> list[Event]:
+    """A run of Claude Code with two sub-agents that speak at once."""
+    lines = [
+        init(),
+        *streamed(message_start("msg_1")),
+        *streamed(
+            block_start(0, "thinking", thinking="", signature=""),
+            block_delta(0, "thinking_delta", thinking="Hm, "),
+            block_delta(0, "thinking_delta", thinking="two."),
+            block_stop(0),
+        ),
+        *streamed_call('{"prompt":', ' "look"}', index=1, id_="task_1"),
+        *streamed_call('{"prompt": "se', 'ek"}', index=2, id_="task_2"),
+        *streamed(*message_end()),
+        assistant(text("I look."), use({"path": "a"}, "sub_1"), id_="msg_2", parent="task_1"),
+        assistant(text("I seek."), use({"path": "b"}, "sub_2"), id_="msg_3", parent="task_2"),
+        user([tool_result("A", "sub_1")], parent="task_1"),
+        user([tool_result("B", "sub_2", is_error=True)], parent="task_2"),
+        assistant(text("Seen."), id_="msg_4", parent="task_1"),
+        user([tool_result([{"type": "text", "text": "Seen."}], "task_1")]),
+        user([tool_result("Nothing.", "task_2", is_error=True)]),
+        assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
+        run_result(result="All done."),
+    ]
+    return [RunStarted(RUN, "Go"), *claude_agent.read("lines", lines)[1]]

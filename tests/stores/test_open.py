@@ -1,0 +1,64 @@
+"""What a person may write down for a store."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import argstream.stores
+from argstream.errors import MissingExtra, UsageError
+from argstream.stores import MemoryStore, RedisStore, SqliteStore, open_store
+
+
+def test_memory() -> None:
+    assert isinstance(open_store("memory:"), MemoryStore)
+
+
+@pytest.mark.parametrize("before", ["", "sqlite:"])
+def test_a_path_is_an_sqlite_file(tmp_path: Path, before: str) -> None:
+    store = open_store(f"{before}{tmp_path / 'runs.db'}")
+    assert isinstance(store, SqliteStore)
+    assert repr(store) == f"<SqliteStore {str(tmp_path / 'runs.db')!r}>"
+    assert isinstance(open_store(tmp_path / "runs.db"), SqliteStore)
+
+
+@pytest.mark.parametrize("url", ["redis://localhost:1", "rediss://localhost:1", "unix:///nowhere"])
+def test_redis(url: str) -> None:
+    assert isinstance(open_store(url), RedisStore)
+
+
+def test_a_store_is_itself() -> None:
+    store = MemoryStore()
+    assert open_store(store) is store
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["", " ", "sqlite:", ":memory:", "http://localhost", "postgres://db/runs", "sqlite:///x.db", 7],
+)
+def test_what_names_no_store_is_refused_with_what_would(where: str) -> None:
+    with pytest.raises(UsageError, match="give the path of an SQLite file, redis://"):
+        open_store(where)
+
+
+def test_without_the_extra_redis_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    monkeypatch.delitem(sys.modules, "argstream.stores.redis", raising=False)
+    with pytest.raises(MissingExtra, match=r"pip install 'argstream\[redis\]'"):
+        open_store("redis://localhost")
+
+
+def test_stores_are_loaded_when_they_are_used() -> None:
+    code = (
+        "import sys, argstream.stores; "
+        "print([m for m in sys.modules if m.startswith(('argstream.stores.', 'redis'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'MangoStore'"):
+        argstream.stores.MangoStore  # type: ignore[attr-defined]  # noqa: B018 - that it raises

@@ -1,0 +1,267 @@
+"""What is particular to logs in Redis: expiry; event loops, threads and processes that share one.
+
+The contract that it shares with the other stores has tests of its own.
+"""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from argstream.errors import RunTaken, UnknownRun, UsageError
+from argstream.events import TextDelta
+from argstream.log import Record
+from argstream.stores.redis import RedisStore
+from tests.stores.records import Writer, asked, begun, contiguous, decided
+from tests.stores.redis_server import RedisServer, new_prefix, shared_server
+from tests.stores.redis_stores import opened, raw
+from tests.stores.stores import all_of
+
+
+def test_a_run_that_is_over_expires_by_itself_and_one_that_is_not_never() -> None:
+    async def attempt() -> None:
+        async with opened(ttl=0.05) as store:
+            writer, claim, _ = await begun(store, "over")
+            await store.append(claim, writer.completed())
+            await begun(store, "open")
+            assert {info.run_id for info in await store.runs()} == {"over", "open"}
+            await asyncio.sleep(0.1)
+            assert [info.run_id for info in await store.runs()] == ["open"]
+            for gone in (store.info("over"), store.read("over"), _anext(store.follow("over"))):
+                with pytest.raises(UnknownRun):
+                    await gone
+            assert await store.expire(0) == 0
+
+    asyncio.run(attempt())
+
+
+async def _anext(records: Any) -> Any:
+    return await anext(records)
+
+
+def test_the_index_does_not_keep_what_has_expired() -> None:
+    async def attempt() -> None:
+        async with opened(ttl=0.02, prefix="tidy") as store:
+            for run_id in ("a", "b"):
+                writer, claim, _ = await begun(store, run_id)
+                await store.append(claim, writer.completed())
+            await asyncio.sleep(0.05)
+            await store.runs()
+            assert await raw(shared_server(), "EXISTS", "tidy:runs") == 0
+
+    asyncio.run(attempt())
+
+
+# Loops, threads, processes
+
+
+def test_a_store_is_used_from_several_event_loops_at_once() -> None:
+    """Each appends to a run of its own and follows that of the next, in a thread of its own."""
+    store = RedisStore(shared_server().url, prefix=new_prefix())
+    ready = threading.Barrier(3)
+    seen: dict[int, list[Record]] = {}
+
+    async def work(number: int) -> None:
+        writer, claim, _ = await begun(store, f"run-{number}")
+        await asyncio.to_thread(ready.wait)
+
+        async def follow() -> None:
+            seen[number] = [r async for r in store.follow(f"run-{(number + 1) % 3}")]
+
+        followed = asyncio.create_task(follow())
+        for text in "abcdef":
+            await store.append(claim, writer.texts(text))
+        await store.append(claim, writer.completed())
+        await followed
+
+    threads = [threading.Thread(target=asyncio.run, args=(work(number),)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert [len(seen[number]) for number in range(3)] == [8, 8, 8]
+    assert all(contiguous(records) for records in seen.values())
+    asyncio.run(store.aclose())
+
+
+def test_a_client_that_is_given_stays_open_and_in_its_event_loop() -> None:
+    prefix = new_prefix()
+
+    async def here(client: Redis) -> RedisStore:
+        store = RedisStore(client, prefix=prefix)
+        writer, claim, _ = await begun(store)
+        followed = asyncio.create_task(all_of(store))
+        await asyncio.sleep(0.02)
+        async with opened(prefix=prefix) as other:
+            await other.append(claim, [*writer.texts("a"), *writer.completed()])
+        assert contiguous(await followed)
+        return store
+
+    # Clients as people have them: with the newer protocol, and with answers as text.
+    client = Redis.from_url(shared_server().url, protocol=3, decode_responses=True)
+    with asyncio.Runner() as runner:
+        store = runner.run(here(client))
+        with pytest.raises(UsageError, match="another event loop"):
+            asyncio.run(store.info("run-1"))
+        runner.run(store.aclose())
+        assert runner.run(_ping(client))
+        runner.run(client.aclose())
+
+
+async def _ping(client: Redis) -> bool:
+    return bool(await client.ping())
+
+
+def test_something_else_than_a_client_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"not a builtins\.int"):
+        RedisStore(6379)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(UsageError, match="has its own"):
+        RedisStore(Redis(), socket_timeout=1)
+
+
+@pytest.mark.parametrize("options", [{"prefix": ""}, {"ttl": 0}, {"patience": 0}])
+def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        RedisStore("redis://localhost", **options)
+
+
+def test_followers_share_one_connection() -> None:
+    """However many runs and followers there are in an event loop."""
+
+    async def attempt() -> None:
+        with RedisServer() as server:
+            async with opened(server.url) as store:
+                for number in range(20):
+                    await begun(store, f"run-{number}")
+                followers = [store.follow(f"run-{number % 20}") for number in range(60)]
+                for follower in followers:
+                    await anext(follower)
+                waiting = [asyncio.create_task(_anext(follower)) for follower in followers]
+                await asyncio.sleep(0.05)
+                clients = await raw(server, "CLIENT", "LIST")
+                assert clients.count(b"cmd=subscribe") == 1
+                for task in waiting:
+                    task.cancel()
+                await asyncio.wait(waiting)
+                await asyncio.sleep(0.02)
+                assert b"cmd=subscribe" not in await raw(server, "CLIENT", "LIST")
+
+    asyncio.run(attempt())
+
+
+_OTHER_PROCESS = """
+import asyncio, sys
+from argstream.decisions import Approve
+from argstream.errors import RunTaken
+from argstream.stores.redis import RedisStore
+from tests.stores.records import Writer, decided
+
+async def main(url, prefix):
+    store = RedisStore(url, prefix=prefix)
+    try:
+        await store.claim("run-1", "the other", 30)
+    except RunTaken as taken:
+        print(taken.owner, flush=True)
+    async for record in store.follow("run-1"):
+        print(record.seq, record.event.type, flush=True)
+        if record.event.type == "approval_requested":
+            await store.decide("run-1", {"c1": Approve(digest="d1")})
+            await store.stop("run-1", "enough")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_another_process_follows_decides_and_stops() -> None:
+    async def attempt() -> list[str]:
+        prefix, url = new_prefix(), shared_server().url
+        async with opened(prefix=prefix) as store:
+            writer, claim, _ = await begun(store)
+            other = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _OTHER_PROCESS, url, prefix, stdout=subprocess.PIPE
+            )
+            await store.append(claim, writer.records(asked("c1", "d1")))
+            async for posts in store.posts("run-1"):
+                if posts.decisions and posts.stop_reason == "enough":
+                    break
+            await store.append(claim, [*writer.records(decided("c1")), *writer.completed()])
+            async with asyncio.timeout(20):
+                said, _ = await other.communicate()
+            return said.decode().split("\n")
+
+    assert asyncio.run(attempt()) == [
+        "me",
+        "1 run_started",
+        "2 approval_requested",
+        "3 approval_decided",
+        "4 run_completed",
+        "",
+    ]
+
+
+def test_a_process_that_was_taken_for_dead_cannot_write_any_more() -> None:
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as dead, opened(prefix=prefix) as living:
+            writer = Writer()
+            old = await dead.begin(writer.started(), "the dead", 0.02)
+            await asyncio.sleep(0.04)
+            new = await living.claim("run-1", "the living", 30)
+            for attempt in (
+                dead.append(old, writer.records(TextDelta("late", 0))),
+                dead.renew(old, 30),
+                dead.claim("run-1", "the dead", 30),
+            ):
+                with pytest.raises(RunTaken, match="the living"):
+                    await attempt
+            await dead.release(old)
+            await living.renew(new, 30)
+
+    asyncio.run(attempt())
+
+
+def test_who_follows_goes_on_when_only_his_own_connection_was_lost() -> None:
+    async def attempt() -> None:
+        with RedisServer() as server:
+            async with (
+                opened(server.url, prefix="p") as store,
+                opened(server.url, prefix="p") as other,
+            ):
+                writer, claim, _ = await begun(store)
+                followed = asyncio.create_task(all_of(other))
+                for text in "abc":
+                    await asyncio.sleep(0.02)
+                    assert await raw(server, "CLIENT", "KILL", "TYPE", "pubsub") == 1
+                    await store.append(claim, writer.texts(text))
+                await store.append(claim, writer.completed())
+                assert contiguous(await followed)
+
+    asyncio.run(attempt())
+
+
+def test_without_redis_py_it_is_said_what_to_install() -> None:
+    code = "import sys; sys.modules['redis'] = None; import argstream.stores.redis"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtra: a store in Redis needs an extra: pip install 'argstream[redis]'" in (
+        done.stderr
+    )
+
+
+def test_records_too_large_to_be_told_are_followed_too() -> None:
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as store, opened(prefix=prefix) as other:
+            writer, claim, _ = await begun(store)
+            followed = asyncio.create_task(all_of(other))
+            await asyncio.sleep(0.02)
+            for _ in range(3):
+                await store.append(claim, writer.texts("x" * 3_000_000))
+            await store.append(claim, writer.completed())
+            assert contiguous(await followed)
+            assert len(await other.read("run-1")) == 5
+
+    asyncio.run(attempt())

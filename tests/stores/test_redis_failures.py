@@ -1,0 +1,128 @@
+"""A Redis server that does not do what it should: what is said of it, and what is not."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from argstream.errors import StoreFailure, UsageError
+from argstream.stores.redis import RedisStore
+from tests.stores.records import begun, contiguous
+from tests.stores.redis_server import RedisServer, shared_server
+from tests.stores.redis_stores import failing, opened, raw
+from tests.stores.stores import all_of
+
+SECRET = "s3cret-canary"
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[RedisServer]:
+    """A server that wants a password, on a port."""
+    with RedisServer(tcp=True, requirepass=SECRET) as server:
+        yield server
+
+
+def test_a_password_is_in_no_error_and_no_representation(locked: RedisServer) -> None:
+    async def attempt() -> None:
+        right = f"redis://:{SECRET}@127.0.0.1:{locked.port}"
+        async with opened(right) as store:
+            await begun(store)
+            assert SECRET not in f"{store!r} {store}"
+        wrong = f"redis://:{SECRET}-not@127.0.0.1:{locked.port}"
+        async with opened(wrong) as store:
+            said = await failing(begun(store))
+            assert "another name or password" in said
+            assert str(locked.port) in said
+            assert SECRET not in said
+        nobody = f"redis://:{SECRET}@127.0.0.1:1"
+        async with opened(nobody, patience=0.1) as store:
+            said = await failing(begun(store))
+            assert "127.0.0.1:1: it cannot be reached" in said
+            assert SECRET not in said
+
+    asyncio.run(attempt())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost:6379", f"http://:{SECRET}@h", f"redis://:{SECRET}/9@h", "redis://h:port/0", ""],
+)
+def test_what_is_no_address_is_refused_without_repeating_it(address: str) -> None:
+    with pytest.raises(UsageError, match="write redis://HOST:PORT") as caught:
+        RedisStore(address)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_server_without_the_password_says_so_to_who_follows(locked: RedisServer) -> None:
+    async def attempt() -> None:
+        async with opened(f"redis://127.0.0.1:{locked.port}") as store:
+            assert "password" in await failing(all_of(store))
+
+    asyncio.run(attempt())
+
+
+def test_a_key_of_something_else_is_told() -> None:
+    async def attempt() -> None:
+        async with opened(prefix="other") as store:
+            await raw(shared_server(), "SET", "other:{run-1}:run", "mine")
+            assert "give the store a prefix of its own" in await failing(begun(store))
+
+    asyncio.run(attempt())
+
+
+def test_a_server_without_memory_is_told_and_nothing_is_half_written() -> None:
+    async def attempt() -> None:
+        with RedisServer() as server:
+            async with opened(server.url) as store:
+                writer, claim, records = await begun(store)
+                await raw(server, "CONFIG", "SET", "maxmemory", "1")
+                more = writer.texts("a", "b")
+                assert "out of memory" in await failing(store.append(claim, more))
+                await raw(server, "CONFIG", "SET", "maxmemory", "0")
+                assert await store.read("run-1") == records
+                await store.append(claim, more)
+
+    asyncio.run(attempt())
+
+
+def test_a_replica_can_be_read_and_says_where_to_write() -> None:
+    async def attempt() -> None:
+        with RedisServer() as server:
+            async with opened(server.url, prefix="p") as store:
+                writer, claim, records = await begun(store)
+                await raw(server, "REPLICAOF", "127.0.0.1", "1")
+                said = await failing(store.append(claim, writer.texts("a")))
+                assert "give the address of the primary" in said
+                assert await store.read("run-1") == records
+
+    asyncio.run(attempt())
+
+
+def test_a_log_that_the_server_threw_away_is_a_failure_and_not_an_empty_log() -> None:
+    async def attempt() -> None:
+        async with opened(prefix="thrown") as store:
+            await begun(store)
+            await raw(shared_server(), "DEL", "thrown:{run-1}:log")
+            with pytest.raises(StoreFailure, match="maxmemory-policy"):
+                await store.read("run-1")
+
+    asyncio.run(attempt())
+
+
+def test_a_cluster_needs_a_prefix_that_keeps_all_in_one_slot() -> None:
+    async def attempt() -> None:
+        with RedisServer(tcp=True, cluster_enabled="yes") as server:
+            await raw(server, "CLUSTER", "ADDSLOTS", *map(str, range(16_384)))
+            while b"cluster_state:ok" not in await raw(server, "CLUSTER", "INFO"):
+                await asyncio.sleep(0.01)
+            async with opened(server.url, prefix="p") as store:
+                assert "such as '{argstream}'" in await failing(begun(store))
+            async with opened(server.url, prefix="{p}") as store:
+                writer, claim, _ = await begun(store)
+                followed = asyncio.create_task(all_of(store))
+                await store.append(claim, writer.completed())
+                assert contiguous(await followed)
+                assert [info.run_id for info in await store.runs()] == ["run-1"]
+
+    asyncio.run(attempt())

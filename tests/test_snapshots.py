@@ -87,7 +87,7 @@ def agents_run() -> list[Event]:
 real_runs = pytest.mark.parametrize("make", [agents_run, claude_code])
 
 
-@given(runs(crashes=False), st.data())
+@given(runs(), st.data())
 def test_who_goes_on_from_a_snapshot_sees_what_the_others_see(
     events: list[Event], data: st.DataObject
 ) -> None:
@@ -272,7 +272,13 @@ LOST: list[Event] = [
 
 def test_what_came_of_a_turn_that_began_again_is_lost() -> None:
     assert [block.is_lost for block in seen(LOST).blocks] == [False, True, True]
+    assert [block.turn for block in seen(LOST).blocks] == [1, 2, 2]
     assert seen(LOST).turns == 2
+
+
+def test_also_for_who_joined_in_the_middle_of_it() -> None:
+    for place in range(len(LOST)):
+        assert seen([seen(LOST[:place]), *LOST[place:]]) == seen(LOST)
 
 
 def test_the_next_attempt_may_use_the_same_numbers_and_ids() -> None:
@@ -285,7 +291,7 @@ def test_the_next_attempt_may_use_the_same_numbers_and_ids() -> None:
     ]
     blocks = seen([*LOST, *again]).blocks
     assert [block.is_lost for block in blocks] == [False, True, True, False, False]
-    assert blocks[3] == SeenText(block=1, text="second")
+    assert blocks[3] == SeenText(block=1, text="second", turn=2)
     assert [(call.raw, call.attempts) for call in calls(seen([*LOST, *again]))] == [
         ('{"a', 0),
         ("{}", 1),

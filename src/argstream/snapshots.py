@@ -65,7 +65,6 @@ class RunView:
         self._blocks: list[_Words | _Call] = []
         self._words: dict[tuple[int, str | None], _Words] = {}
         self._calls: dict[str, _Call] = {}
-        self._turn_start = 0  # how many blocks came before this turn
 
     @classmethod
     def of(cls, snapshot: RunSnapshot) -> "RunView":
@@ -99,7 +98,7 @@ class RunView:
         """Take an event that does not merely grow something."""
         match event:
             case ThinkingStarted(block=block, parent_id=parent_id):
-                self._add(SeenThinking(block=block, text="", parent_id=parent_id))
+                self._begin_words(block, parent_id, SeenThinking)
             case ThinkingCompleted(text=text, block=block, parent_id=parent_id):
                 self._open(block, parent_id, SeenThinking).end(text)
             case ToolCallStarted():
@@ -110,6 +109,7 @@ class RunView:
                         name=event.name,
                         kind=event.kind,
                         parent_id=event.parent_id,
+                        turn=self._run.turns,
                     )
                 )
             case (
@@ -132,7 +132,8 @@ class RunView:
         match event:
             case TurnStarted(turn=turn, attempt=attempt):
                 self._run = replace(run, turns=turn)
-                self._begin_turn(attempt)
+                if attempt > 1:
+                    self._lose(turn)
             case TurnCompleted(usage=usage, stop_reason=reason, parent_id=parent_id):
                 reason = reason if parent_id is None else run.stop_reason
                 self._run = replace(run, usage=_sum(run.usage, usage), stop_reason=reason)
@@ -158,12 +159,11 @@ class RunView:
         self._blocks.clear()
         for seen in snapshot.blocks:
             self._add(seen)
-        self._turn_start = len(self._blocks)
 
-    def _begin_turn(self, attempt: int) -> None:
-        if attempt == 1:
-            self._turn_start = len(self._blocks)
-        for block in self._blocks[self._turn_start :]:
+    def _lose(self, turn: int) -> None:
+        for block in reversed(self._blocks):
+            if block.turn != turn:
+                break
             block.is_lost = True
 
     # Blocks. After a lost attempt of a turn, the next may use the same numbers and ids.
@@ -182,8 +182,13 @@ class RunView:
         """Give the block that grows; what is said is not told to begin."""
         words = self._words.get((block, parent_id))
         if words is None or words.is_lost:
-            self._add(kind(block=block, text="", parent_id=parent_id))
+            self._begin_words(block, parent_id, kind)
         return self._words[block, parent_id]
+
+    def _begin_words(
+        self, block: int, parent_id: str | None, kind: type[SeenText | SeenThinking]
+    ) -> None:
+        self._add(kind(block=block, text="", parent_id=parent_id, turn=self._run.turns))
 
     def _call(self, call_id: str, name: str) -> "_Call | None":
         """Give a call, under the name that it has by now; None if it was never told to begin."""
@@ -196,11 +201,12 @@ class RunView:
 class _Words:
     """What is said or thought in one block: a text that grows in place."""
 
-    __slots__ = ("_facts", "_text", "is_lost")
+    __slots__ = ("_facts", "_text", "is_lost", "turn")
 
     def __init__(self, seen: SeenText | SeenThinking) -> None:
         self._text = seen.text
         self._facts = replace(seen, text="")
+        self.turn = seen.turn
         self.is_lost = seen.is_lost
 
     def grow(self, piece: str) -> None:
@@ -220,13 +226,14 @@ class _Words:
 class _Call:
     """A call: its name, its text and what its tool says may grow."""
 
-    __slots__ = ("_facts", "_output", "_raw", "is_lost", "name")
+    __slots__ = ("_facts", "_output", "_raw", "is_lost", "name", "turn")
 
     def __init__(self, seen: SeenCall) -> None:
         self._raw = seen.raw
         self._output = seen.output
         self._facts = replace(seen, raw="", output="")
         self.name = seen.name
+        self.turn = seen.turn
         self.is_lost = seen.is_lost
 
     def write(self, piece: str) -> None:

@@ -9,6 +9,7 @@ import atexit
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -92,6 +93,11 @@ class RedisServer:
         self._process.wait()
         self._process = None
         self.socket.unlink(missing_ok=True)
+
+    def hang(self) -> None:
+        """Have it do nothing any more: it is there, and does not answer (SIGSTOP)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
 
     def close(self) -> None:
         """End it, if it runs, and forget its data."""

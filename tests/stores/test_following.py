@@ -73,6 +73,15 @@ async def test_who_is_ahead_of_the_log_waits_for_what_comes_after_that(place: Pl
 
 
 @contract
+async def test_who_is_ahead_of_a_run_that_ends_gets_nothing(place: Place) -> None:
+    writer, claim, _ = await begun(place.store)
+    following = asyncio.create_task(all_of(place.store, after=99))
+    await asyncio.sleep(0.02)
+    await place.store.append(claim, writer.completed())
+    assert await following == []
+
+
+@contract
 async def test_a_follower_waits_while_a_run_is_paused(place: Place) -> None:
     writer, claim, records = await begun(place.store, "run-1", asked(), paused())
     following = asyncio.create_task(all_of(place.store))
@@ -201,6 +210,21 @@ async def test_a_follower_that_is_cancelled_or_dropped_leaves_nothing_behind(pla
     await until(lambda: not watched(place.store))
 
 
+@contract
+async def test_of_many_who_wait_any_can_be_cancelled_at_any_moment(place: Place) -> None:
+    """One of them reads for all: when he goes, another must."""
+    writer, claim, _ = await begun(place.store)
+    async with place.elsewhere() as other:
+        following = [asyncio.create_task(all_of(other)) for _ in range(30)]
+        await until(lambda: bool(watched(other)))
+        for number, task in enumerate(following[:-1]):
+            await asyncio.sleep(0.0005 * (number % 7))
+            await place.store.append(claim, writer.texts("a"))
+            task.cancel()
+        await place.store.append(claim, writer.completed())
+        assert len(await following[-1]) == writer.seq
+
+
 # Snapshots
 
 
@@ -216,6 +240,19 @@ async def test_a_snapshot_tells_all_up_to_the_last_record(place: Place) -> None:
         assert snapshot == Record(
             records[-1].seq, records[-1].time, "run-1", "talk", "agent", snapshot.event
         )
+
+
+@contract
+async def test_snapshots_of_many_runs_are_right_in_any_order(place: Place) -> None:
+    """Only of a few of them is it remembered how far they were folded."""
+    runs = [await begun(place.store, f"run-{number}") for number in range(30)]
+    for text in ("a", "b"):
+        for writer, claim, records in runs:
+            more = writer.texts(f"{writer.run_id} {text}")
+            await place.store.append(claim, more)
+            records.extend(more)
+        for writer, _, records in runs:
+            assert (await place.store.snapshot(writer.run_id)).event == folded(records)
 
 
 def folded(records: list[Record], view: RunView | None = None) -> RunSnapshot:

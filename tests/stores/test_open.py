@@ -59,6 +59,12 @@ def test_stores_are_loaded_when_they_are_used() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_all_names_what_is_there() -> None:
+    assert set(argstream.stores.__all__) <= set(dir(argstream.stores))
+    for name in argstream.stores.__all__:
+        assert getattr(argstream.stores, name).__name__ == name
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'MangoStore'"):
         argstream.stores.MangoStore  # type: ignore[attr-defined]  # noqa: B018 - that it raises

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from argstream.errors import RunTaken, UnknownRun, UsageError
+from argstream.errors import RunTaken, StoreFailure, UnknownRun, UsageError
 from argstream.events import TextDelta
 from argstream.log import Record
 from argstream.stores.redis import RedisStore
@@ -88,6 +88,57 @@ def test_a_store_is_used_from_several_event_loops_at_once() -> None:
     asyncio.run(store.aclose())
 
 
+def test_a_store_that_is_closed_is_closed_in_every_event_loop() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        follows, told = threading.Event(), threading.Event()
+
+        async def follow() -> None:
+            await begun(store)
+            records = store.follow("run-1")
+            await anext(records)
+            follows.set()
+            with pytest.raises(StoreFailure, match="closed"):
+                await anext(records)
+            while b"name=argstream" in await raw(server, "CLIENT", "LIST"):
+                await asyncio.sleep(0.005)
+            told.set()
+
+        thread = threading.Thread(target=asyncio.run, args=(follow(),))
+        thread.start()
+        assert follows.wait(10)
+        asyncio.run(store.aclose())
+        assert told.wait(10)
+        thread.join()
+
+
+def test_who_follows_a_run_that_is_deleted_elsewhere_is_told() -> None:
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as store, opened(prefix=prefix) as other:
+            _, claim, _ = await begun(store)
+            followed = asyncio.create_task(all_of(other))
+            await asyncio.sleep(0.02)
+            await store.release(claim)
+            await store.delete("run-1")
+            with pytest.raises(UnknownRun):
+                await followed
+
+    asyncio.run(attempt())
+
+
+def test_more_runs_are_listed_than_are_looked_at_together() -> None:
+    async def attempt() -> None:
+        async with opened() as store:
+            names = [f"run-{number:03}" for number in range(430)]
+            for name in names:
+                await store.begin(Writer(name, time=1.0).started(), "me", 30)
+            assert [info.run_id for info in await store.runs()] == names[::-1]
+            assert [info.run_id for info in await store.runs(limit=300)] == names[:-301:-1]
+
+    asyncio.run(attempt())
+
+
 def test_a_client_that_is_given_stays_open_and_in_its_event_loop() -> None:
     prefix = new_prefix()
 
@@ -105,8 +156,9 @@ def test_a_client_that_is_given_stays_open_and_in_its_event_loop() -> None:
     client = Redis.from_url(shared_server().url, protocol=3, decode_responses=True)
     with asyncio.Runner() as runner:
         store = runner.run(here(client))
-        with pytest.raises(UsageError, match="another event loop"):
-            asyncio.run(store.info("run-1"))
+        for use in (store.info("run-1"), all_of(store)):
+            with pytest.raises(UsageError, match="another event loop"):
+                asyncio.run(use)
         runner.run(store.aclose())
         assert runner.run(_ping(client))
         runner.run(client.aclose())
@@ -220,25 +272,6 @@ def test_a_process_that_was_taken_for_dead_cannot_write_any_more() -> None:
                     await attempt
             await dead.release(old)
             await living.renew(new, 30)
-
-    asyncio.run(attempt())
-
-
-def test_who_follows_goes_on_when_only_his_own_connection_was_lost() -> None:
-    async def attempt() -> None:
-        with RedisServer() as server:
-            async with (
-                opened(server.url, prefix="p") as store,
-                opened(server.url, prefix="p") as other,
-            ):
-                writer, claim, _ = await begun(store)
-                followed = asyncio.create_task(all_of(other))
-                for text in "abc":
-                    await asyncio.sleep(0.02)
-                    assert await raw(server, "CLIENT", "KILL", "TYPE", "pubsub") == 1
-                    await store.append(claim, writer.texts(text))
-                await store.append(claim, writer.completed())
-                assert contiguous(await followed)
 
     asyncio.run(attempt())
 

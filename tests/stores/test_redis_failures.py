@@ -62,11 +62,26 @@ def test_a_server_without_the_password_says_so_to_who_follows(locked: RedisServe
     asyncio.run(attempt())
 
 
+def test_a_user_who_may_not_do_what_is_needed_is_told(locked: RedisServer) -> None:
+    async def attempt() -> None:
+        await raw(locked, "ACL", "SETUSER", "guest", "on", f">{SECRET}", "~*", "+@read")
+        async with opened(f"redis://guest:{SECRET}@127.0.0.1:{locked.port}") as store:
+            said = await failing(begun(store))
+            assert "change its ACL" in said
+            assert SECRET not in said
+
+    asyncio.run(attempt())
+
+
 def test_a_key_of_something_else_is_told() -> None:
     async def attempt() -> None:
         async with opened(prefix="other") as store:
             await raw(shared_server(), "SET", "other:{run-1}:run", "mine")
             assert "give the store a prefix of its own" in await failing(begun(store))
+            await raw(shared_server(), "DEL", "other:{run-1}:run")
+            await raw(shared_server(), "HSET", "other:{run-1}:run", "mine", "1")
+            with pytest.raises(StoreFailure, match="something else"):
+                await store.info("run-1")
 
     asyncio.run(attempt())
 

@@ -97,6 +97,47 @@ def test_a_server_that_hangs_is_a_failure_within_the_time_limit() -> None:
     asyncio.run(attempt())
 
 
+def test_who_follows_a_server_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing happens on his connection: he must ask whether the server is still there."""
+    monkeypatch.setattr("argstream.stores._redis_news._BEAT", 0.1)
+
+    async def attempt() -> None:
+        with RedisServer() as server:
+            async with opened(server.url, patience=0.3) as store:
+                await begun(store)
+                followed = asyncio.create_task(all_of(store))
+                await asyncio.sleep(0.5)
+                assert not followed.done()  # it was quiet, but there
+                server.hang()
+                async with asyncio.timeout(10):
+                    with pytest.raises(StoreFailure, match=r"has not answered for 0.3 s"):
+                        await followed
+
+    asyncio.run(attempt())
+
+
+def test_who_follows_goes_on_when_only_his_own_connection_was_lost() -> None:
+    """Also if that had been good for longer than the store is patient."""
+
+    async def attempt() -> None:
+        with RedisServer() as server:
+            options = {"prefix": "p", "patience": 0.5}
+            async with (
+                opened(server.url, **options) as store,
+                opened(server.url, **options) as other,
+            ):
+                writer, claim, _ = await begun(store)
+                followed = asyncio.create_task(all_of(other))
+                for seconds in (0.02, 0.02, 0.6):
+                    await asyncio.sleep(seconds)
+                    assert await raw(server, "CLIENT", "KILL", "TYPE", "pubsub") == 1
+                    await store.append(claim, writer.texts("a"))
+                await store.append(claim, writer.completed())
+                assert contiguous(await followed)
+
+    asyncio.run(attempt())
+
+
 def test_scripts_that_the_server_forgot_are_sent_again() -> None:
     async def attempt() -> None:
         async with opened() as store:

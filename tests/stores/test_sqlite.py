@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -12,9 +13,10 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, closing
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -136,6 +138,53 @@ def test_a_newer_schema_is_left_alone(path: Path) -> None:
     refuses(path, "version 99 of the schema, and this argstream knows 1")
 
 
+def test_many_can_open_a_new_file_at_once(tmp_path: Path) -> None:
+    def use(path: Path, number: int) -> None:
+        barrier.wait()
+        try:
+            with_store(path, lambda store: begun(store, f"run-{number}"))
+        except StoreFailure as error:
+            failures.append(error)
+
+    failures: list[StoreFailure] = []
+    barrier = threading.Barrier(6)
+    for round_ in range(10):
+        path = tmp_path / f"{round_}.db"
+        threads = [threading.Thread(target=use, args=(path, number)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(with_store(path, lambda store: store.runs())) == 6
+    assert failures == []
+
+
+def test_what_is_no_file_is_a_failure(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        with pytest.raises(StoreFailure, match="No such device or address"):
+            await store.runs()
+
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(path))
+        with_store(path, story)
+
+
+def test_a_file_system_without_shared_memory_is_a_failure(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere(Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            return super().execute(statement.replace("= WAL", "= DELETE"), *values)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Elsewhere))
+
+    async def story(store: SqliteStore) -> None:
+        with pytest.raises(StoreFailure, match="put it on a local disk"):
+            await store.runs()
+
+    with_store(path, story)
+
+
 def test_a_store_waits_for_who_has_the_file_locked(path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         writer, claim, _ = await begun(store)
@@ -200,17 +249,28 @@ def test_a_file_that_may_only_be_read_is_a_failure(path: Path) -> None:
     with_store(path, story)
 
 
-def test_a_record_that_was_tampered_with_is_a_failure(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("UPDATE records SET line = '{' WHERE seq = 2", "a record that cannot be read"),
+        ("DELETE FROM records WHERE seq = 2", "has 3 where 2 should be"),
+        ("DELETE FROM records", "has lost what came after 1"),
+        ('UPDATE runs SET decisions = \'{"c1":"{"}\'', "a decision that cannot be read"),
+    ],
+)
+def test_a_log_that_was_tampered_with_is_a_failure(path: Path, damage: str, reason: str) -> None:
     async def story(store: SqliteStore) -> None:
-        await begun(store, "run-1", asked())
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("UPDATE records SET line = '{' WHERE seq = 2")
-            with pytest.raises(StoreFailure, match="cannot be read"):
-                await store.read("run-1")
-            other.execute("DELETE FROM records WHERE seq = 1")
-            other.execute("UPDATE records SET line = ?", (b'{"seq":2}',))
-            with pytest.raises(StoreFailure, match="cannot be read"):
-                await store.snapshot("run-1")
+        writer, claim, _ = await begun(store)
+        async with aclosing(store.follow("run-1")) as following:
+            await anext(following)
+            await store.append(claim, writer.texts("a", "b"))
+            await store.append(claim, writer.texts(*"c" * 2_500))
+            await asyncio.sleep(0.05)
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute(damage)
+            asking = store.posted("run-1") if "decision" in reason else anext(following)
+            with pytest.raises(StoreFailure, match=reason):
+                await asking
 
     with_store(path, story)
 

@@ -13,15 +13,15 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from argstream.agent._effects import PostDecision, PostStop, Step
+from argstream.agent._effects import Step
 from argstream.agent._machine import Machine
 from argstream.agent._questions import Questions
 from argstream.agent._run_log import RunLog
-from argstream.agent.approvals import Approval, Approver, Deny
+from argstream.agent.approvals import Approval, Approver, Decisions, Deny
 from argstream.errors import AlreadyDecided, UsageError
 from argstream.events import ApprovalRequested
 
-__all__ = ["Deciding"]
+__all__ = ["Deciding", "usable_of"]
 
 _CLOCKS_DIFFER: Final = 0.01
 
@@ -41,6 +41,9 @@ class Deciding:
         self._machine = machine
         self._act = act
         self._log = log
+        self._said: set[str] = set()  # the calls that were decided on here
+        self._unposted: dict[str, Approval] = {}  # what was said of these
+        self._unposted_stop: str | None = None
         self._questions = Questions(approver, self._answered)
 
     def decide(self, call_id: str, decision: Approval) -> None:
@@ -49,7 +52,11 @@ class Deciding:
             self._act(self._machine.decided(call_id, decision, time.time()))
         else:
             self._machine.check_now({call_id: decision})
-            self._act(Step([], [PostDecision(call_id, decision)]))
+            if call_id in self._said:
+                raise AlreadyDecided(call_id)
+            self._said.add(call_id)
+            self._unposted[call_id] = decision
+            self._act(Step([], []))
 
     async def post(self, call_id: str, decision: Approval) -> None:
         """Take one, and wait until it counts; raises AlreadyDecided if somebody was quicker."""
@@ -59,28 +66,27 @@ class Deciding:
             self._machine.check_now({call_id: decision})
             await self._log.decide({call_id: decision})
 
-    async def post_quietly(self, call_id: str, decision: Approval) -> None:
-        """Have one count, unless somebody was quicker."""
-        try:
-            await self.post(call_id, decision)
-        except AlreadyDecided:
-            logger.info("somebody else has decided on the call %s before", call_id)
-
     def stop(self, reason: str) -> None:
         """Take that somebody wants the end of the run."""
-        if self._log is None:
-            self._act(self._machine.stopped(reason))
-        else:
-            self._act(Step([], [PostStop(reason)]))
+        self._unposted_stop = reason
+        self._act(self._machine.stopped(reason))
 
-    async def post_stop(self, reason: str) -> None:
-        """Have a stop written down. It comes back as a post."""
-        if self._log is None or self._machine.is_over:
-            return
+    async def post_all(self, log: RunLog) -> None:
+        """Write down what was said here, before anything follows from it."""
+        while self._unposted:
+            await self._post_quietly(log, *self._unposted.popitem())
+        reason, self._unposted_stop = self._unposted_stop, None
+        if reason is not None:
+            try:
+                await log.stop(reason)
+            except UsageError as error:
+                logger.info("it is too late for a stop: %s", error)
+
+    async def _post_quietly(self, log: RunLog, call_id: str, decision: Approval) -> None:
         try:
-            await self._log.stop(reason)
-        except UsageError as error:
-            logger.info("the run cannot be stopped any more: %s", error)
+            await log.decide({call_id: decision})
+        except AlreadyDecided:
+            logger.info("somebody else has decided on the call %s before", call_id)
 
     # Who is asked in place
 
@@ -100,7 +106,7 @@ class Deciding:
         call_id = request.call_id
         if request not in self._machine.pending:  # somebody else has decided meanwhile
             return
-        if decision is None and self._log is None:
+        if self._log is None and decision is None:
             self._act(self._machine.expired(call_id))
             return
         if decision is None:
@@ -109,7 +115,10 @@ class Deciding:
             self._machine.check_now({call_id: decision})
         except UsageError as error:
             decision = Deny(str(error))
-        await self.post_quietly(call_id, decision)
+        if self._log is None:
+            self._act(self._machine.decided(call_id, decision, time.time()))
+        else:
+            await self._post_quietly(self._log, call_id, decision)
 
     # Anybody
 
@@ -127,13 +136,28 @@ class Deciding:
         is_pending = any(request.call_id == call_id for request in machine.pending)
         if machine.is_at_rest or not is_pending:  # it waits for who resumes; or it is taken already
             return
+        for usable in (await usable_of(log, machine, {call_id: decision})).values():
+            self._act(machine.decided(call_id, usable, time.time()))
+
+    async def after_pause(self, log: RunLog) -> Step | None:
+        """Say how a run goes on that has just paused, if somebody has decided meanwhile."""
+        posts = await log.posted()
+        decisions = await usable_of(log, self._machine, posts.decisions)
+        return self._machine.resumed(decisions, time.time()) if decisions else None
+
+
+async def usable_of(log: RunLog, machine: Machine, posted: Decisions) -> dict[str, Approval]:
+    """Give the decisions that fit; others are taken back, so that somebody can decide anew."""
+    usable: dict[str, Approval] = {}
+    for call_id, decision in posted.items():
         try:
-            step = machine.decided(call_id, decision, time.time())
+            machine.check({call_id: decision})
         except UsageError as error:
             logger.warning("a decision on the call %s cannot be used: %s", call_id, error)
             await log.reopen(call_id)
         else:
-            self._act(step)
+            usable[call_id] = decision
+    return usable
 
 
 async def _too_late(request: ApprovalRequested) -> Deny:

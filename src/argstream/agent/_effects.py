@@ -2,7 +2,6 @@
 
 from typing import NamedTuple, TypeAlias
 
-from argstream.decisions import Approval
 from argstream.errors import TextInterrupted
 from argstream.events import ApprovalRequested, Event
 from argstream.history import Message
@@ -15,8 +14,6 @@ __all__ = [
     "Effect",
     "EndText",
     "Execute",
-    "PostDecision",
-    "PostStop",
     "ReadAlong",
     "Step",
     "Withdraw",
@@ -33,19 +30,6 @@ class AskPerson(NamedTuple):
     """Have somebody decide on a call."""
 
     request: ApprovalRequested
-
-
-class PostDecision(NamedTuple):
-    """Decide on a call where others can see it, and may have decided before."""
-
-    call_id: str
-    decision: Approval
-
-
-class PostStop(NamedTuple):
-    """Ask for the end of the run where it is kept, should this process end first."""
-
-    reason: str
 
 
 class Withdraw(NamedTuple):
@@ -91,16 +75,7 @@ class CloseStream(NamedTuple):
 
 
 Effect: TypeAlias = (
-    AskModel
-    | AskPerson
-    | PostDecision
-    | PostStop
-    | Withdraw
-    | Execute
-    | ReadAlong
-    | EndText
-    | CancelTool
-    | CloseStream
+    AskModel | AskPerson | Withdraw | Execute | ReadAlong | EndText | CancelTool | CloseStream
 )
 
 

@@ -1,21 +1,19 @@
 """Goes on with a run that is in a store, whoever began it."""
 
-import logging
 import time
 
 import anyio
 
+from argstream.agent._deciding import usable_of
 from argstream.agent._effects import Step
 from argstream.agent._machine import Machine
 from argstream.agent._run_log import RunLog
 from argstream.agent.conversation import Conversation
-from argstream.decisions import Approval, Decisions
+from argstream.decisions import Decisions
 from argstream.errors import UsageError
 from argstream.events import Event
 
 __all__ = ["ended", "taken_up"]
-
-logger = logging.getLogger("argstream.agent")
 
 
 async def taken_up(
@@ -61,7 +59,7 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
     posts = await log.posted()
     if posts.stop_reason is not None:
         return machine.abandoned(posts.stop_reason)
-    posted = await _usable(log, machine, posts.decisions)
+    posted = await usable_of(log, machine, posts.decisions)
     fresh = {
         call_id: decision for call_id, decision in given.items() if posted.get(call_id) != decision
     }
@@ -72,20 +70,6 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
     if machine.is_paused:
         return machine.resumed(decisions, now)
     return machine.recovered(decisions, now)
-
-
-async def _usable(log: RunLog, machine: Machine, posted: Decisions) -> dict[str, Approval]:
-    """Give the decisions that fit; others are taken back, so that somebody can decide anew."""
-    usable: dict[str, Approval] = {}
-    for call_id, decision in posted.items():
-        try:
-            machine.check({call_id: decision})
-        except UsageError as error:
-            logger.warning("a decision on the call %s cannot be used: %s", call_id, error)
-            await log.reopen(call_id)
-        else:
-            usable[call_id] = decision
-    return usable
 
 
 async def _release(log: RunLog) -> None:

@@ -29,8 +29,6 @@ from argstream.agent._effects import (
     Effect,
     EndText,
     Execute,
-    PostDecision,
-    PostStop,
     ReadAlong,
     Step,
     Withdraw,
@@ -62,7 +60,7 @@ _LINGER: Final = 1.0
 _GRACE: Final = 10.0
 """How long a tool may take to undo what it did, in seconds, before it is cancelled."""
 _GRACE_AFTER_STOP: Final = 1.0
-_UNWRITTEN: Final = 1024
+_UNWRITTEN: Final = 256
 """How many events may wait for the store, before those who make them wait."""
 _LEAVING: Final = 5.0
 """How long it may take to give up a claim, in seconds, when all else is over: it lapses anyway."""
@@ -206,19 +204,28 @@ class Runner:
         """Take what has come; write it first, if there is a log."""
         waiting, self._inbox = self._inbox, deque()
         if self._log is not None:
-            await self._log.write(_events_of(waiting))
-            self._written.set()
-            self._written = anyio.Event()
-            if any(isinstance(what, Step) and what.rests for what in waiting):
-                await self._log.release()  # who hears of a pause may resume the run at once
+            await self._write(self._log, waiting)
         for what in waiting:
             if isinstance(what, Step):
                 self._carry_out(what)
             else:
                 self.outbox.add(what)
 
+    async def _write(self, log: RunLog, waiting: deque[Step | Event]) -> None:
+        await self.deciding.post_all(log)
+        await log.write(_events_of(waiting))
+        self._written.set()
+        self._written = anyio.Event()
+        if not any(isinstance(what, Step) and what.rests for what in waiting):
+            return
+        step = await self.deciding.after_pause(log) if self.machine.is_paused else None
+        if step is None:
+            await log.release()  # who hears of a pause may resume the run at once
+        else:
+            self._post(step)
+
     def _carry_out(self, step: Step) -> None:
-        if step.rests:
+        if step.rests and self.machine.is_at_rest:
             self._conclude(step)
             return
         self.outbox.add_all(step.events)
@@ -242,10 +249,6 @@ class Runner:
                 self.deciding.ask(self._tasks, request)
             case Withdraw(call_id):
                 self.deciding.withdraw(call_id)
-            case PostDecision(call_id, decision):
-                self._tasks.start_soon(self.deciding.post_quietly, call_id, decision)
-            case PostStop(reason):
-                self._tasks.start_soon(self.deciding.post_stop, reason)
             case Execute(call_id, name, text, key):
                 bind = partial(self._setting.tools[name].bind, text)
                 self._start_tool(call_id, name, key, bind)

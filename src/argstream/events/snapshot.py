@@ -30,6 +30,8 @@ class SeenText(Struct, frozen=True, kw_only=True, tag="text"):
     block: int
     text: str
     parent_id: str | None = None
+    turn: int = 0
+    """Which turn of the run it is of; 0 if the run does not say when turns begin."""
     is_lost: bool = False
     """Whether its turn was cut off and began again: the model does not know of it."""
 
@@ -41,6 +43,7 @@ class SeenThinking(Struct, frozen=True, kw_only=True, tag="thinking"):
     text: str
     is_over: bool = False
     parent_id: str | None = None
+    turn: int = 0
     is_lost: bool = False
 
 
@@ -69,6 +72,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, tag="call"):
     outcome: Literal["completed", "failed"] | None = None
     result: Any = None
     """What came of it; why, if it failed."""
+    turn: int = 0
     is_lost: bool = False
 
 

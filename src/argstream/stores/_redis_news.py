@@ -13,6 +13,7 @@ from typing import Final
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as NoAnswer
 
 from argstream.errors import StoreFailure, UsageError
 from argstream.stores._redis_calls import pauses
@@ -80,17 +81,21 @@ class News:
             lost_at = self._clock()
             for pause in pauses():
                 problem = await self._until_lost(client.redis.connection_pool)
+                if self._heard_at > lost_at:
+                    await asyncio.sleep(pause)
+                    break  # it had worked meanwhile: this is another loss, with time of its own
                 if not may_pass(problem) or self._clock() - lost_at > self._patience:
                     self._fail(failure(problem, self._clients.place, self._patience))
                     return
                 await asyncio.sleep(pause)
-                if self._heard_at > lost_at:
-                    break  # it had worked meanwhile: this is another loss, with time of its own
 
     async def _until_lost(self, pool: ConnectionPool) -> RedisError:
         """Listen over one connection, and give the reason why it cannot be done any more."""
         try:
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call] # so it is
+            async with asyncio.timeout(self._patience):
+                connection = await pool.get_connection()  # type: ignore[no-untyped-call] # so it is
+        except TimeoutError:
+            return NoAnswer()
         except RedisError as error:
             return error
         sides = [

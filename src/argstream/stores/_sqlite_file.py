@@ -76,9 +76,10 @@ def connect(path: Path, busy_seconds: float) -> Connection:
 
 
 def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
-    if not _is_ours(connection, path):
-        _patiently(lambda: _create(connection, path), busy_seconds)
-    mode = _patiently(lambda: _number(connection, "PRAGMA journal_mode = WAL"), busy_seconds)
+    if _kind(connection) != (_APPLICATION_ID, _VERSION):
+        _create(connection, path)
+    # SQLite does not wait by itself for who writes when it is to change this.
+    mode = _patiently(lambda: _value(connection, "PRAGMA journal_mode = WAL"), busy_seconds)
     if mode != "wal":
         raise StoreFailure(
             f"{str(path)!r} is on a file system that cannot do what SQLite needs (WAL): put it on "
@@ -86,26 +87,12 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
         )
 
 
-def _is_ours(connection: Connection, path: Path) -> bool:
-    """Say whether the schema is there; raises if it is another one."""
-    application = _number(connection, "PRAGMA application_id")
-    version = _number(connection, "PRAGMA user_version")
-    if application == _APPLICATION_ID and version == _VERSION:
-        return True
-    if application == _APPLICATION_ID:
-        raise StoreFailure(
-            f"{str(path)!r} has version {version} of the schema, and this argstream knows "
-            f"{_VERSION}: use the newer argstream"
-        )
-    if application or version or _number(connection, "SELECT count(*) FROM sqlite_master"):
-        raise StoreFailure(f"{str(path)!r} is a database of another program: name another file")
-    return False
-
-
 def _create(connection: Connection, path: Path) -> None:
+    """Make the tables, if there is nothing yet."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not _is_ours(connection, path):  # another process may have been quicker
+        # Only now nobody else can make them.
+        if _is_empty(connection, path):
             for statement in _SCHEMA:
                 connection.execute(statement)
         connection.execute("COMMIT")
@@ -114,12 +101,34 @@ def _create(connection: Connection, path: Path) -> None:
         raise
 
 
-def _number(connection: Connection, statement: str) -> object:
+def _is_empty(connection: Connection, path: Path) -> bool:
+    """Say whether there are no tables yet; raises if there are other ones than ours."""
+    application, version = _kind(connection)
+    if (application, version) == (_APPLICATION_ID, _VERSION):
+        return False
+    if application == _APPLICATION_ID:
+        raise StoreFailure(
+            f"{str(path)!r} has version {version} of the schema, and this argstream knows "
+            f"{_VERSION}: use the newer argstream"
+        )
+    if application or version or _value(connection, "SELECT count(*) FROM sqlite_master"):
+        raise StoreFailure(f"{str(path)!r} is a database of another program: name another file")
+    return True
+
+
+def _kind(connection: Connection) -> tuple[object, object]:
+    return (
+        _value(connection, "PRAGMA application_id"),
+        _value(connection, "PRAGMA user_version"),
+    )
+
+
+def _value(connection: Connection, statement: str) -> object:
     return connection.execute(statement).fetchone()[0]
 
 
 def _patiently(work: Callable[[], object], seconds: float) -> object:
-    """Try again while others have the file: SQLite does not wait by itself for all it does here."""
+    """Try again while others have the file."""
     end = time.monotonic() + seconds
     while True:
         try:

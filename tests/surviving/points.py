@@ -1,0 +1,104 @@
+"""The points at which a process may be killed: just before and just after each of its writes.
+
+A write is what is handed to the medium of a store: a statement to SQLite, a command to Redis. What
+a tool does to the world is one, too. Points are counted in the whole process, whatever its thread.
+"""
+
+import hashlib
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from redis.asyncio.connection import AbstractConnection
+
+from argstream.stores._redis_scripts import SCRIPTS
+
+LOOKS: Final = ("PRAGMA data_version", "SELECT run_id, seq, posts_version")
+"""How a store sees, every few milliseconds, whether others have written."""
+SCRIPT_NAMES: Final = {
+    hashlib.sha1(text.encode()).hexdigest().encode(): name for name, text in SCRIPTS.items()
+}
+
+
+class Points:
+    """Counts the points that are passed, and at one of them sends its own process a signal."""
+
+    def __init__(self, at: int | None, signal_: signal.Signals, note: Callable[[str], None]) -> None:
+        self.passed = 0
+        self._at = at
+        self._signal = signal_
+        self._note = note
+        self._lock = threading.Lock()
+
+    def reach(self, point: str) -> None:
+        with self._lock:
+            self.passed += 1
+            if self.passed == self._at:
+                self._note(f"{self.passed}: {point}")
+                os.kill(os.getpid(), self._signal)
+
+
+def watch_sqlite(points: Points) -> None:
+    """Have points at all that this process writes to SQLite files."""
+
+    class Watched(sqlite3.Connection):
+        """A connection whose statements are points."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._reads = False  # whether it is in a transaction that only reads
+            self.set_trace_callback(self._before)
+
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            return self._watched(super().execute, sql, *args)
+
+        def executemany(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            return self._watched(super().executemany, sql, *args)
+
+        def _watched(
+            self, execute: Callable[..., sqlite3.Cursor], sql: str, *args: Any
+        ) -> sqlite3.Cursor:
+            self._reads = sql == "BEGIN" or self._reads
+            cursor = execute(sql, *args)
+            self._reach(f"after {sql}")
+            self._reads = self._reads and sql not in ("COMMIT", "ROLLBACK")
+            return cursor
+
+        def _before(self, sql: str) -> None:  # for each row if there are many
+            self._reach(f"before {sql}")
+
+        def _reach(self, point: str) -> None:
+            is_look = point.split(" ", 1)[1].startswith(LOOKS)
+            if not (is_look or self._reads):
+                points.reach(" ".join(point.split())[:200])
+
+    sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # type: ignore[assignment] # the same, but for that
+
+
+def watch_redis(points: Points) -> None:
+    """Have points at all that this process sends to Redis servers."""
+    send = AbstractConnection.send_packed_command
+
+    async def watched(
+        self: AbstractConnection, command: bytes | str | Iterable[bytes], check_health: bool = True
+    ) -> None:
+        said = b"".join(command) if isinstance(command, list) else command
+        points.reach(f"before {_in_words(said)}")
+        await send(self, command, check_health)
+        points.reach(f"after {_in_words(said)}")
+
+    AbstractConnection.send_packed_command = watched  # type: ignore[method-assign] # to see all of it
+
+
+def _in_words(command: object) -> str:
+    """Say what is sent: the script, if it is one, and its last argument."""
+    assert isinstance(command, bytes)
+    words = command.split(b"\r\n")[2::2]
+    with suppress(KeyError, IndexError):
+        words[:2] = [SCRIPT_NAMES[words[1]].encode()]
+    return b" ".join([words[0], words[-1]]).decode(errors="replace")[:200]

@@ -262,10 +262,14 @@ class RunOrder:
 
 
 def check_order(
-    events: Iterable[Event], *, streamed: Collection[str] = (), paused: bool = False
+    events: Iterable[Event],
+    *,
+    streamed: Collection[str] = (),
+    idempotent: Collection[str] = (),
+    paused: bool = False,
 ) -> RunOrder:
     """Check all events of a run that is over, or has paused."""
-    order = RunOrder(streamed)
+    order = RunOrder(streamed, idempotent)
     for event in events:
         order.take(event)
     order.finish(paused=paused)

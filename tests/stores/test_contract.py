@@ -17,6 +17,7 @@ from argstream.events import (
 from argstream.log import Claim, Posts, Store
 from tests.stores.records import SECONDS, Writer, asked, begun, decided, paused
 from tests.stores.stores import Place, contract
+from tests.stores.test_following import folded
 
 # Records
 
@@ -526,6 +527,19 @@ async def test_a_run_that_was_deleted_is_unknown_and_its_name_is_free(place: Pla
     assert await place.store.read("run-1") == records
     assert (await place.store.snapshot("run-1")).seq == 2
     await place.store.decide("run-1", {"c1": Approve()})
+
+
+@contract
+async def test_a_run_of_the_same_name_is_another_for_those_elsewhere_too(place: Place) -> None:
+    async with place.elsewhere() as other:
+        _, claim, _ = await begun(place.store, "run-1", TextDelta("old", 0), TextDelta("old", 0))
+        assert (await other.snapshot("run-1")).seq == 3
+        await place.store.release(claim)
+        await place.store.delete("run-1")
+        _, _, records = await begun(place.store, "run-1", TextDelta("new", 0))
+        snapshot = await other.snapshot("run-1")
+        assert snapshot.seq == 2
+        assert snapshot.event == folded(records)
 
 
 @contract

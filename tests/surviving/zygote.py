@@ -1,7 +1,7 @@
-"""Processes that play their part in a run, made quickly: by a process that has imported everything.
+"""Processes that are made quickly: forked from one that has imported everything, and has no threads.
 
-It is started as ``python -m tests.surviving.zygote``. For each line that it is given, a ``Part``, it
-forks a process that plays it, and says its id, and then how it ended.
+It is run as ``python -m tests.surviving.zygote``. For each line that it is given, a ``Part``, it
+forks a process that plays it, says the id of that, and then how it ended.
 """
 
 import asyncio
@@ -9,86 +9,95 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
-from msgspec import Struct
 
-from argstream.agent import Agent, AgentRun
-from argstream.decisions import Approval
-from argstream.errors import RunTaken, UsageError
-from argstream.events import ToolExecutionStarted
-from argstream.log import Store
-from argstream.stores import RedisStore, SqliteStore
-from tests.surviving.outside import Ending, Outside
-from tests.surviving.points import Points, watch_redis, watch_sqlite
-from tests.surviving.stories import PROMPT, STORIES, model, tools
-
-CLAIM_SECONDS = 0.4
-PATIENCE = 20.0
+from tests.surviving.parts import Part, play
 
 
-class Place(Struct, frozen=True):
-    """Where a run is kept: in a file, or on a server under a prefix."""
+class Zygote:
+    """For the tests: a process that makes others, one after the other."""
 
-    where: str
-    prefix: str = ""
+    def __init__(self) -> None:
+        # Who is killed cannot say which of its lines were covered, so nobody counts them.
+        watched = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+        environment = {name: value for name, value in os.environ.items() if name not in watched}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.surviving.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            env=environment,
+        )
 
-    def open(self) -> Store:
-        if self.prefix:
-            return RedisStore(self.where, prefix=self.prefix)
-        return SqliteStore(self.where)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()
+
+    def start(self, part: Part) -> int:
+        """Start a process that plays a part, and give its id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(part) + b"\n")
+        self._process.stdin.flush()
+        return self._said()
+
+    def wait(self) -> int:
+        """Wait for its end, and give its exit code: below 0 the signal that has killed it."""
+        return os.waitstatus_to_exitcode(self._said())
+
+    def play(self, part: Part) -> int:
+        """Have a part played, and give the exit code."""
+        self.start(part)
+        return self.wait()
+
+    def _said(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
 
 
-class Part(Struct, frozen=True, kw_only=True):
-    """What a process has to do."""
-
-    directory: str
-    """Where to leave what is told outside."""
-    number: int
-    """Which process this is of those that drive the run."""
-    place: Place
-    story: str
-    run_id: str = ""
-    """The run to resume; a new one begins if there is none."""
-    decisions: dict[str, Approval] = {}
-    at: int | None = None
-    """The point at which to send itself a signal."""
-    signal: int = signal.SIGKILL
-
-
-async def play(part: Part) -> None:
-    """Drive a run for as long as it goes on."""
-    outside = Outside(Path(part.directory), part.number)
-    points = Points(part.at, signal.Signals(part.signal), outside.reach)
-    watch_sqlite(points)
-    watch_redis(points)
-    store = part.place.open()
-    agent = Agent(
-        model(STORIES[part.story], outside),
-        tools(outside, points),
-        store=store,
-        claim_seconds=CLAIM_SECONDS,
-    )
-    run = await _follow(part, agent, store, outside)
-    outcome, messages = run.result.outcome, run.result.messages
-    await store.aclose()
-    outside.end(Ending(outcome, points.passed, messages))
+def _fork(part: Part) -> int:
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        asyncio.run(asyncio.wait_for(play(part), 30))
+        code = 0
+    except BaseException:  # noqa: BLE001 - it must not go on as the one that forks
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
-async def _follow(part: Part, agent: Agent, store: Store, outside: Outside) -> AgentRun:
-    if part.run_id:
-        run = agent.resume(part.run_id, part.decisions, wait=PATIENCE)
-    else:
-        run = agent.run_stream(PROMPT)
-        outside.begin(run.run_id)
-    async for event in run:
-        outside.tell(event)
-        is_first = part.number == 1
-        if is_first and part.story == "stopped" and isinstance(event, ToolExecutionStarted):
-            await store.stop(run.run_id, "enough")
-            outside.stop()
-    return run
+def main() -> None:
+    for line in sys.stdin:
+        part = msgspec.json.decode(line, type=Part)
+        process = _fork(part)
+        print(process, flush=True)  # noqa: T201 - that is how it speaks
+        if part.lives is not None:
+            time.sleep(part.lives)
+            os.kill(process, signal.SIGKILL)  # its end was not waited for: the id is no other's
+        _, status = os.waitpid(process, 0)
+        print(status, flush=True)  # noqa: T201 - as above
+
+
+if __name__ == "__main__":
+    main()

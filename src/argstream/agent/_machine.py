@@ -187,6 +187,7 @@ class Machine:
     def resumed(self, decisions: Decisions, now: float) -> Step:
         """Go on after a pause, with these decisions: all of them count, or none."""
         self.check(decisions)
+        self._require_tools()
         self.state.status = "running"
         self._out.events.append(RunResumed(self.state.run_id))
         self._take_up(decisions, now)
@@ -259,9 +260,7 @@ class Machine:
         self._start_turn(self.state.turns, self.state.attempt + 1)
 
     def _take_up(self, decisions: Decisions, now: float) -> None:
-        """Take decisions; who else must be asked is asked; what was ready is looked at anew."""
-        for call in self.state.with_status("ready"):
-            self._calls.reconsider(call, now)
+        """Take decisions; who else must be asked is asked; what may run is looked at anew."""
         for call in self.state.with_status("asking"):
             if call.call_id in decisions:
                 self._calls.decide(call, decisions[call.call_id], now)
@@ -269,6 +268,8 @@ class Machine:
                 self._calls.expire(call)
             elif self._rules.asks_in_place:
                 self._calls.ask_again(call)
+        for call in self.state.with_status("ready"):
+            self._calls.reconsider(call, now)
 
     def _require_tools(self) -> None:
         waiting = [*self.state.with_status("asking"), *self.state.with_status("ready")]

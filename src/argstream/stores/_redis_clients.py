@@ -17,7 +17,7 @@ from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from argstream.errors import UsageError
+from argstream.errors import StoreFailure, UsageError
 from argstream.stores._redis_failures import place_of
 
 __all__ = ["Client", "Clients", "soon"]
@@ -58,6 +58,7 @@ class Clients:
         self._given: Redis | None = None
         self._home: ref[AbstractEventLoop] | None = None  # the loop of the one that was given
         self._open: dict[AbstractEventLoop, _Open] = {}
+        self._is_closed = False
         if isinstance(server, str):
             self._url, self._options = server, {**_OPTIONS, **options}
             self.place = _place_in(server, options)
@@ -76,6 +77,8 @@ class Clients:
         """Give the client of this event loop."""
         loop = asyncio.get_running_loop()
         found = self._open.get(loop)
+        if self._is_closed:  # what was under way must not open anything again
+            raise StoreFailure("the store is closed: open it anew")
         if found is None:
             self._require_one_loop(loop)
             self._forget_loops_that_are_over()
@@ -88,6 +91,7 @@ class Clients:
 
     async def close(self) -> None:
         """Close all clients: that of this event loop now, others when their loops get to it."""
+        self._is_closed = True
         here = asyncio.get_running_loop()
         for loop, one in list(self._open.items()):
             self.forget(loop)

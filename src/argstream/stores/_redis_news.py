@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as NoAnswer
 
-from argstream.errors import StoreFailure, UsageError
+from argstream.errors import ArgstreamError, StoreFailure
 from argstream.stores._redis_calls import pauses
 from argstream.stores._redis_clients import Clients
 from argstream.stores._redis_failures import failure, may_pass
@@ -75,8 +75,8 @@ class News:
         """Listen, over one connection after the other, until it has been lost for too long."""
         try:
             client = await self._clients.client()
-        except UsageError:
-            return  # in this event loop nothing can be had: whoever follows is told when he reads
+        except ArgstreamError:
+            return  # it is closed, or not for this event loop: whoever follows is told as he reads
         while True:
             lost_at = self._clock()
             for pause in pauses():

@@ -1,0 +1,93 @@
+"""What one process does in a run: it drives the run until that is over or pauses, or it is killed."""
+
+import signal
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from argstream.agent import Agent, AgentRun
+from argstream.decisions import Approval
+from argstream.errors import RunTaken, UsageError
+from argstream.events import ToolExecutionStarted
+from argstream.log import Store
+from argstream.stores import RedisStore, SqliteStore
+from tests.surviving.outside import Ending, Outside
+from tests.surviving.points import Points, watch_redis, watch_sqlite
+from tests.surviving.stories import PROMPT, STORIES, model, tools
+
+CLAIM_SECONDS = 0.4
+
+
+class Place(Struct, frozen=True):
+    """Where a run is kept: in a file, or on a server under a prefix."""
+
+    where: str
+    prefix: str = ""
+
+    def open(self) -> Store:
+        if self.prefix:
+            return RedisStore(self.where, prefix=self.prefix)
+        return SqliteStore(self.where)
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What a process has to do."""
+
+    directory: str
+    """Where to leave what is to be seen outside."""
+    number: int
+    """Which process this is, of those that drive the run."""
+    place: Place
+    story: str
+    run_id: str = ""
+    """The run to resume; without one, another run begins."""
+    decisions: dict[str, Approval] = {}
+    moment: float = 0.0
+    """When to begin."""
+    wait: float = 0.0
+    """For how many seconds to wait for the claim of another process to end."""
+    at: int | None = None
+    """The point at which the process sends itself a signal."""
+    signal: int = signal.SIGKILL
+    lives: float | None = None
+    """After how many seconds it is killed from outside."""
+
+
+async def play(part: Part) -> None:
+    """Play a part, and leave outside how it ended."""
+    outside = Outside(Path(part.directory), part.number)
+    points = Points(part.at, signal.Signals(part.signal), outside.reach)
+    watch_sqlite(points)
+    watch_redis(points)
+    store = part.place.open()
+    agent = Agent(
+        model(STORIES[part.story], outside),
+        tools(outside, points),
+        store=store,
+        claim_seconds=CLAIM_SECONDS,
+    )
+    while time.time() < part.moment:  # sleeping would not end at the same time in two processes
+        pass
+    if part.run_id:
+        run = agent.resume(part.run_id, part.decisions, wait=part.wait)
+    else:
+        run = agent.run_stream(PROMPT)
+        outside.begin(run.run_id)
+    outcome = await _followed(run, part, store, outside)
+    await store.aclose()
+    outside.end(Ending(outcome, points.passed, run.result.messages))
+
+
+async def _followed(run: AgentRun, part: Part, store: Store, outside: Outside) -> str:
+    is_to_be_stopped = part.story == "stopped" and part.number == 1
+    try:
+        async for event in run:
+            outside.tell(event)
+            if is_to_be_stopped and isinstance(event, ToolExecutionStarted):
+                is_to_be_stopped = False
+                await store.stop(run.run_id, "enough")
+                outside.stop()
+    except (RunTaken, UsageError) as error:
+        return type(error).__name__
+    return run.result.outcome

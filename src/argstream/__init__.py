@@ -22,18 +22,31 @@ if TYPE_CHECKING:
         ToolUse,
         tool,
     )
-    from argstream.assembly import Assembler, Call, Numbering
-    from argstream.clients import ModelRequest, ModelSettings, ScriptedModel, make_model
+    from argstream.assembly import (
+        Assembler,
+        Call,
+        Numbering,
+    )
+    from argstream.clients import (
+        ModelRequest,
+        ModelSettings,
+        ScriptedModel,
+        make_model,
+    )
     from argstream.errors import (
+        AlreadyDecided,
         ArgstreamError,
         ArgumentUnavailable,
         MissingExtra,
         ProviderFailure,
         RunFailure,
+        RunTaken,
         SchemaError,
+        StoreFailure,
         StreamFailure,
         TextInterrupted,
         ToolFailure,
+        UnknownRun,
         UsageError,
     )
     from argstream.events import (
@@ -48,6 +61,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunPaused,
         RunResumed,
+        RunSnapshot,
         RunStarted,
         RunStopped,
         StreamFailed,
@@ -64,6 +78,7 @@ if TYPE_CHECKING:
         ToolExecutionStarted,
         ToolOutputDelta,
         TurnCompleted,
+        TurnStarted,
         Usage,
     )
     from argstream.jsonstream import (
@@ -73,18 +88,55 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
-    from argstream.judging import Decision
-    from argstream.policy import Policy, Rule
-    from argstream.readers import AsyncCallReader, CallReader
-    from argstream.recording import Recorder, Recording, read_recording, record, record_async
-    from argstream.streaming import AsyncEventStream, EventStream, make_judge, stream
-    from argstream.validation import Schema, SchemaLimits, ToolSpec, TypedArguments, typed
+    from argstream.judging import (
+        Decision,
+    )
+    from argstream.log import (
+        Record,
+        RunInfo,
+        Store,
+    )
+    from argstream.policy import (
+        Policy,
+        Rule,
+    )
+    from argstream.readers import (
+        AsyncCallReader,
+        CallReader,
+    )
+    from argstream.recording import (
+        Recorder,
+        Recording,
+        read_recording,
+        record,
+        record_async,
+    )
+    from argstream.stores import (
+        MemoryStore,
+        RedisStore,
+        SqliteStore,
+        open_store,
+    )
+    from argstream.streaming import (
+        AsyncEventStream,
+        EventStream,
+        make_judge,
+        stream,
+    )
+    from argstream.validation import (
+        Schema,
+        SchemaLimits,
+        ToolSpec,
+        TypedArguments,
+        typed,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
     "AgentRun",
+    "AlreadyDecided",
     "ApprovalDecided",
     "ApprovalRequested",
     "Approve",
@@ -104,27 +156,36 @@ __all__ = [
     "Deny",
     "Event",
     "EventStream",
+    "MemoryStore",
     "MissingExtra",
     "ModelRequest",
     "ModelSettings",
     "Numbering",
     "Policy",
     "ProviderFailure",
+    "Record",
     "Recorder",
     "Recording",
+    "RedisStore",
     "Rule",
     "RunCompleted",
     "RunFailed",
     "RunFailure",
+    "RunInfo",
     "RunPaused",
     "RunResult",
     "RunResumed",
+    "RunSnapshot",
     "RunStarted",
     "RunStopped",
+    "RunTaken",
     "Schema",
     "SchemaError",
     "SchemaLimits",
     "ScriptedModel",
+    "SqliteStore",
+    "Store",
+    "StoreFailure",
     "StreamFailed",
     "StreamFailure",
     "Streamed",
@@ -152,11 +213,14 @@ __all__ = [
     "ToolSpec",
     "ToolUse",
     "TurnCompleted",
+    "TurnStarted",
     "TypedArguments",
+    "UnknownRun",
     "Usage",
     "UsageError",
     "make_judge",
     "make_model",
+    "open_store",
     "read_recording",
     "record",
     "record_async",
@@ -179,18 +243,31 @@ _HOMES = {
         "ToolUse",
         "tool",
     ),
-    "argstream.assembly": ("Assembler", "Call", "Numbering"),
-    "argstream.clients": ("ModelRequest", "ModelSettings", "ScriptedModel", "make_model"),
+    "argstream.assembly": (
+        "Assembler",
+        "Call",
+        "Numbering",
+    ),
+    "argstream.clients": (
+        "ModelRequest",
+        "ModelSettings",
+        "ScriptedModel",
+        "make_model",
+    ),
     "argstream.errors": (
+        "AlreadyDecided",
         "ArgstreamError",
         "ArgumentUnavailable",
         "MissingExtra",
         "ProviderFailure",
         "RunFailure",
+        "RunTaken",
         "SchemaError",
+        "StoreFailure",
         "StreamFailure",
         "TextInterrupted",
         "ToolFailure",
+        "UnknownRun",
         "UsageError",
     ),
     "argstream.events": (
@@ -205,6 +282,7 @@ _HOMES = {
         "RunFailed",
         "RunPaused",
         "RunResumed",
+        "RunSnapshot",
         "RunStarted",
         "RunStopped",
         "StreamFailed",
@@ -221,6 +299,7 @@ _HOMES = {
         "ToolExecutionStarted",
         "ToolOutputDelta",
         "TurnCompleted",
+        "TurnStarted",
         "Usage",
     ),
     "argstream.jsonstream": (
@@ -231,11 +310,45 @@ _HOMES = {
         "ToolFieldStart",
     ),
     "argstream.judging": ("Decision",),
-    "argstream.policy": ("Policy", "Rule"),
-    "argstream.readers": ("AsyncCallReader", "CallReader"),
-    "argstream.recording": ("Recorder", "Recording", "read_recording", "record", "record_async"),
-    "argstream.streaming": ("AsyncEventStream", "EventStream", "make_judge", "stream"),
-    "argstream.validation": ("Schema", "SchemaLimits", "ToolSpec", "TypedArguments", "typed"),
+    "argstream.log": (
+        "Record",
+        "RunInfo",
+        "Store",
+    ),
+    "argstream.policy": (
+        "Policy",
+        "Rule",
+    ),
+    "argstream.readers": (
+        "AsyncCallReader",
+        "CallReader",
+    ),
+    "argstream.recording": (
+        "Recorder",
+        "Recording",
+        "read_recording",
+        "record",
+        "record_async",
+    ),
+    "argstream.stores": (
+        "MemoryStore",
+        "RedisStore",
+        "SqliteStore",
+        "open_store",
+    ),
+    "argstream.streaming": (
+        "AsyncEventStream",
+        "EventStream",
+        "make_judge",
+        "stream",
+    ),
+    "argstream.validation": (
+        "Schema",
+        "SchemaLimits",
+        "ToolSpec",
+        "TypedArguments",
+        "typed",
+    ),
 }
 
 

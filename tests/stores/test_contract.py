@@ -89,6 +89,10 @@ async def test_what_json_cannot_say_is_refused_and_nothing_is_written(place: Pla
             claim,
             writer.records(TextDelta("a", 0), ToolCallCompleted("c1", "f", {}, object())),
         )
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(UsageError, match=r"tool_call_completed.*JSON"):
+        await place.store.append(claim, writer.records(ToolCallCompleted("c1", "f", {}, endless)))
     assert await place.store.read("run-1") == records
 
 

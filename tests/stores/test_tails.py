@@ -1,7 +1,8 @@
 """The newest records that followers share: each moment at which something can come in between."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -49,9 +50,9 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def story(tell: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def story(tell: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     def test() -> None:
-        asyncio.run(asyncio.wait_for(tell(), 5))  # type: ignore[arg-type]
+        asyncio.run(asyncio.wait_for(tell(), 5))
 
     test.__name__ = tell.__name__
     return test
@@ -155,7 +156,7 @@ async def test_when_who_reads_for_all_is_cancelled_another_reads() -> None:
 
 def _is_in(task: "asyncio.Task[list[int]]", name: str) -> bool:
     """Whether a task is in a function of this name now."""
-    awaited = task.get_coro()
+    awaited: Any = task.get_coro()
     while awaited is not None:
         if getattr(awaited, "__name__", "") == name:
             return True
@@ -248,6 +249,8 @@ async def test_a_record_that_cannot_be_read_is_told_to_who_waits() -> None:
     log.lines[2] = b"{"
     log.gate.set()
     log.tail.begin(1)
-    log.tail.stale()
+    waiting = log.follower(1)
+    await settled()
+    log.push(2, 3)
     with pytest.raises(StoreFailure, match="cannot be read"):
-        await log.follower(1)
+        await waiting

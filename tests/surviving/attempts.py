@@ -12,7 +12,7 @@ from msgspec import Struct
 from argstream.decisions import Approval, Approve
 from argstream.errors import UnknownRun
 from argstream.log import Record, Store
-from tests.surviving.outside import Outside
+from tests.surviving.outside import Execution, Outside
 from tests.surviving.parts import Part, Place
 from tests.surviving.zygote import Zygote
 
@@ -32,6 +32,8 @@ class Passage(Struct, frozen=True):
     number: int
     before: list[Record]
     after: list[Record]
+    executed: list[Execution]
+    """What tools had done by its end, in all processes."""
     was_killed: bool
     knew_of_stop: bool
     """Whether the run was to be stopped before this process began."""
@@ -81,7 +83,10 @@ class Attempt:
                 decisions = {}
             was_killed = self._drive(number, decisions, waiting, is_new=not before)
             after = self._read_log()
-            self.passages.append(Passage(number, before, after, was_killed, knew_of_stop))
+            executed = self.outside.executed
+            self.passages.append(
+                Passage(number, before, after, executed, was_killed, knew_of_stop)
+            )
 
     def _drive(
         self,

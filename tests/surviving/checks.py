@@ -1,9 +1,13 @@
 """What must hold of a run that was cut off: in each log that a process left, and in the last one."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
+from argstream.agent._machine import Machine
+from argstream.agent._state import LoopRules
+from argstream.agent._toolbox import Toolbox
 from argstream.agent._wording import INTERRUPTED
 from argstream.events import (
     ApprovalDecided,
@@ -21,76 +25,222 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
-from argstream.history import TextPart
-from argstream.log import Record, merged
-from tests.agent.following import one, only
+from argstream.history import Message, TextPart
+from argstream.log import Record, merged, status_after
+from tests.agent.following import only
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import RunOrder
 from tests.surviving.attempts import Attempt, Passage
-from tests.surviving.outside import Execution
-from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED
+from tests.surviving.outside import Execution, Outside
+from tests.surviving.points import Points
+from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, tools
 
 
 def check(attempt: Attempt) -> None:
     """Check all of it."""
     for passage in attempt.passages:
-        check_passage(attempt, passage)
-    if not attempt.log:  # there never was a run
-        assert attempt.outside.executed == []
-        return
-    for killed, resumed in pairwise(attempt.passages):
+        check_passage(passage, attempt.outside.told(passage.number))
+    if not attempt.log:
+        return  # its process was killed before there was a run
+    for killed, next_ in pairwise(attempt.passages):
         if killed.was_killed:
-            check_taken_up(attempt, killed, resumed)
+            check_taken_up(killed, next_)
     events = events_of(attempt.log)
-    check_log_order(events)
+    check_order(events)
     check_executions(events, attempt.outside.executed)
-    check_ending(attempt, events)
+    check_end(attempt, events)
     check_conversation(attempt, events)
 
 
 # Each log
 
 
-def check_passage(attempt: Attempt, passage: Passage) -> None:
-    """Check what a process has left, be it that it was killed."""
+def check_passage(passage: Passage, told: list[Event]) -> None:
+    """Check what a process has left behind."""
     before, after = passage.before, passage.after
     assert after[: len(before)] == before, "a log only grows"
     assert [record.seq for record in after] == list(range(1, len(after) + 1))
-    written = events_of(after[len(before) :])
-    told = attempt.outside.told(passage.number)
-    assert is_beginning(told, written), "what was told is in the log"
+    assert is_beginning(told, events_of(after[len(before) :])), "what was told is in the log"
     started = Counter(event.call_id for event in only(events_of(after), ToolExecutionStarted))
-    done = Counter(execution.call_id for execution in attempt.outside.executed)
-    if passage is attempt.passages[-1]:
-        assert done <= started, "nothing was done that the log does not say has begun"
+    done = Counter(execution.call_id for execution in passage.executed)
+    assert done <= started, "nothing is done before the log says that it begins"
 
 
 def is_beginning(told: Iterable[Event], written: Iterable[Event]) -> bool:
-    """Say whether a log begins with what was told, however it was cut into pieces."""
+    """Say whether a log begins with what was told, however that was cut into pieces."""
     some, all_ = merged(told), merged(written)
     if not some:
         return True
     *whole, last = some
-    if len(all_) < len(some) or all_[: len(whole)] != whole:
-        return False
-    return is_piece(last, all_[len(whole)])
+    has_more = len(all_) >= len(some) and all_[: len(whole)] == whole
+    return has_more and is_piece(last, all_[len(whole)])
 
 
 def is_piece(piece: Event, event: Event) -> bool:
-    """Say whether something grows as another one does, or not as far."""
-    if isinstance(piece, TextDelta | ThinkingDelta | ToolOutputDelta) and isinstance(
-        event, TextDelta | ThinkingDelta | ToolOutputDelta
-    ):
-        return event.text.startswith(piece.text)
-    if isinstance(piece, ToolArgsDelta) and isinstance(event, ToolArgsDelta):
-        return event.call_id == piece.call_id and event.delta.startswith(piece.delta)
-    return piece == event
+    """Say whether something grows as another does, perhaps not as far; or is the same."""
+    match piece, event:
+        case ToolArgsDelta(), ToolArgsDelta():
+            return event.call_id == piece.call_id and event.delta.startswith(piece.delta)
+        case (TextDelta(), TextDelta()) | (ThinkingDelta(), ThinkingDelta()):
+            return event.block == piece.block and event.text.startswith(piece.text)
+        case ToolOutputDelta(), ToolOutputDelta():
+            return event.call_id == piece.call_id and event.text.startswith(piece.text)
+        case _:
+            return piece == event
 
 
-# What follows a crash
+# What follows a kill
 
 
-def check_taken_up(attempt: Attempt, killed: Passage, resumed: Passage) -> None:
-    """Check that the process after one that was killed says so, and does what it may."""
-    log, after = events_of(killed.after), events_of(resumed.after[len(resumed.before) :])
-    ...
+def check_taken_up(killed: Passage, next_: Passage) -> None:
+    """Check that who goes on with the run says so, and what has become of what was under way."""
+    log, new = events_of(killed.after), events_of(next_.after[len(next_.before) :])
+    if not new:
+        assert next_.was_killed, "who is not killed goes on with the run"
+        return
+    if next_.knew_of_stop or not isinstance(new[0], RunResumed):
+        check_given_up(new)
+        return
+    resumed = new[0]
+    if status_after("running", killed.after) == "paused":
+        assert resumed.cause == "pause"
+        return
+    running = running_in(log)
+    assert (resumed.cause, set(resumed.interrupted)) == ("crash", running.keys())
+    turn = open_turn_in(log)
+    if turn is None:
+        check_interrupted(running.values(), new)
+    else:
+        again = next(iter(only(new, TurnStarted)))
+        assert (again.turn, again.attempt) == (turn.turn, turn.attempt + 1)
+        assert all(event.name in resumed.note for event in running.values())
+        assert bool(resumed.note) == bool(running)
+
+
+def check_given_up(new: list[Event]) -> None:
+    """Check that a run that was to be stopped was ended, and nothing else was begun."""
+    assert isinstance(new[-1], RunStopped)
+    assert not only(new, ToolExecutionStarted)
+    assert not only(new, TurnStarted)
+
+
+def check_interrupted(running: Iterable[ToolExecutionStarted], new: list[Event]) -> None:
+    """Check that what had begun is not run again, but for a tool that says it can be."""
+    assert all(event.attempt == 1 for event in only(new, TurnStarted)), "no turn was cut off"
+    for before in running:
+        again = [one for one in only(new, ToolExecutionStarted) if one.call_id == before.call_id]
+        if before.name in IDEMPOTENT:
+            (started,) = again
+            assert started.attempt == before.attempt + 1
+            assert started.idempotency_key == before.idempotency_key
+        else:
+            assert again == []
+            failed = ToolCallFailed(before.call_id, before.name, INTERRUPTED)
+            assert failed in new
+
+
+def running_in(events: Iterable[Event]) -> dict[str, ToolExecutionStarted]:
+    """The calls that have begun and not ended, where a log ends."""
+    running: dict[str, ToolExecutionStarted] = {}
+    for event in events:
+        match event:
+            case ToolExecutionStarted():
+                running[event.call_id] = event
+            case ToolCallCompleted() | ToolCallFailed():
+                running.pop(event.call_id, None)
+            case _:
+                pass
+    return running
+
+
+def open_turn_in(events: Iterable[Event]) -> TurnStarted | None:
+    """The turn that the model has not ended, where a log ends."""
+    turn: TurnStarted | None = None
+    for event in events:
+        match event:
+            case TurnStarted():
+                turn = event
+            case TurnCompleted():
+                turn = None
+            case _:
+                pass
+    return turn
+
+
+# The whole log
+
+
+def events_of(records: Iterable[Record]) -> list[Event]:
+    return [record.event for record in records]
+
+
+def check_order(events: Iterable[Event]) -> None:
+    order = RunOrder(STREAMED, IDEMPOTENT)
+    for event in events:
+        order.take(event)
+    order.finish()
+
+
+def check_executions(events: list[Event], executed: list[Execution]) -> None:
+    """Check that tools did things once at most, and that the log does not say otherwise."""
+    started = only(events, ToolExecutionStarted)
+    keys = {event.call_id: event.idempotency_key for event in started}
+    assert len(set(keys.values())) == len(keys), "each call has a key of its own"
+    assert all(event.idempotency_key == keys[event.call_id] for event in started)
+    assert all(one.key == keys[one.call_id] for one in executed)
+    done = Counter(one.call_id for one in executed if one.name not in IDEMPOTENT)
+    assert all(times == 1 for times in done.values()), "nothing is done twice"
+    for event in only(events, ToolCallCompleted):
+        assert any(one.call_id == event.call_id for one in executed)
+
+
+def check_end(attempt: Attempt, events: list[Event]) -> None:
+    """Check that the run came to its end: with all that could be done, or stopped."""
+    last = events[-1]
+    if attempt.outside.was_stopped:
+        assert isinstance(last, RunStopped)
+    if isinstance(last, RunStopped):
+        assert last.reason == "enough"
+        return
+    assert isinstance(last, RunCompleted)
+    assert last.result == DONE
+    assert {event.decision for event in only(events, ApprovalDecided)} <= {"approved", "withdrawn"}
+    interrupted = {
+        call_id for event in only(events, RunResumed) for call_id in event.interrupted
+    }
+    assert all(event.call_id in interrupted for event in only(events, ToolCallFailed) if event.error == INTERRUPTED)
+    for result in (one for message in restored(attempt) for one in results_of(message)):
+        assert not result.failed or result.call_id in interrupted
+
+
+# What the model is told
+
+
+def check_conversation(attempt: Attempt, events: list[Event]) -> None:
+    """Check that each question to the model, and all that was said in the end, is well-formed."""
+    messages = restored(attempt)
+    check_history(messages, is_over=True)
+    check_told(messages, events)
+    ending = attempt.outside.ending(len(attempt.passages))
+    if ending is not None:
+        assert ending.messages == messages, "who reads the log knows what was said"
+    for asked in attempt.outside.asked:
+        check_history(asked)
+        check_told(asked, events)
+    notes = [event.note for event in only(events, RunResumed) if event.note]
+    assert [text for text in texts_of(messages) if text in notes] == notes
+
+
+def restored(attempt: Attempt) -> tuple[Message, ...]:
+    """The conversation, as anybody can read it from the log."""
+    machine = Machine(attempt.outside.run_id, _TOOLS, LoopRules())
+    machine.restore(events_of(attempt.log))
+    return machine.final_messages
+
+
+def texts_of(messages: Iterable[Message]) -> list[str]:
+    parts = [part for message in messages for part in message.parts]
+    return [part.text for part in parts if isinstance(part, TextPart)]
+
+
+_TOOLS = Toolbox(tools(Outside(Path()), Points()), None)

@@ -57,7 +57,7 @@ class Part(Struct, frozen=True, kw_only=True):
 async def play(part: Part) -> None:
     """Play a part, and leave outside how it ended."""
     outside = Outside(Path(part.directory), part.number)
-    points = Points(part.at, signal.Signals(part.signal), outside.reach)
+    points = Points(part.at, part.signal, outside.reach)
     watch_sqlite(points)
     watch_redis(points)
     store = part.place.open()

@@ -28,7 +28,12 @@ SCRIPT_NAMES: Final = {
 class Points:
     """Counts the points that are passed, and at one of them sends its own process a signal."""
 
-    def __init__(self, at: int | None, signal_: signal.Signals, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        at: int | None = None,
+        signal_: int = signal.SIGKILL,
+        note: Callable[[str], None] = print,
+    ) -> None:
         self.passed = 0
         self._at = at
         self._signal = signal_

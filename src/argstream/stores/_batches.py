@@ -24,6 +24,9 @@ ENDS: Final = (RunCompleted, RunFailed, RunStopped)
 """The events after which a run is over."""
 
 
+_UNWRITABLE: Final = (TypeError, ValueError, RecursionError)
+
+
 class Batch(Struct, frozen=True):
     """Records of one run that are written all or none, as a store needs them."""
 
@@ -101,7 +104,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
 def _line(record: Record) -> bytes:
     try:
         return to_json(record)
-    except (TypeError, ValueError) as error:
+    except _UNWRITABLE as error:
         raise UsageError(
             f"the event {record.event.type!r} cannot be written as JSON: {error}"
         ) from error
@@ -117,7 +120,7 @@ def records_of(lines: Sequence[bytes], after: int) -> list[Record]:
     """Decode what a store has kept, and see that nothing is missing."""
     try:
         records = [from_json(line) for line in lines]
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StoreFailure(f"the store has a record that cannot be read: {error}") from error
     for expected, record in enumerate(records, after + 1):
         if record.seq != expected:
@@ -141,7 +144,7 @@ def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
             raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
         try:
             line = _encoder.encode(decision)
-        except (TypeError, ValueError) as error:
+        except _UNWRITABLE as error:
             raise UsageError(
                 f"the decision on {call_id!r} cannot be written as JSON: {error}"
             ) from error

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from argstream.errors import UnknownRun
+from argstream.errors import StoreFailure, UnknownRun
 from argstream.log import Record
 from argstream.stores._batches import ENDS, records_of
 
@@ -65,7 +65,10 @@ class Tail:
         if self.last is None or first > self.last + 1:
             self.stale()
         elif first + len(lines) - 1 > self.last:
-            self._take(lines[self.last + 1 - first :])
+            try:
+                self._take(lines[self.last + 1 - first :])
+            except StoreFailure:
+                self.stale()  # who reads it from the store is told what is wrong with it
 
     def stale(self) -> None:
         """Take note that the store may have more than is known here."""

@@ -1,0 +1,15 @@
+"""Gives the tests of this directory processes to kill."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.register_assert_rewrite("tests.surviving.checks", "tests.agent.ordering")
+
+from tests.surviving.lanes import Lanes  # noqa: E402 - its checks should say what they saw
+
+
+@pytest.fixture(scope="package")
+def lanes() -> Iterator[Lanes]:
+    with Lanes(6) as lanes:
+        yield lanes

@@ -709,3 +709,33 @@ def test_a_prompt_that_cannot_be_written_is_refused() -> None:
     agent, _ = mailing("Hello.", store=MemoryStore())
     with pytest.raises(ArgstreamError, match="cannot be written"):
         agent.run("\ud800")
+
+
+class Away(MemoryStore):
+    """A store that cannot be reached."""
+
+    async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
+        raise StoreFailure(f"nobody answers {owner}")
+
+
+def test_a_run_that_could_not_be_written_down_leaves_its_conversation_as_it_was() -> None:
+    conversation = Conversation()
+    with pytest.raises(StoreFailure, match="nobody answers"):
+        Agent(ScriptedModel("Hello."), store=Away()).run("Go", conversation)
+    assert conversation.messages == ()
+    assert Agent(ScriptedModel("Hello.")).run("Go", conversation).text == "Hello."
+
+
+def test_who_could_not_resume_can_try_again(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store)
+        paused = await agent.run_stream("Go")
+        claim = await store.claim(paused.run_id, "somebody", 60)
+        run = agent.resume(paused, {paused.pending[0].call_id: Approve()})
+        with pytest.raises(RunTaken, match="somebody"):
+            await run
+        await store.release(claim)
+        assert (await run).outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)

@@ -5,19 +5,26 @@ forks a process that plays it, says the id of that, and then how it ended.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from argstream.agent import Agent
+from tests.surviving.outside import Outside
 from tests.surviving.parts import Part, play
+from tests.surviving.points import Points
+from tests.surviving.stories import PROMPT, letters, model, tools
 
 
 class Zygote:
@@ -87,7 +94,18 @@ def _fork(part: Part) -> int:
         os._exit(code)
 
 
+async def _rehearse() -> None:
+    """Do most of what is done in a part, so that all that is loaded for it is there already."""
+    with TemporaryDirectory() as directory:
+        outside = Outside(Path(directory))
+        agent = Agent(model(letters, outside), tools(outside, Points()))
+        await agent.run_async(PROMPT)
+
+
 def main() -> None:
+    asyncio.run(_rehearse())
+    assert threading.active_count() == 1, "who forks must not have threads"
+    gc.freeze()  # what is there is not looked at, and so not copied, in each process
     for line in sys.stdin:
         part = msgspec.json.decode(line, type=Part)
         process = _fork(part)

@@ -44,7 +44,10 @@ __all__ = ["restore"]
 
 
 def restore(state: RunState, events: Iterable[Event], tools: Toolbox) -> None:
-    """Bring a state that knows of nothing to where the log of its run ends."""
+    """Bring a state to where the log of its run ends."""
+    fresh = RunState(state.run_id, state.grants)
+    for field in RunState.__struct_fields__:  # others may hold on to it
+        setattr(state, field, getattr(fresh, field))
     restoring = _Restoring(state, tools)
     for event in events:
         restoring.take(event)

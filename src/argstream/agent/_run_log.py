@@ -39,6 +39,11 @@ class RunLog:
         self._claim: Claim | None = None
         self._seq = 0
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the run is in the store."""
+        return self._seq > 0
+
     async def take_up(self, wait: float) -> list[Record]:
         """Claim a run that is there, and read it; raises RunTaken if it is not free in time."""
         self._claim = await self._claimed(wait)

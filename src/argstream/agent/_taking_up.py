@@ -20,8 +20,8 @@ async def taken_up(
     log: RunLog, machine: Machine, conversation: Conversation, given: Decisions, wait: float
 ) -> Step:
     """Claim a run, read it, and say how it goes on, with these decisions and those in the store."""
-    await _read(log, machine, conversation, wait)
     try:
+        await _read(log, machine, conversation, wait)
         return await _next_step(log, machine, given)
     except BaseException:
         await _release(log)
@@ -32,8 +32,8 @@ async def ended(
     log: RunLog, machine: Machine, conversation: Conversation, reason: str
 ) -> list[Event]:
     """End a run that nobody drives, and give its last events."""
-    await _read(log, machine, conversation, wait=0)
     try:
+        await _read(log, machine, conversation, wait=0)
         events = machine.abandoned(reason).events
         await log.write(events)
         return events
@@ -49,12 +49,16 @@ async def _read(log: RunLog, machine: Machine, conversation: Conversation, wait:
         conversation.messages = machine.state.history
     if machine.is_over:  # perhaps in another process
         conversation.run_id, conversation.messages = None, machine.final_messages
-        await _release(log)
         outcome = machine.state.status
         raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
 
 
 async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
+    if not machine.state.turns:
+        raise UsageError(
+            f"the run {machine.state.run_id} was only observed: its source is gone, so nobody can "
+            "go on with it. Agent.stop_async ends it"
+        )
     machine.check(given)
     posts = await log.posted()
     if posts.stop_reason is not None:

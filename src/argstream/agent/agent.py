@@ -262,6 +262,9 @@ class Agent:
             if self._setting.store is None:
                 self._paused[run_id] = _Paused(machine, conversation)
             return
+        if not machine.is_over:  # nothing of it could be written: it has never been
+            conversation.run_id = None
+            return
         self._paused.pop(run_id, None)
         if conversation.run_id == run_id:
             conversation.run_id = None

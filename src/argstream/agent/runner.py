@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from typing import Final
@@ -32,6 +32,7 @@ from argstream.agent._effects import (
     ReadAlong,
     Step,
     Withdraw,
+    events_in,
 )
 from argstream.agent._listening import PASSING, EarlyStart, Listening
 from argstream.agent._machine import Machine
@@ -158,10 +159,8 @@ class Runner:
         _inside.set((*_inside.get(), self))
         try:
             async with self._tasks:
-                await (
-                    self._work_off()
-                )  # a run whose beginning is written down is one for others, too
-                if self._log is not None:
+                await self._work_off()
+                if self._log is not None:  # its beginning is written down, so others know of it
                     self._tasks.start_soon(self._log.keep)
                     self._tasks.start_soon(self.deciding.hear, self._log)
                 while not self._is_at_rest:
@@ -188,6 +187,8 @@ class Runner:
         if self._error is None:
             told = f"the run {run_id} was interrupted here: Agent.resume goes on with it"
             self._error = RunFailure("interrupted", told)
+        if not log.has_begun:
+            self._on_rest(self.machine)  # there is nothing that anybody could go on with
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
                 await log.release()
@@ -213,7 +214,7 @@ class Runner:
 
     async def _write(self, log: RunLog, waiting: deque[Step | Event]) -> None:
         await self.deciding.post_all(log)
-        await log.write(_events_of(waiting))
+        await log.write(events_in(waiting))
         self._written.set()
         self._written = anyio.Event()
         if not any(isinstance(what, Step) and what.rests for what in waiting):
@@ -386,14 +387,6 @@ class Runner:
 
     def _said(self, call_id: str, name: str, text: str) -> None:
         self._tell(ToolOutputDelta(call_id, name, text))
-
-
-def _events_of(waiting: Iterable[Step | Event]) -> Iterator[Event]:
-    for what in waiting:
-        if isinstance(what, Step):
-            yield from what.events
-        else:
-            yield what
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -102,3 +102,23 @@ def test_forbidden_write() -> None:
     )
     assert stopped == "  stopped after 28 characters; 5800 were to follow"
     assert last.startswith("the provider saw the connection closed after")
+
+
+def surviving(said: str, directory: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "surviving_run.py", said],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=directory,
+    )
+    return done.stdout.splitlines()
+
+
+def test_surviving_run(tmp_path: Path) -> None:
+    assert surviving("begin", tmp_path) == ["publish waits for a decision: {'version': '2.0'}"]
+    assert surviving("yes", tmp_path) == [
+        "  (version 2.0 is published, this once)",
+        "The release is out.",
+    ]
+    assert surviving("yes", tmp_path) == []

@@ -715,7 +715,7 @@ class Away(MemoryStore):
     """A store that cannot be reached."""
 
     async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
-        raise StoreFailure(f"nobody answers {owner}")
+        raise StoreFailure(f"nobody answers {owner} in {seconds} s, about {len(records)} records")
 
 
 def test_a_run_that_could_not_be_written_down_leaves_its_conversation_as_it_was() -> None:

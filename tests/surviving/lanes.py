@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from queue import SimpleQueue
+from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -21,11 +21,10 @@ class Lanes:
     def __init__(self, number: int) -> None:
         self._number = number
         self._stack = ExitStack()
-        self._free: SimpleQueue[Zygote] = SimpleQueue()
+        self._zygotes: list[Zygote] = []
 
     def __enter__(self) -> Self:
-        for _ in range(self._number):
-            self._free.put(self._stack.enter_context(Zygote()))
+        self._zygotes = [self._stack.enter_context(Zygote()) for _ in range(self._number)]
         return self
 
     def __exit__(
@@ -36,21 +35,30 @@ class Lanes:
     ) -> None:
         self._stack.close()
 
-    def each(self, work: Callable[[Zygote, Given], None], given: Iterable[Given]) -> None:
-        """Do something with each of these; all that goes wrong is told together."""
+    def each(self, work: Callable[[Zygote, Given], bool], given: Iterable[Given]) -> int:
+        """Do something with each of these, until there is nothing left to do; say how often it was.
 
-        def problem_with(one: Given) -> str:
-            zygote = self._free.get()
-            try:
-                work(zygote, one)
-            except Exception:  # noqa: BLE001 - it is told below
-                return f"{one}: {traceback.format_exc()}"
-            else:
-                return ""
-            finally:
-                self._free.put(zygote)
+        ``work`` says whether there was something to do. All that goes wrong is told together.
+        """
+        waiting = iter(given)
+        guard = Lock()
+        problems: list[str] = []
+        answers: list[bool] = []
+
+        def go_on(zygote: Zygote) -> None:
+            while answers.count(False) < self._number:
+                with guard:
+                    one = next(waiting, None)
+                if one is None:
+                    return
+                try:
+                    answers.append(work(zygote, one))
+                except Exception:  # noqa: BLE001 - it is told below
+                    problems.append(f"{one}: {traceback.format_exc()}")
 
         with ThreadPoolExecutor(self._number) as pool:
-            problems = [problem for problem in pool.map(problem_with, given) if problem]
+            for zygote in self._zygotes:
+                pool.submit(go_on, zygote)
         told = "\n".join(problems[:MOST_TOLD])
         assert not problems, f"{len(problems)} went wrong, of which the first are:\n{told}"
+        return answers.count(True)

@@ -1,10 +1,10 @@
 """A run that others drive: what its events mean for its calls, and how it ends. Pure.
 
 All that is known follows from the events that were told, so a log can be read back. There is no
-``TurnStarted`` in it: nobody here asks the model for turns. By that, an observed run is known.
+``TurnStarted`` among them: nobody here asks a model for its turns. By that, such a run is known.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from argstream.agent._arguments import read_arguments, written
 from argstream.agent._observed_result import ObservedResult
 from argstream.agent.approvals import Approval, Deny, digest_of
 from argstream.agent.tools import parsed_anew
-from argstream.decisions import Decisions
 from argstream.events import (
     ApprovalDecided,
     ApprovalOutcome,
@@ -41,12 +40,12 @@ from argstream.events import (
     TurnStarted,
 )
 
-__all__ = ["Answer", "Observed", "is_observed", "last_events"]
+__all__ = ["Answer", "Observed", "is_observed", "last_events", "text_of_arguments"]
 
-STOPPED: Final = "the run was stopped"
-_NO_RESULT: Final = "the stream ended before the run did"
+_STOPPED: Final = "the run was stopped"
+_CUT: Final = RunFailed("truncated", "the stream ended before the run did")
 
-End: TypeAlias = RunCompleted | RunFailed | RunStopped
+_End: TypeAlias = RunCompleted | RunFailed | RunStopped
 
 
 class Answer(NamedTuple):
@@ -66,10 +65,11 @@ class _Call(Struct):
     """The text of its arguments, as it came."""
     verdict: str = ""
     is_closed_by_request: bool = False
-    """Whether somebody wants to run it, before the stream has said that it is whole."""
+    """Whether it was to be run before the stream had said that it is whole."""
     request: ApprovalRequested | None = None
+    text: str = ""
+    """What the request is about."""
     decision: ApprovalDecided | None = None
-    asked_text: str = ""
 
 
 class Observed:
@@ -77,14 +77,15 @@ class Observed:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.result = ObservedResult(run_id)
-        self.end: End | None = None
-        """How it ended, if it has."""
+        self.result = ObservedResult()
+        self.is_stopped = False
+        """Whether somebody wants no more of it."""
+        self._end: _End | None = None
         self._calls: dict[str, _Call] = {}  # those without an end
-        self._said: RunCompleted | RunFailed | None = None  # how the agent says that it ended
+        self._said: RunCompleted | RunFailed | None = None  # how it ended, as the agent says
         self._failure: StreamFailed | None = None  # of the stream, the last one
-        self._stop: RunStopped | None = None
-        self._taking: dict[type, Callable[[Any], None]] = {
+        self._stop_reason = ""
+        self._takers: dict[type, Callable[[Any], None]] = {
             ToolCallStarted: self._started,
             ToolArgsDelta: self._grown,
             ToolArgsCompleted: self._settled,
@@ -95,10 +96,20 @@ class Observed:
             ToolCallFailed: self._over,
         }
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its last event was told."""
+        return self._end is not None
+
+    @property
+    def failure(self) -> RunFailed | None:
+        """How it failed, if it did."""
+        return self._end if isinstance(self._end, RunFailed) else None
+
     def take(self, event: Event) -> None:
-        """Take an event that is told, or was."""
-        if (taking := self._taking.get(type(event))) is not None:
-            taking(event)
+        """Take an event that is told, or was told before."""
+        if (taker := self._takers.get(type(event))) is not None:
+            taker(event)
         self.result.take(event)
 
     def _told(self, *events: Event) -> list[Event]:
@@ -107,13 +118,13 @@ class Observed:
         return list(events)
 
     def begin(self, prompt: str) -> list[Event]:
-        """Begin."""
+        """Begin with what the agent was told."""
         return self._told(RunStarted(self.run_id, prompt))
 
     # What the stream says
 
     def heard(self, event: Event) -> list[Event]:
-        """Take the next event of the stream, and give what is told of it."""
+        """Take the next event of the stream, and give what is told."""
         match event:
             case (
                 ToolArgsDelta(call_id=call_id)
@@ -124,12 +135,14 @@ class Observed:
                 | ToolArgsInvalid(call_id=call_id)
             ):
                 call = self._calls.get(call_id)
-                if call is not None and call.is_closed_by_request:
-                    return []  # it has its verdict
-            case TextDelta(parent_id=None) | ThinkingStarted(parent_id=None):
+                if call is None or call.is_closed_by_request:
+                    return []  # all has been told of its arguments
+            case (
+                TextDelta(parent_id=None)
+                | ThinkingStarted(parent_id=None)
+                | ToolCallStarted(parent_id=None)
+            ):
                 self._said = None  # the agent goes on: something has woken it
-            case ToolCallStarted(parent_id=None):
-                self._said = None
             case ToolCallCompleted() | ToolCallFailed():
                 return self._heard_end(event)
             case RunCompleted() | RunFailed():
@@ -145,11 +158,11 @@ class Observed:
         call = self._calls.get(event.call_id)
         if call is None:
             return []
-        told = self._withdrawn(event.call_id, call, "the call is over")
-        if call.decision is not None and isinstance(event, ToolCallCompleted):
-            edited = call.decision.edited_arguments
-            event = event if edited is None else replace(event, arguments=edited)
-        return told + self._told(event)
+        withdrawn = self.withdraw(event.call_id, "the call is over")
+        edited = None if call.decision is None else call.decision.edited_arguments
+        if edited is not None and isinstance(event, ToolCallCompleted):
+            event = replace(event, arguments=edited)
+        return withdrawn + self._told(event)
 
     def _started(self, event: ToolCallStarted) -> None:
         self._calls[event.call_id] = _Call(event.name)
@@ -170,38 +183,35 @@ class Observed:
     @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
         """What somebody must decide on."""
-        calls = self._calls.values()
-        return tuple(call.request for call in calls if call.request and call.decision is None)
+        calls = [call for call in self._calls.values() if call.decision is None]
+        return tuple(call.request for call in calls if call.request is not None)
 
     def knows(self, call_id: str) -> bool:
-        """Say whether there is a call of this id that has not ended."""
+        """Say whether a call has begun, and has not ended."""
         return call_id in self._calls
 
     def has_verdict(self, call_id: str) -> bool:
         """Say whether it is known what became of its arguments."""
-        return call_id not in self._calls or bool(self._calls[call_id].verdict)
+        return bool(self._calls[call_id].verdict)
 
     def objection(self, call_id: str) -> str | None:
         """Say why nobody can be asked about a call."""
-        call = self._calls.get(call_id)
-        if self.end is not None or self._stop is not None:
-            return "the run is over" if self._stop is None else STOPPED
-        if call is None:
-            return "nothing was told of such a call, so nobody could see what it is about"
+        if self.is_stopped or self.is_over:
+            return _STOPPED if self.is_stopped else "the run is over"
+        if (call := self._calls.get(call_id)) is None:
+            return "nothing was told of such a call, so nobody can see what it is for"
         if call.verdict not in ("", "complete"):
             return f"its arguments are {call.verdict}"
-        return None if call.request is None else "it was asked about before"
+        return None if call.request is None else "somebody was asked about it before"
 
-    def ask(
-        self, call_id: str, arguments: dict[str, Any], reason: str, expires_at: float | None
-    ) -> list[Event]:
-        """Have somebody asked whether a call may run, with these arguments and no others."""
+    def ask(self, call_id: str, text: str, reason: str, expires_at: float | None) -> list[Event]:
+        """Have somebody asked whether a call may run, with exactly these arguments."""
         call = self._calls[call_id]
         told: list[Event] = []
         if not call.verdict:  # who wants to run it has all of it
             call.is_closed_by_request = True
-            told = self._told(ToolArgsCompleted(call_id, call.name, _copy(arguments)))
-        call.asked_text = text = _exact_text("".join(call.pieces), arguments)
+            told = self._told(ToolArgsCompleted(call_id, call.name, read_arguments(text)))
+        call.text = text
         digest = digest_of(self.run_id, call_id, call.name, text)
         shown = read_arguments(text)
         return told + self._told(
@@ -209,51 +219,42 @@ class Observed:
         )
 
     def problem(self, decision: Approval) -> str | None:
-        """Say why a decision cannot be used; whether arguments fit, the agent will say."""
+        """Say why a decision cannot be used; whether its arguments fit, the agent will say."""
         if isinstance(decision, Deny):
             return None
         if decision.always == "rule":
             return 'no rule asks about this call: use Approve(always="session")'
-        try:
-            written(decision.arguments)
-        except (TypeError, ValueError) as error:
-            return f"the edited arguments are no JSON: {error}"
+        if decision.arguments is not None and text_of_arguments(decision.arguments) is None:
+            return "the edited arguments are no JSON object"
         return None
 
-    def usable(self, decisions: Decisions) -> dict[str, Approval]:
-        """Give the decisions that are about something that somebody is asked about."""
-        waiting = {request.call_id for request in self.pending}
-        return {call_id: given for call_id, given in decisions.items() if call_id in waiting}
-
     def decide(self, call_id: str, decision: Approval, now: float) -> tuple[list[Event], Answer]:
-        """Take a decision on a call that somebody is asked about."""
+        """Take a decision, with which nothing is wrong, on what is pending."""
         call = self._calls[call_id]
         if _is_late(call.request, now):
             return self._deny(call_id, "expired", "nobody decided in time")
         if isinstance(decision, Deny):
             return self._deny(call_id, "denied", decision.reason)
-        if decision.arguments is None:
-            decided = ApprovalDecided(
-                call_id, call.name, "approved", decision.reason, always=decision.always
-            )
-            return self._told(decided), Answer(call.asked_text, always=decision.always)
-        text = written(dict(decision.arguments))
+        edited = decision.arguments
+        text = call.text if edited is None else text_of_arguments(edited)
         decided = ApprovalDecided(
-            call_id, call.name, "edited", decision.reason, read_arguments(text), decision.always
+            call_id,
+            call.name,
+            "approved" if edited is None else "edited",
+            decision.reason,
+            None if edited is None or text is None else read_arguments(text),
+            decision.always,
         )
         return self._told(decided), Answer(text, always=decision.always)
 
     def withdraw(self, call_id: str, why: str) -> list[Event]:
-        """Take a question back, if it waits for somebody."""
-        if all(request.call_id != call_id for request in self.pending):
-            return []
-        return self._deny(call_id, "withdrawn", why)[0]
+        """Take a question back, if somebody was asked and has not answered."""
+        is_asked = any(request.call_id == call_id for request in self.pending)
+        return self._deny(call_id, "withdrawn", why)[0] if is_asked else []
 
-    def _deny(
-        self, call_id: str, outcome: ApprovalOutcome, reason: str
-    ) -> tuple[list[Event], Answer]:
-        decided = ApprovalDecided(call_id, self._calls[call_id].name, outcome, reason)
-        return self._told(decided), Answer(None, reason)
+    def _deny(self, call_id: str, outcome: ApprovalOutcome, why: str) -> tuple[list[Event], Answer]:
+        name = self._calls[call_id].name
+        return self._told(ApprovalDecided(call_id, name, outcome, why)), Answer(None, why)
 
     def _requested(self, event: ApprovalRequested) -> None:
         self._calls[event.call_id].request = event
@@ -263,48 +264,41 @@ class Observed:
 
     # How it ends
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether somebody wants no more of it."""
-        return self._stop is not None
-
     def stop(self, reason: str) -> list[Event]:
         """Take that somebody wants no more of it: nobody need decide on anything."""
-        self._stop = RunStopped(reason, self.run_id)
+        self.is_stopped, self._stop_reason = True, reason
         waiting = [request.call_id for request in self.pending]
-        return [event for call_id in waiting for event in self.withdraw(call_id, STOPPED)]
+        return [event for call_id in waiting for event in self.withdraw(call_id, _STOPPED)]
 
     def over(self, failure: RunFailed | None = None) -> list[Event]:
         """Take that nothing more comes, and why, if the source failed: each call has its end."""
-        said = None if self._said is None else replace(self._said, run_id=self.run_id)
-        end: End = self._stop or said or failure or self._cut()
-        why = {"stopped": STOPPED, "failed": "the run failed"}.get(_STATUSES[type(end)], "")
-        told = [
-            event for call_id in reversed(list(self._calls)) for event in self._ends(call_id, why)
-        ]
-        self.end = end
-        return told + self._told(end)
+        why = _STOPPED if self.is_stopped else "the run is over"
+        told: list[Event] = []
+        for call_id in reversed(list(self._calls)):  # what a sub-agent called, before that
+            told += self._end_call(call_id, why)
+        self._end = replace(self._ending(failure), run_id=self.run_id)
+        return told + self._told(self._end)
 
-    def _cut(self) -> RunFailed:
-        failure = self._failure
-        if failure is None:
-            return RunFailed("truncated", _NO_RESULT, self.run_id)
-        return RunFailed(failure.code, failure.message, self.run_id)
+    def _ending(self, failure: RunFailed | None) -> _End:
+        if self.is_stopped:
+            return RunStopped(self._stop_reason)
+        if self._said is not None:
+            return self._said
+        if failure is None and self._failure is not None:
+            return RunFailed(self._failure.code, self._failure.message)
+        return failure or _CUT
 
-    def _ends(self, call_id: str, why: str) -> list[Event]:
-        """Give the end of a call that nobody has told of; those of sub-agents come first."""
+    def _end_call(self, call_id: str, why: str) -> list[Event]:
         call = self._calls[call_id]
         told = self.withdraw(call_id, why)
         if not call.verdict:
-            error = ArgumentsError("aborted", why)
-            raw = "".join(call.pieces)
+            raw, error = "".join(call.pieces), ArgumentsError("aborted", why)
             told += self._told(ToolArgsInvalid(call_id, call.name, "aborted", raw, error))
-        told += self._told(ToolCallFailed(call_id, call.name, _no_result(call, why)))
-        return told
+        return told + self._told(ToolCallFailed(call_id, call.name, _no_result(call, why)))
 
 
 def is_observed(events: Iterable[Event]) -> bool:
-    """Say whether the run of this log was observed: who drives one asks for its first turn."""
+    """Say whether this is the log of an observed run: who drives one asks for a turn at once."""
     return not any(isinstance(event, TurnStarted) for event in events)
 
 
@@ -316,6 +310,18 @@ def last_events(run_id: str, events: Iterable[Event], reason: str) -> list[Event
     return observed.stop(reason) + observed.over()
 
 
+def text_of_arguments(arguments: Mapping[str, Any]) -> str | None:
+    """Write arguments as one exact text, of which each use is a fresh parse; None if that fails.
+
+    Strings become what can be encoded (invariant 4), as in any call.
+    """
+    try:
+        parser = parsed_anew(written(dict(arguments)))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return written(parser.value) if parser.verdict == "complete" else None
+
+
 def _is_late(request: ApprovalRequested | None, now: float) -> bool:
     end = None if request is None else request.expires_at
     return end is not None and now >= end
@@ -323,15 +329,7 @@ def _is_late(request: ApprovalRequested | None, now: float) -> bool:
 
 def _no_result(call: _Call, why: str) -> str:
     if call.verdict != "complete":
-        return f"the call was never whole: {why}"
+        return f"the call was not whole: {why}"
     if call.decision is not None and call.decision.decision not in ("approved", "edited"):
-        return f"the call was not run: {call.decision.reason or 'a person denied it'}"
-    return f"no result of the call came: {why}. It is not known what it has done"
-
-
-def _exact_text(came: str, arguments: dict[str, Any]) -> str:
-    """Give the text of arguments: what came, unless they have been changed on the way."""
-    meant = written(arguments)
-    parser = parsed_anew(came)
-    is_meant = parser.verdict == "complete" and written(parser.value) == meant
-    return came if is_meant else meant
+        return f"the call was not run: {call.decision.reason}"
+    return f"no result of the call has come: {why}. It is not known what it has done"

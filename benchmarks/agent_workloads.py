@@ -12,6 +12,7 @@ from typing import Protocol
 from argstream import Event, RunCompleted, TextDelta, ToolArgsCompleted, ToolCallCompleted, stream
 from argstream.agent import Agent, tool
 from argstream.clients import ModelRequest
+from argstream.log import Store
 from argstream.streaming import make_judge
 from big_streams import anthropic_bytes, anthropic_payloads, anthropic_text_payloads
 from tables import size_name
@@ -148,18 +149,24 @@ class WithoutLoop:
 def ways(turn: Turn) -> dict[str, Way]:
     """Give all ways to follow a turn. Schemas are compiled here."""
     judge = make_judge([write_file.spec])
-    last = list(anthropic_bytes(anthropic_text_payloads(["Done."])))
-
-    def answer(request: ModelRequest) -> AsyncIterator[bytes]:
-        return _arriving(turn.chunks if len(request.messages) == 1 else last)
-
-    agent = Agent(answer, [write_file])
+    agent = agent_for(turn)
     return {
         STREAM: WithLoop(lambda: stream(_arriving(turn.chunks), judge=judge)),
-        AGENT: WithLoop(lambda: agent.run_stream(_PROMPT)),
+        AGENT: runs_of(agent),
         SYNC_STREAM: WithoutLoop(lambda: stream(turn.chunks, judge=judge)),
         SYNC_AGENT: WithoutLoop(lambda: agent.run(_PROMPT, stream=True)),
     }
+
+
+def agent_for(turn: Turn, *, store: Store | None = None, pause: float = 0.0) -> Agent:
+    """Make an agent whose model takes this turn, with a pause before each of its chunks."""
+    last = list(anthropic_bytes(anthropic_text_payloads(["Done."])))
+
+    def answer(request: ModelRequest) -> AsyncIterator[bytes]:
+        chunks = turn.chunks if len(request.messages) == 1 else last
+        return _arriving_slowly(chunks, pause) if pause else _arriving(chunks)
+
+    return Agent(answer, [write_file], store=store)
 
 
 def runs_of(agent: Agent) -> WithLoop:
@@ -169,4 +176,10 @@ def runs_of(agent: Agent) -> WithLoop:
 
 async def _arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
     for chunk in chunks:
+        yield chunk
+
+
+async def _arriving_slowly(chunks: list[bytes], pause: float) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        await asyncio.sleep(pause)
         yield chunk

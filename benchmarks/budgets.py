@@ -9,6 +9,8 @@ from check_results import CheckResults
 from event_results import EventResults
 from readers import ARGSTREAM
 from results import Results
+from store_places import BASES, MEMORY, REDIS, SQLITE
+from store_results import ALONE, BATCHES, CALL, DURABLE, STORES, TEXT, StoreResults
 from tables import size_name
 from wire_workloads import ALL_PROTOCOLS, ANTHROPIC
 
@@ -38,6 +40,17 @@ _MOST_ON_TOP = 1.3
 _MOST_BESIDE_ANTHROPIC = 2.0
 _MOST_BYTES_PER_CHARACTER = 4.0
 _MOST_WITH_AN_AGENT = 2.0
+
+# store, how records are appended, at most so many times what it takes without the store
+_AGAINST_BASES = [
+    (SQLITE, ALONE, 10.0),
+    (SQLITE, BATCHES, 4.0),
+    (SQLITE, DURABLE, 2.0),
+    (REDIS, ALONE, 3.0),
+    (REDIS, BATCHES, 1.5),
+]
+_MOST_WITH_A_STORE = 1.5
+_MOST_OF_A_SECOND_JOIN = 1 / 5
 
 
 @dataclass(frozen=True)
@@ -151,6 +164,36 @@ def agent_budgets(results: AgentResults) -> list[Budget]:
         )
         for turn in results.turns
     ]
+
+
+def store_budgets(results: StoreResults) -> list[Budget]:
+    """Check what is promised about the stores."""
+    found = [
+        Budget(
+            f"{store} / {BASES[store]}: {appends.name}",
+            most,
+            results.ratio_to_base(store, appends),
+        )
+        for store, appends, most in _AGAINST_BASES
+    ]
+    found += [
+        Budget(
+            f"agent with a store ({store}) / without: {writing.name}",
+            _MOST_WITH_A_STORE,
+            results.ratio_to_no_store(store, writing),
+        )
+        for writing in (CALL, TEXT)
+        for store in (MEMORY, SQLITE)
+    ]
+    found += [
+        Budget(
+            f"second join of a run / first: {store}",
+            _MOST_OF_A_SECOND_JOIN,
+            results.ratio_of_joins(store),
+        )
+        for store in STORES
+    ]
+    return found
 
 
 def _ratio(runs: list[Results], peer: str, workload: str) -> float | None:

@@ -14,6 +14,8 @@ from prose import PAGE
 from readers import ARGSTREAM
 from results import GROWTH_SIZES, Results
 from stopwatch import Measurement
+from store_report import STORE_TITLES, store_tables
+from store_results import StoreResults
 from tables import (
     Table,
     fraction,
@@ -29,7 +31,7 @@ axio needs Python 3.12 or newer, so it is measured in an environment of its own,
 beside it under the same Python. The rows of that run carry the version of that Python."""
 
 
-_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES}
+_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES, **STORE_TITLES}
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Findings:
     events: EventResults | None
     checks: CheckResults | None
     agent: AgentResults | None
+    stores: StoreResults | None
     promises: list[Budget]
     without_axio: str
     """Why axio was not measured, if so."""
@@ -50,6 +53,7 @@ class Findings:
             **(event_tables(self.events) if self.events else {}),
             **(check_tables(self.checks) if self.checks else {}),
             **(agent_tables(self.agent) if self.agent else {}),
+            **(store_tables(self.stores) if self.stores else {}),
         }
 
 
@@ -201,7 +205,7 @@ def _without(reason: str) -> str:
 
 def _versions(findings: Findings) -> str:
     found = {run.python: dict(run.versions) for run in findings.runs}
-    for results in (findings.events, findings.checks, findings.agent):
+    for results in (findings.events, findings.checks, findings.agent, findings.stores):
         if results:
             found.setdefault(platform.python_version(), {}).update(results.versions)
     return "; ".join(

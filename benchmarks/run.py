@@ -1,4 +1,4 @@
-"""Measures argstream beside its peers and the official SDKs, and what judging and an agent cost.
+"""Measures argstream beside its peers and the SDKs, and what judging, agents and stores cost.
 
 Prints the tables, writes docs/benchmarks.md and its plot.
 
@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from agent_results import gather_agent
-from budgets import agent_budgets, budgets, check_budgets, event_budgets
+from budgets import agent_budgets, budgets, check_budgets, event_budgets, store_budgets
 from check_results import gather_checks
 from event_results import gather_events
 from newer_python import ROOT, Unavailable, measure_axio
@@ -18,9 +18,10 @@ from plot import growth_plot
 from report import Findings, as_markdown, as_text
 from results import Results, gather
 from routes import SDK_ROUTES
+from store_results import gather_stores
 
-_JUDGING, _AGENT = "judging", "agent"
-"""What ``--only`` calls the third chapter and the fourth, each of which is measured as a whole."""
+_JUDGING, _AGENT, _STORES = "judging", "agent", "stores"
+"""What ``--only`` calls the chapters from the third on, each of which is measured as a whole."""
 
 
 def main() -> int:
@@ -38,15 +39,17 @@ def main() -> int:
     events = gather_events(routes, quick=options.quick) if routes else None
     checks = gather_checks(quick=options.quick) if options.only in _JUDGING else None
     agent = gather_agent(quick=options.quick) if options.only in _AGENT else None
-    if not (runs or events or checks or agent):
+    stores = gather_stores(quick=options.quick) if options.only in _STORES else None
+    if not (runs or events or checks or agent or stores):
         sys.exit(without_axio or f"no peer has {options.only!r} in its name")
     promises = [
         *(budgets(runs) if runs else []),
         *(event_budgets(events) if events else []),
         *(check_budgets(checks) if checks else []),
         *(agent_budgets(agent) if agent else []),
+        *(store_budgets(stores) if stores else []),
     ]
-    findings = Findings(runs, events, checks, agent, promises, without_axio)
+    findings = Findings(runs, events, checks, agent, stores, promises, without_axio)
     print(as_text(findings))
     if not options.quick and not options.only:
         _write(runs, as_markdown(findings))
@@ -60,7 +63,7 @@ def _options() -> argparse.Namespace:
         "--only",
         default="",
         metavar="NAME",
-        help="peers with this in their name, judging, or agent; no files written",
+        help="peers with this in their name, judging, agent, or stores; no files written",
     )
     return parser.parse_args()
 

@@ -35,6 +35,24 @@ def microseconds(value: float, *, sampled: bool) -> str:
     return f"~ {figure}" if sampled else figure
 
 
+def milliseconds(seconds: float) -> str:
+    """Write a time that somebody waits.
+
+    >>> milliseconds(0.01234), milliseconds(0.000047)
+    ('12.34', '0.05')
+    """
+    return f"{seconds * 1000:.2f}"
+
+
+def rate(per_second: float) -> str:
+    """Write how many there are in a second.
+
+    >>> rate(8316.4), rate(201_300)
+    ('8,320', '201,000')
+    """
+    return f"{_rounded(per_second, 3):,.0f}"
+
+
 def growth(ratio: float) -> str:
     """Write by how much something grew.
 

@@ -144,7 +144,8 @@ class Store(Protocol):
         They go on after the last, without a gap. Those that are durable (``is_durable``) survive
         the machine's end, as does all before them; others the end of the process. Raises
         ``RunTaken`` if the claim was lost. Records that are there already, written with the same
-        claim, are let be: so one can try again who does not know whether it worked.
+        claim, are let be: so one can try again who does not know whether it worked. Raises
+        ``UsageError`` for a gap, and if the run is over.
         """
 
     async def reopen(self, claim: Claim, call_id: str) -> None:
@@ -188,7 +189,10 @@ class Store(Protocol):
         """Give what was posted and waits for who drives the run."""
 
     def posts(self, run_id: str) -> AsyncGenerator[Posts, None]:
-        """Give what was posted, now and whenever that has changed, until the run is over."""
+        """Give what was posted: first what there is, be it nothing, then whenever it has changed.
+
+        Until the run is over.
+        """
 
     async def info(self, run_id: str) -> RunInfo:
         """Say what is known of a run."""

@@ -67,4 +67,5 @@ async def begun(
 
 
 def contiguous(records: Sequence[Record], after: int = 0) -> bool:
+    """Say whether nothing is missing, double, or out of order."""
     return [record.seq for record in records] == list(range(after + 1, after + 1 + len(records)))

@@ -1,15 +1,19 @@
 """A run that one process after the other drives, until it is over: some of them are killed."""
 
 import asyncio
+import os
 import signal
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from argstream.decisions import Approval, Approve
+from argstream.decisions import Approval, Approve, Decisions
 from argstream.errors import UnknownRun
 from argstream.log import Record, Store
 from tests.surviving.outside import Execution, Outside
@@ -37,6 +41,13 @@ class Passage(Struct, frozen=True):
     was_killed: bool
     knew_of_stop: bool
     """Whether the run was to be stopped before this process began."""
+
+
+class Suspension(Struct, frozen=True):
+    """How far a run had come when a process that had stopped was woken."""
+
+    executed: list[Execution]
+    log: list[Record]
 
 
 class Attempt:
@@ -69,56 +80,77 @@ class Attempt:
         places = [self.outside.reached(passage.number) for passage in self.passages]
         return f"<Attempt at {self._directory}, killed: {[place for place in places if place]}>"
 
+    @contextmanager
+    def told_with_errors(self) -> Iterator[None]:
+        """Have an error say where the processes were killed, and where all of it can be seen."""
+        try:
+            yield
+        except BaseException as error:
+            error.add_note(f"{self!r}")
+            raise
+
     def play(self, kills: Iterable[Kill] = (), *, decides_in_store: bool = True) -> None:
         """Have processes drive the run until it is over, or was never begun."""
         waiting = deque(kills)
         while not (self.passages and self._is_over()):
             number = len(self.passages) + 1
             assert number <= MOST_PROCESSES, "it does not end"
-            before = self.passages[-1].after if self.passages else []
             knew_of_stop = self.outside.was_stopped
-            decisions = self._decisions() if before else {}
+            decisions = self._decisions() if self.passages else {}
             if decisions and decides_in_store:
-                self._in_store(lambda store: store.decide(self.outside.run_id, decisions))
+                self._in_store(partial(_decide, self.outside.run_id, decisions))
                 decisions = {}
-            was_killed = self._drive(number, decisions, waiting, is_new=not before)
-            after = self._read_log()
-            executed = self.outside.executed
-            self.passages.append(
-                Passage(number, before, after, executed, was_killed, knew_of_stop)
-            )
+            was_killed = self._drive(number, decisions, waiting)
+            self._pass(number, was_killed=was_killed, knew_of_stop=knew_of_stop)
 
-    def _drive(
-        self,
-        number: int,
-        decisions: dict[str, Approval],
-        kills: "deque[Kill]",
-        *,
-        is_new: bool,
-    ) -> bool:
+    def _pass(self, number: int, *, was_killed: bool, knew_of_stop: bool = False) -> None:
+        """Take down what a process has left."""
+        before = self.log if self.passages else []
+        log, executed = self.read_log(), self.outside.executed
+        self.passages.append(Passage(number, before, log, executed, was_killed, knew_of_stop))
+
+    def suspend(self, point: int, other: Zygote) -> Suspension | None:
+        """Have a process stop at a point, until processes of another zygote have ended the run.
+
+        None if there was nothing to take over.
+        """
+        process = self._zygote.start(self._part(1, at=point, signal=signal.SIGSTOP))
+        while not (self.outside.reached(1) or self.outside.ending(1)):
+            time.sleep(0.005)
+        suspension = None
+        if self.outside.reached(1) and self.read_log():
+            self._pass(1, was_killed=True)
+            zygote, self._zygote = self._zygote, other
+            self.play()
+            self._zygote = zygote
+            suspension = Suspension(self.outside.executed, self.log)
+        if self.outside.reached(1):
+            os.kill(process, signal.SIGCONT)
+        assert self._zygote.wait() == 0
+        return suspension
+
+    def _drive(self, number: int, decisions: dict[str, Approval], kills: "deque[Kill]") -> bool:
         """Have one process drive the run; say whether it was killed."""
-        kill = kills[0] if kills else None
-        code = self._zygote.play(
-            Part(
-                directory=str(self._directory),
-                number=number,
-                place=self._place,
-                story=self._story,
-                run_id="" if is_new else self.outside.run_id,
-                decisions=decisions,
-                wait=PATIENCE,
-                at=kill if isinstance(kill, int) else None,
-                lives=kill if isinstance(kill, float) else None,
-            )
-        )
+        kill = kills.popleft() if kills else None
+        at, lives = (kill, None) if isinstance(kill, int) else (None, kill)
+        code = self._zygote.play(self._part(number, decisions=decisions, at=at, lives=lives))
         assert code in (0, -signal.SIGKILL), f"process {number} failed"
-        if kill is not None:
-            kills.popleft()
-        if code == 0 and isinstance(kill, int):
+        if code == 0 and at is not None:
             ending = self.outside.ending(number)
             assert ending is not None
-            kills.appendleft(kill - ending.points)
+            kills.appendleft(at - ending.points)
         return code != 0
+
+    def _part(self, number: int, **more: Any) -> Part:
+        return Part(
+            directory=str(self._directory),
+            number=number,
+            place=self._place,
+            story=self._story,
+            run_id=self.outside.run_id if self.passages else "",
+            wait=PATIENCE,
+            **more,
+        )
 
     def _is_over(self) -> bool:
         if not self.log:
@@ -138,7 +170,9 @@ class Attempt:
 
         return {call_id: Approve() for call_id in self._in_store(undecided)}
 
-    def _read_log(self) -> list[Record]:
+    def read_log(self) -> list[Record]:
+        """Give what the log says now."""
+
         async def read(store: Store) -> list[Record]:
             try:
                 return await store.read(self.outside.run_id)
@@ -157,3 +191,7 @@ class Attempt:
                 await store.aclose()
 
         return asyncio.run(opened())
+
+
+async def _decide(run_id: str, decisions: Decisions, store: Store) -> None:
+    await store.decide(run_id, decisions)

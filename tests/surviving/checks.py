@@ -1,9 +1,11 @@
-"""What must hold of a run that was cut off: in each log that a process left, and in the last one."""
+"""What must hold of a run that was cut off: of each log that a process left, and of the last."""
 
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from argstream.agent._machine import Machine
 from argstream.agent._state import LoopRules
@@ -30,10 +32,13 @@ from argstream.log import Record, merged, status_after
 from tests.agent.following import only
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import RunOrder
-from tests.surviving.attempts import Attempt, Passage
+from tests.surviving.attempts import Attempt, Passage, Suspension
 from tests.surviving.outside import Execution, Outside
 from tests.surviving.points import Points
 from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, tools
+
+
+GROWING = TextDelta | ThinkingDelta | ToolOutputDelta
 
 
 def check(attempt: Attempt) -> None:
@@ -50,6 +55,18 @@ def check(attempt: Attempt) -> None:
     check_executions(events, attempt.outside.executed)
     check_end(attempt, events)
     check_conversation(attempt, events)
+
+
+def check_woken(attempt: Attempt, suspension: Suspension) -> None:
+    """Check that a process whose run was taken over did nothing more, and says why."""
+    passage = attempt.passages[0]
+    assert attempt.outside.executed == suspension.executed, "nothing more is begun"
+    assert attempt.read_log() == suspension.log, "nothing more is written"
+    check_passage(passage, attempt.outside.told(1))
+    had_paused = status_after("running", passage.after) == "paused"
+    ending = attempt.outside.ending(1)
+    assert ending is not None
+    assert ending.outcome == ("paused" if had_paused else "RunTaken")
 
 
 # Each log
@@ -77,16 +94,12 @@ def is_beginning(told: Iterable[Event], written: Iterable[Event]) -> bool:
 
 
 def is_piece(piece: Event, event: Event) -> bool:
-    """Say whether something grows as another does, perhaps not as far; or is the same."""
-    match piece, event:
-        case ToolArgsDelta(), ToolArgsDelta():
-            return event.call_id == piece.call_id and event.delta.startswith(piece.delta)
-        case (TextDelta(), TextDelta()) | (ThinkingDelta(), ThinkingDelta()):
-            return event.block == piece.block and event.text.startswith(piece.text)
-        case ToolOutputDelta(), ToolOutputDelta():
-            return event.call_id == piece.call_id and event.text.startswith(piece.text)
-        case _:
-            return piece == event
+    """Say whether an event is the same as another, but for how far it grows."""
+    if isinstance(piece, ToolArgsDelta) and isinstance(event, ToolArgsDelta):
+        return replace(event, delta=event.delta[: len(piece.delta)]) == piece
+    if isinstance(piece, GROWING) and isinstance(event, GROWING):
+        return replace(event, text=event.text[: len(piece.text)]) == piece
+    return piece == event
 
 
 # What follows a kill
@@ -106,7 +119,8 @@ def check_taken_up(killed: Passage, next_: Passage) -> None:
         assert resumed.cause == "pause"
         return
     running = running_in(log)
-    assert (resumed.cause, set(resumed.interrupted)) == ("crash", running.keys())
+    assert resumed.cause == "crash"
+    assert set(resumed.interrupted) == set(running)
     turn = open_turn_in(log)
     if turn is None:
         check_interrupted(running.values(), new)
@@ -205,10 +219,12 @@ def check_end(attempt: Attempt, events: list[Event]) -> None:
     assert isinstance(last, RunCompleted)
     assert last.result == DONE
     assert {event.decision for event in only(events, ApprovalDecided)} <= {"approved", "withdrawn"}
-    interrupted = {
-        call_id for event in only(events, RunResumed) for call_id in event.interrupted
-    }
-    assert all(event.call_id in interrupted for event in only(events, ToolCallFailed) if event.error == INTERRUPTED)
+    interrupted = {call_id for event in only(events, RunResumed) for call_id in event.interrupted}
+    assert all(
+        event.call_id in interrupted
+        for event in only(events, ToolCallFailed)
+        if event.error == INTERRUPTED
+    )
     for result in (one for message in restored(attempt) for one in results_of(message)):
         assert not result.failed or result.call_id in interrupted
 

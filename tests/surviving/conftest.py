@@ -13,3 +13,8 @@ from tests.surviving.lanes import Lanes  # noqa: E402 - its checks should say wh
 def lanes() -> Iterator[Lanes]:
     with Lanes(6) as lanes:
         yield lanes
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

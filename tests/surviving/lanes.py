@@ -1,7 +1,7 @@
 """Several runs at once: most of their time they wait for the claim of a process that was killed."""
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Lock
@@ -13,6 +13,8 @@ from tests.surviving.zygote import Zygote
 Given = TypeVar("Given")
 
 MOST_TOLD = 5
+MOST_IDLE = 6
+"""How often there must have been nothing to do before it is believed."""
 
 
 class Lanes:
@@ -35,30 +37,37 @@ class Lanes:
     ) -> None:
         self._stack.close()
 
-    def each(self, work: Callable[[Zygote, Given], bool], given: Iterable[Given]) -> int:
-        """Do something with each of these, until there is nothing left to do; say how often it was.
+    def each(
+        self,
+        work: Callable[[Sequence[Zygote], Given], bool],
+        given: Iterable[Given],
+        width: int = 1,
+    ) -> None:
+        """Do something with each of these, until there is nothing left to do.
 
-        ``work`` says whether there was something to do. All that goes wrong is told together.
+        ``work`` is given so many zygotes, and says whether there was something to do. All that goes
+        wrong is told together.
         """
         waiting = iter(given)
         guard = Lock()
         problems: list[str] = []
-        answers: list[bool] = []
+        idle: list[Given] = []
 
-        def go_on(zygote: Zygote) -> None:
-            while answers.count(False) < self._number:
+        def go_on(zygotes: Sequence[Zygote]) -> None:
+            while len(idle) < MOST_IDLE:
                 with guard:
                     one = next(waiting, None)
                 if one is None:
                     return
                 try:
-                    answers.append(work(zygote, one))
+                    if not work(zygotes, one):
+                        idle.append(one)
                 except Exception:  # noqa: BLE001 - it is told below
                     problems.append(f"{one}: {traceback.format_exc()}")
 
-        with ThreadPoolExecutor(self._number) as pool:
-            for zygote in self._zygotes:
-                pool.submit(go_on, zygote)
+        groups = [self._zygotes[at : at + width] for at in range(0, len(self._zygotes), width)]
+        with ThreadPoolExecutor(len(groups)) as pool:
+            for group in groups:
+                pool.submit(go_on, group)
         told = "\n".join(problems[:MOST_TOLD])
         assert not problems, f"{len(problems)} went wrong, of which the first are:\n{told}"
-        return answers.count(True)

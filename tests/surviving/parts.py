@@ -1,7 +1,6 @@
-"""What one process does in a run: it drives the run until that is over or pauses, or it is killed."""
+"""What one process does: it drives a run until that is over or has paused, or it is killed."""
 
 import signal
-import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -43,8 +42,6 @@ class Part(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     """The run to resume; without one, another run begins."""
     decisions: dict[str, Approval] = {}
-    moment: float = 0.0
-    """When to begin."""
     wait: float = 0.0
     """For how many seconds to wait for the claim of another process to end."""
     at: int | None = None
@@ -67,8 +64,6 @@ async def play(part: Part) -> None:
         store=store,
         claim_seconds=CLAIM_SECONDS,
     )
-    while time.time() < part.moment:  # sleeping would not end at the same time in two processes
-        pass
     if part.run_id:
         run = agent.resume(part.run_id, part.decisions, wait=part.wait)
     else:

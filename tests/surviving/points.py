@@ -26,7 +26,11 @@ SCRIPT_NAMES: Final = {
 
 
 class Points:
-    """Counts the points that are passed, and at one of them sends its own process a signal."""
+    """Counts the points that are passed, and at one of them sends its own process a signal.
+
+    One that is only suspended there must not keep what others need: then points count at which it
+    is at rest, with no file locked and no tool at work.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,9 @@ class Points:
         self._note = note
         self._lock = threading.Lock()
 
-    def reach(self, point: str) -> None:
+    def reach(self, point: str, *, is_at_rest: bool = False) -> None:
+        if self._signal == signal.SIGSTOP and not is_at_rest:
+            return
         with self._lock:
             self.passed += 1
             if self.passed == self._at:
@@ -80,7 +86,7 @@ def watch_sqlite(points: Points) -> None:
         def _reach(self, point: str) -> None:
             is_look = point.split(" ", 1)[1].startswith(LOOKS)
             if not (is_look or self._reads):
-                points.reach(" ".join(point.split())[:200])
+                points.reach(" ".join(point.split())[:200], is_at_rest=not self.in_transaction)
 
     sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # type: ignore[assignment] # the same, but for that
 
@@ -93,9 +99,9 @@ def watch_redis(points: Points) -> None:
         self: AbstractConnection, command: bytes | str | Iterable[bytes], check_health: bool = True
     ) -> None:
         said = b"".join(command) if isinstance(command, list) else command
-        points.reach(f"before {_in_words(said)}")
+        points.reach(f"before {_in_words(said)}", is_at_rest=True)
         await send(self, command, check_health)
-        points.reach(f"after {_in_words(said)}")
+        points.reach(f"after {_in_words(said)}", is_at_rest=True)
 
     AbstractConnection.send_packed_command = watched  # type: ignore[method-assign] # to see all of it
 

@@ -55,14 +55,14 @@ def tools(outside: Outside, points: Points) -> list[Tool]:
     return [send, write, pay, draft]
 
 
-def model(answer: Callable[[int], Reply], outside: Outside) -> ScriptedModel:
+def model(answer: Callable[[int], Reply], outside: Outside, delay: float = 0.001) -> ScriptedModel:
     """A model whose answer follows from how many results it was told."""
 
     def answered(request: ModelRequest) -> Reply:
         outside.ask(request.messages)
         return answer(len(_results(request.messages)))
 
-    return ScriptedModel(answered, piece_size=16, delay=0.001, repeat=True)
+    return ScriptedModel(answered, piece_size=16, delay=delay, repeat=True)
 
 
 def letters(results: int) -> Reply:

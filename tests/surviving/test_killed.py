@@ -3,69 +3,50 @@
 Every tenth point, or all with ``ARGSTREAM_HYPOTHESIS=soak``.
 """
 
-import os
 import random
-from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.stores.redis_server import new_prefix, shared_server
-from tests.surviving.attempts import Attempt, Kill
-from tests.surviving.checks import check
 from tests.surviving.lanes import Lanes
-from tests.surviving.parts import Place
-from tests.surviving.zygote import Zygote
+from tests.surviving.trials import IS_SOAK, Trials
 
-IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 STEP = 1 if IS_SOAK else 10
-LEAST_POINTS = {"sqlite": 120, "redis": 40}
+POINTS = {"sqlite": 120, "redis": 40}
 """How many there are at least: fewer, if the store is slow, since then more is written at once."""
 
 pytestmark = pytest.mark.hypothesis  # so that `make soak` has all of them
 
 
-class Trials:
-    """Runs of one story, in stores of one kind."""
-
-    def __init__(self, lanes: Lanes, kind: str, story: str, directory: Path) -> None:
-        self._lanes = lanes
-        self._kind = kind
-        self._story = story
-        self._directory = directory
-        shared_server()  # before several threads ask for it
-
-    def survive(self, kills: Iterable[Sequence[Kill]]) -> int:
-        """Play the story with each of these kills, until it is over before; say how often."""
-        return self._lanes.each(lambda zygote, some: self._play(zygote, some) >= len(some), kills)
-
-    def _play(self, zygote: Zygote, kills: Sequence[Kill]) -> int:
-        """Play the story with these kills, and say how many processes were killed."""
-        directory = self._directory / "-".join(map(str, kills))
-        directory.mkdir()
-        is_redis = self._kind == "redis"
-        place = Place(shared_server().url, new_prefix()) if is_redis else Place(str(directory / "db"))
-        attempt = Attempt(zygote, place, directory, self._story)
-        decides_in_store = sum(map(int, kills)) // STEP % 2 == 0
-        try:
-            attempt.play(kills, decides_in_store=decides_in_store)
-            check(attempt)
-        except BaseException as error:
-            error.add_note(f"{attempt}")
-            raise
-        return attempt.kills
+def test_a_run_survives_a_kill_at_any_write(kind: str, lanes: Lanes, tmp_path: Path) -> None:
+    trials = Trials(lanes, kind, "letters", tmp_path)
+    trials.survive([point] for point in count(1, STEP))
+    assert sum(trials.cut_off) * STEP >= POINTS[kind]
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.mark.parametrize("story", ["letters", "drafts", "stopped"])
-def test_a_run_survives_a_kill_at_any_write(
+@pytest.mark.parametrize("story", ["drafts", "stopped"])
+def test_so_does_one_whose_tool_has_begun_early_and_one_that_is_stopped(
     kind: str, story: str, lanes: Lanes, tmp_path: Path
 ) -> None:
+    step = 3 * STEP if STEP > 1 else 1
     trials = Trials(lanes, kind, story, tmp_path)
-    survived = trials.survive([point] for point in count(1, STEP))
-    assert survived * STEP >= LEAST_POINTS[kind]
+    trials.survive([point] for point in count(2, step))
+    assert sum(trials.cut_off) * step >= POINTS[kind]
+
+
+def test_who_goes_on_with_a_run_may_be_killed_too(kind: str, lanes: Lanes, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    most = 3 * POINTS[kind]
+    pairs = [[chance.randint(1, most), chance.randint(1, most)] for _ in range(150)]
+    trials = Trials(lanes, kind, "letters", tmp_path)
+    trials.survive(pairs if IS_SOAK else pairs[:6])
+    assert max(trials.cut_off) == 2
+
+
+def test_a_run_survives_a_kill_at_any_moment(kind: str, lanes: Lanes, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    moments = [[chance.uniform(0, 0.3), chance.uniform(0, 0.3)] for _ in range(150)]
+    trials = Trials(lanes, kind, "letters", tmp_path)
+    trials.survive(moments if IS_SOAK else moments[:6])
+    assert sum(trials.cut_off) > 0

@@ -1,4 +1,4 @@
-"""Processes that are made quickly: forked from one that has imported everything, and has no threads.
+"""Processes that are made quickly: by one that has imported everything, and has no threads.
 
 It is run as ``python -m tests.surviving.zygote``. For each line that it is given, a ``Part``, it
 forks a process that plays it, says the id of that, and then how it ended.

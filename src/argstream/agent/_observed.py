@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from argstream.agent._arguments import read_arguments, written
 from argstream.agent._observed_result import ObservedResult
 from argstream.agent.approvals import Approval, Deny, digest_of
+from argstream.agent.result import RunResult
 from argstream.agent.tools import parsed_anew
 from argstream.events import (
     ApprovalDecided,
@@ -77,7 +78,7 @@ class Observed:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.result = ObservedResult()
+        self._result = ObservedResult()
         self.is_stopped = False
         """Whether somebody wants no more of it."""
         self._end: _End | None = None
@@ -102,6 +103,11 @@ class Observed:
         return self._end is not None
 
     @property
+    def result(self) -> RunResult:
+        """What has come of it so far."""
+        return self._result.so_far(self.pending)
+
+    @property
     def failure(self) -> RunFailed | None:
         """How it failed, if it did."""
         return self._end if isinstance(self._end, RunFailed) else None
@@ -110,7 +116,7 @@ class Observed:
         """Take an event that is told, or was told before."""
         if (taker := self._takers.get(type(event))) is not None:
             taker(event)
-        self.result.take(event)
+        self._result.take(event)
 
     def _told(self, *events: Event) -> list[Event]:
         for event in events:
@@ -190,9 +196,10 @@ class Observed:
         """Say whether a call has begun, and has not ended."""
         return call_id in self._calls
 
-    def has_verdict(self, call_id: str) -> bool:
-        """Say whether it is known what became of its arguments."""
-        return bool(self._calls[call_id].verdict)
+    def is_settled(self, call_id: str) -> bool:
+        """Say whether nothing more is to be heard of a call's arguments."""
+        call = self._calls.get(call_id)
+        return call is None or bool(call.verdict)
 
     def objection(self, call_id: str) -> str | None:
         """Say why nobody can be asked about a call."""

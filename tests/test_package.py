@@ -18,6 +18,7 @@ import argstream.clients
 import argstream.jsonstream
 import argstream.readers
 import argstream.recording
+import argstream.stores
 import argstream.streaming
 import argstream.testing
 import argstream.wire
@@ -44,6 +45,7 @@ def run_python(code: str) -> str:
         argstream.jsonstream,
         argstream.readers,
         argstream.recording,
+        argstream.stores,
         argstream.streaming,
         argstream.testing,
         argstream.wire,

@@ -20,8 +20,6 @@ from msgspec.structs import replace
 
 from argstream.decisions import Approval, Decisions
 from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
@@ -49,7 +47,6 @@ __all__ = [
     "from_json",
     "is_durable",
     "merged",
-    "pending_after",
     "status_after",
     "to_json",
 ]
@@ -254,25 +251,12 @@ def is_durable(event: Event) -> bool:
     return not isinstance(event, _PASSING)
 
 
-def status_after(status: RunStatus, records: Iterable[Record]) -> RunStatus:
-    """Say what the status of a run is after these."""
-    for record in records:
-        status = _STATUSES.get(type(record.event), status)
+def status_after(events: Iterable[Event]) -> RunStatus | None:
+    """Say what the status of a run is after these; None if they do not change it."""
+    status: RunStatus | None = None
+    for event in events:
+        status = _STATUSES.get(type(event), status)
     return status
-
-
-def pending_after(pending: Mapping[str, str], records: Iterable[Record]) -> dict[str, str]:
-    """Say which calls somebody must decide on after these, with the digests of their requests."""
-    after = dict(pending)
-    for record in records:
-        match record.event:
-            case ApprovalRequested(call_id=call_id, digest=digest):
-                after[call_id] = digest
-            case ApprovalDecided(call_id=call_id):
-                after.pop(call_id, None)
-            case _:
-                pass
-    return after
 
 
 def merged(events: Iterable[Event]) -> list[Event]:

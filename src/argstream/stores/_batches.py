@@ -95,7 +95,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         lines=[_line(record) for record in records],
         created=first.time,
         updated=last.time,
-        status=_status_after(records),
+        status=status_after(record.event for record in records),
         asked=asked,
         is_durable=any(is_durable(record.event) for record in records),
     )
@@ -108,12 +108,6 @@ def _line(record: Record) -> bytes:
         raise UsageError(
             f"the event {record.event.type!r} cannot be written as JSON: {error}"
         ) from error
-
-
-def _status_after(records: Sequence[Record]) -> RunStatus | None:
-    # A status that the records do not touch comes out as it went in, whichever that was.
-    after = status_after("running", records)
-    return after if after == status_after("paused", records) else None
 
 
 def records_of(lines: Sequence[bytes], after: int) -> list[Record]:

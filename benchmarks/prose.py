@@ -14,7 +14,8 @@ The first part of this page is about the parser alone: text in, value out. The s
 [from bytes to events](#from-bytes-to-events), is about the whole way from what a provider sends,
 beside the official SDKs. The third, [judging a call](#judging-a-call-while-it-is-written), is about
 schemas and rules: how early a wrong call is rejected, and what it costs to look. The fourth,
-[the agent](#the-agent), is about what a run adds to the stream of its model.
+[the agent](#the-agent), is about what a run adds to the stream of its model. The fifth,
+[the stores](#the-stores), is about the logs of runs: writing, following and joining them.
 
 ## argstream beside its peers
 
@@ -234,6 +235,71 @@ one word. µs of CPU time per run, in one event loop.
   made before. Nothing is done with the events.
 - Before anything is timed, every way has to come to what was written, and every run to its end.
 
+## The stores
+
+A run with a store is a log: each event is written before it is told. What does that cost, and how
+soon does somebody else see it? All times but those of the agent are wall-clock time.
+
+### Appending
+
+Records per second: pieces of a call, 4 characters on average, about 180 bytes as they are stored.
+*State changes* are records that must survive the end of the machine, such as the start of a tool.
+
+{store_rates}
+
+SQLite and Redis are beside what they stand on: the same bytes, encoded before, in the same kind of
+file or stream, without claims, states and followers. *sqlite3 by itself* commits in the event loop,
+which waits for the disk meanwhile; *in a thread* it does not, as with a store. Time per record, the
+store's divided by that:
+
+{store_ratios}
+
+One append at a time is mostly the way into a thread and back, or to a server. So an agent does not
+write each delta by itself if it does not have to: while the store writes, what comes meanwhile is
+merged into the next record. And all runs that wait are written in one commit.
+
+### Following
+
+From the moment when a delta is given to the store until somebody who follows the run has it, in ms;
+one delta about each ms.
+
+{store_latencies}
+
+SQLite tells nobody that another process has written. So the store looks, every 20 ms while somebody
+waits.
+
+### An agent with a store
+
+The same turns as in [the fourth part](#the-agent), and the same agent with each store: µs of CPU
+time per delta, and what it is of that without a store. What the server of Redis needs is not
+counted. A model that does not wait is faster than any store, so deltas are merged: some hundred
+make one record. One that writes a delta each ms has each of them written by itself.
+
+{store_agents}
+
+### Joining
+
+Who joins a run while it goes on gets a snapshot, and then what follows. The time until he has that,
+in ms, when 10,000 deltas of a call are in the log, each as a record of its own: for the first who
+joins, and for the second.
+
+{store_joins}
+
+The first one reads the log; for the second only what is new would be read.
+
+### How the stores are measured
+
+- The file of SQLite is on the disk that this repository is on. Redis runs on the same machine and
+  is reached through a Unix socket; it keeps nothing on the disk, or with `appendfsync always`
+  everything before it answers.
+- Appending: in turns, five rounds, of which the best counts. Each reading has a file or runs of its
+  own. *sqlite3 by itself* has `synchronous=FULL` where state changes are written, else `NORMAL`, as
+  the store has. *redis-py by itself* sends `XADD`, for a batch in one `MULTI`.
+- Following: 1,000 deltas, once. Writing and following are in one event loop, or in two processes.
+- The agent and joining: in turns, five rounds, of which the median counts.
+- Everybody who follows must get every delta, every run come to its end, and every snapshot have the
+  whole text, or nothing is reported.
+
 ## Budgets
 
 What the project promises, checked by every run (exit status 1 if one is missed). {budget_summary}
@@ -282,7 +348,7 @@ make bench
 
 It takes some minutes. `.venv/bin/python benchmarks/run.py --quick` only checks that everything
 works, `--only NAME` measures the peers and SDKs with that in their name, `--only judging` the third
-part, `--only agent` the fourth; none of these writes this page.
+part, `--only agent` the fourth, `--only stores` the fifth; none of these writes this page.
 For axio it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON`
 names another.
 """

@@ -1,14 +1,17 @@
 """Where records are kept while that is measured: the stores, and what these stand on by itself."""
 
+import asyncio
 import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
     ExitStack,
     aclosing,
     asynccontextmanager,
+    closing,
     contextmanager,
 )
 from dataclasses import dataclass
@@ -26,12 +29,9 @@ from newer_python import ROOT
 
 MEMORY, SQLITE = "memory", "SQLite"
 REDIS, DURABLE_REDIS = "Redis", "Redis, appendfsync always"
-BASES = {
-    SQLITE: "sqlite3 by itself",
-    REDIS: "redis-py by itself",
-    DURABLE_REDIS: "redis-py by itself, appendfsync always",
-}
-"""What each store is compared with."""
+BARE_SQLITE, BARE_SQLITE_THREAD = "sqlite3 by itself", "sqlite3 by itself, in a thread"
+BARE_REDIS = "redis-py by itself"
+BARE_DURABLE_REDIS = "redis-py by itself, appendfsync always"
 
 CLAIM_SECONDS = 60.0
 
@@ -96,15 +96,21 @@ class StorePlace:
 
 @dataclass(frozen=True)
 class BareSqlite:
-    """The same rows in the same kind of file, without a store: a commit for each batch."""
+    """The same rows in the same kind of file, without a store: a commit for each batch.
+
+    The event loop waits for the disk, unless it is done in a thread.
+    """
 
     name: str
     directory: Path
+    in_thread: bool = False
 
     @asynccontextmanager
     async def writing(self, *, durable: bool) -> AsyncGenerator[Begin, None]:
         """Open the file for somebody who writes."""
-        connection = sqlite3.connect(new_file(self.directory), isolation_level=None)
+        connection = sqlite3.connect(
+            new_file(self.directory), isolation_level=None, check_same_thread=False
+        )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute(
@@ -112,22 +118,29 @@ class BareSqlite:
             "PRIMARY KEY (run, seq)) WITHOUT ROWID"
         )
         keys = count(1)
+        loop = asyncio.get_running_loop()
 
-        async def append(key: int, written: Written) -> None:
-            rows = [
-                (key, seq, line) for seq, line in enumerate(written.lines, written.records[0].seq)
-            ]
+        def write(key: int, written: Written) -> None:
+            lines = enumerate(written.lines, written.records[0].seq)
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT INTO records (run, seq, line) VALUES (?, ?, ?)", rows)
+            connection.executemany(
+                "INSERT INTO records (run, seq, line) VALUES (?, ?, ?)",
+                [(key, seq, line) for seq, line in lines],
+            )
             connection.execute("COMMIT")
 
-        async def begin(_: str) -> Append:
-            return partial(append, next(keys))
+        with closing(connection), ThreadPoolExecutor(1) as thread:
 
-        try:
+            async def append(key: int, written: Written) -> None:
+                if self.in_thread:
+                    await loop.run_in_executor(thread, write, key, written)
+                else:
+                    write(key, written)
+
+            async def begin(_: str) -> Append:
+                return partial(append, next(keys))
+
             yield begin
-        finally:
-            connection.close()
 
 
 @dataclass(frozen=True)
@@ -170,32 +183,32 @@ class Places:
     """All of them, by their names."""
 
     stores: dict[str, StorePlace]
-    bases: dict[str, Place]
-    """Under the name of the store that is compared with it."""
+    bare: dict[str, Place]
 
 
 @contextmanager
 def opened_places() -> Iterator[Places]:
-    """Make a directory and start the servers that it takes."""
+    """Make a directory, and start the servers that it takes."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_ON_DISK)))
+        settings = {"appendonly": "yes", "appendfsync": "always", "dir": str(directory)}
         plain = stack.enter_context(_redis())
-        durable = stack.enter_context(
-            _redis(appendonly="yes", appendfsync="always", dir=str(directory))
-        )
+        durable = stack.enter_context(_redis(**settings))
         stores = [
             StorePlace(MEMORY, lambda: "memory:"),
             StorePlace(SQLITE, lambda: str(new_file(directory))),
             StorePlace(REDIS, lambda: plain),
             StorePlace(DURABLE_REDIS, lambda: durable),
         ]
+        bare: list[Place] = [
+            BareSqlite(BARE_SQLITE, directory),
+            BareSqlite(BARE_SQLITE_THREAD, directory, in_thread=True),
+            BareRedis(BARE_REDIS, plain),
+            BareRedis(BARE_DURABLE_REDIS, durable),
+        ]
         yield Places(
-            {store.name: store for store in stores},
-            {
-                SQLITE: BareSqlite(BASES[SQLITE], directory),
-                REDIS: BareRedis(BASES[REDIS], plain),
-                DURABLE_REDIS: BareRedis(BASES[DURABLE_REDIS], durable),
-            },
+            {place.name: place for place in stores},
+            {place.name: place for place in bare},
         )
 
 

@@ -1,13 +1,13 @@
 """The tables of the fifth chapter: the stores."""
 
 from stopwatch import Measurement, find
-from store_places import BASES
 from store_results import (
     APPENDS,
+    BASES,
     JOININGS,
     NO_STORE,
+    PLACES,
     STORES,
-    WRITINGS,
     StoreResults,
 )
 from tables import Table, growth, microseconds, milliseconds, rate
@@ -26,7 +26,7 @@ def store_tables(results: StoreResults) -> dict[str, Table]:
 
 STORE_TITLES = {
     "store_rates": "Appending to a log: records per second",
-    "store_ratios": "The same, as time per record: the store's divided by what it is without it",
+    "store_ratios": "Time per record: that of the store divided by that without it",
     "store_latencies": "From append to somebody who follows, in ms",
     "store_agents": "An agent with a store: µs of CPU time per delta, and the ratio",
     "store_joins": "Joining a run of 10,000 deltas, in ms",
@@ -34,12 +34,11 @@ STORE_TITLES = {
 
 
 def _rates(results: StoreResults) -> Table:
-    places = dict.fromkeys(found.parser for found in results.appends)
     return Table(
         ["store", *(appends.name for appends in APPENDS)],
         [
             [place, *(_rate(find(results.appends, place, appends.name)) for appends in APPENDS)]
-            for place in places
+            for place in PLACES
         ],
     )
 
@@ -50,9 +49,9 @@ def _ratios(results: StoreResults) -> Table:
         [
             [
                 f"{store} / {base}",
-                *(_ratio(results.ratio_to_base(store, appends)) for appends in APPENDS),
+                *(_ratio(results.ratio_to_base(store, base, appends)) for appends in APPENDS),
             ]
-            for store, base in BASES.items()
+            for store, base in BASES
         ],
     )
 
@@ -70,7 +69,7 @@ def _latencies(results: StoreResults) -> Table:
 
 def _agents(results: StoreResults) -> Table:
     rows = []
-    for writing in WRITINGS:
+    for writing in results.writings:
         cells = [_time(find(results.agents, NO_STORE, writing.name))]
         for store in STORES:
             cells.append(_time(find(results.agents, store, writing.name)))

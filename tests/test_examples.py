@@ -122,3 +122,15 @@ def test_surviving_run(tmp_path: Path) -> None:
         "The release is out.",
     ]
     assert surviving("yes", tmp_path) == []
+
+
+def test_claude_code_log() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "claude_code_log.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, approved, result, answer, log = done.stdout.splitlines()
+    assert (approved, result, answer) == ("  approved", "  = file created", "Sing along!")
+    assert log.endswith("records of a run that has completed")

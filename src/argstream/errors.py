@@ -90,9 +90,12 @@ class RunTaken(ArgstreamError):  # noqa: N818 - as above
         super().__init__(
             f"the run {run_id!r} is driven by {owner}: if that has died, the run can be resumed in "
             f"{seconds:.1f} s"
+            if owner
+            else f"the claim on the run {run_id!r} is out of date: others have had the run since"
         )
         self.run_id = run_id
         self.owner = owner
+        """Who has it now; empty if nobody does any more."""
         self.seconds = seconds
         """How long his claim is good, if he does not renew it."""
 

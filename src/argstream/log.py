@@ -11,7 +11,8 @@ run hears of it; if nobody does, it waits for who goes on with it. The first dec
 counts, and whoever comes second is told.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, Protocol
 
 import msgspec
@@ -81,6 +82,8 @@ class Posts(Struct, frozen=True):
     """What was posted to a run and has not been followed by an event yet."""
 
     decisions: Mapping[str, Approval] = {}
+    times: Mapping[str, float] = {}
+    """When each was decided, in seconds since 1970."""
     stop_reason: str | None = None
     """Why somebody wants it stopped; None if nobody does."""
 
@@ -133,16 +136,22 @@ class Store(Protocol):
         """Keep a claim, for so many seconds from now; raises ``RunTaken`` if it was lost."""
 
     async def release(self, claim: Claim) -> None:
-        """Give up a claim: anybody may claim the run at once. One that was lost is let be."""
+        """Give up a claim: anybody may claim the run at once. One that was lost is let be.
+
+        For a run that goes on: when it rests, the claim is given up by ``append``.
+        """
 
     async def append(self, claim: Claim, records: Sequence[Record]) -> None:
         """Write records, all of them or none, and return when they are there.
 
         They go on after the last, without a gap. Those that are durable (``is_durable``) survive
         the machine's end, as does all before them; others the end of the process. Raises
-        ``RunTaken`` if the claim was lost. Records that are there already, written with the same
-        claim, are let be: so one can try again who does not know whether it worked. Raises
-        ``UsageError`` for a gap, and if the run is over.
+        ``RunTaken`` if the claim was lost. Records that are there already are let be: so one can
+        try again who does not know whether it worked. Raises ``UsageError`` for a gap, and if the
+        run is over.
+
+        With records after which the run has paused, or is over, the claim is given up as well: who
+        sees them can go on with the run at once.
         """
 
     async def reopen(self, claim: Claim, call_id: str) -> None:
@@ -233,9 +242,16 @@ def from_json(line: bytes | str) -> Record:
 
 # What follows from events
 
-_VIEWS: Final = (ArgumentStarted, ArgumentDelta, ArgumentCompleted, RunSnapshot)
+_VIEWS: Final = frozenset((ArgumentStarted, ArgumentDelta, ArgumentCompleted, RunSnapshot))
 """Can be computed of others, so they are not stored."""
 _PASSING: Final = (TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta)
+_GROWN: Final[Mapping[type[Event], Callable[[Event], object]]] = {
+    TextDelta: attrgetter("block", "parent_id"),
+    ThinkingDelta: attrgetter("block", "parent_id"),
+    ToolArgsDelta: attrgetter("call_id", "name"),
+    ToolOutputDelta: attrgetter("call_id", "name"),
+}
+"""What each of these is a piece of."""
 _STATUSES: Final[Mapping[type[Event], RunStatus]] = {
     RunStarted: "running",
     RunPaused: "paused",
@@ -263,6 +279,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
     """Give the events as they are stored: without views, neighbours that grow the same as one."""
     kept: list[Event] = []
     pieces: list[str] = []  # of the last one, if it grows something
+    last: object = None  # what that grows
 
     def close() -> None:
         if len(pieces) > 1:
@@ -270,39 +287,18 @@ def merged(events: Iterable[Event]) -> list[Event]:
         pieces.clear()
 
     for event in events:
-        if isinstance(event, _VIEWS):
+        kind = type(event)
+        if kind in _VIEWS:
             continue
-        if not isinstance(event, _PASSING):
+        grows = (kind, _GROWN[kind](event)) if kind in _GROWN else None
+        if grows is None or grows != last:
             close()
             kept.append(event)
-            continue
-        if not (pieces and _goes_on(kept[-1], event)):
-            close()
-            kept.append(event)
-        pieces.append(event.delta if isinstance(event, ToolArgsDelta) else event.text)
+            last = grows
+        if isinstance(event, _PASSING):
+            pieces.append(event.delta if isinstance(event, ToolArgsDelta) else event.text)
     close()
     return kept
-
-
-def _goes_on(last: Event, event: Event) -> bool:
-    """Say whether one grows what the other grew."""
-    match event:
-        case TextDelta() | ThinkingDelta():
-            return (
-                isinstance(last, TextDelta | ThinkingDelta)
-                and type(last) is type(event)
-                and last.block == event.block
-                and last.parent_id == event.parent_id
-            )
-        case ToolArgsDelta() | ToolOutputDelta():
-            return (
-                isinstance(last, ToolArgsDelta | ToolOutputDelta)
-                and type(last) is type(event)
-                and last.call_id == event.call_id
-                and last.name == event.name
-            )
-        case _:
-            return False
 
 
 def _with_text(event: Event, text: str) -> Event:

@@ -17,8 +17,6 @@ from argstream.agent._listening import PASSING
 from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.errors import (
     AlreadyDecided,
-    ArgstreamError,
-    RunFailure,
     RunTaken,
     StoreFailure,
     UnknownRun,
@@ -32,10 +30,13 @@ from argstream.events import (
     RunPaused,
     RunResumed,
     RunSnapshot,
+    RunStarted,
     RunStopped,
+    ToolArgsCompleted,
     ToolCallCompleted,
     ToolCallFailed,
     ToolExecutionStarted,
+    TurnCompleted,
     TurnStarted,
 )
 from argstream.history import ResultPart
@@ -90,16 +91,19 @@ class Slow:
 
 
 @asynccontextmanager
-async def cut_off(agent: Agent, slow: Slow) -> AsyncIterator[str]:
-    """Run an agent until its tool runs, and then have whoever drives it go away at once."""
-    run = agent.run_stream("Go")
+async def cut_off(run: AgentRun, slow: Slow) -> AsyncIterator[str]:
+    """Follow a run until its tool runs, and then have whoever drives it go away at once."""
     following = asyncio.create_task(told(run))
     await slow.started.wait()
-    (driving,) = (task for task in asyncio.all_tasks() if "_supervise" in repr(task.get_coro()))
-    driving.cancel()
-    with pytest.raises(RunFailure, match="goes on with it"):
-        await following
+    await drop(following)
     yield run.run_id
+
+
+async def drop(following: "asyncio.Task[list[Event]]") -> None:
+    """Cancel a task that follows a run, as a program does that shuts down."""
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
 
 
 # What is written
@@ -235,25 +239,21 @@ def test_an_edit_is_what_runs_elsewhere_and_the_model_is_told(
     play(story)
 
 
-def test_always_holds_for_the_run_wherever_it_goes_on(play: Callable[[Story], None]) -> None:
+def test_always_is_not_taken_over_by_another_agent_whose_rules_may_be_others(
+    play: Callable[[Story], None],
+) -> None:
     async def story(store: Store) -> None:
-        first, _ = mailing(send(), store=store)
-        paused = await first.run_stream("Go")
-        second, effects = mailing(Reply(send("bob"), CallTool("nap", {})), store=store)
         slow = Slow()
-        nap = tool(name="nap")(slow.wait)
-        second = Agent(second.model, [*_tools_of(second), nap], store=store)
+        first, _ = mailing(send(), Reply(CallTool("wait", {})), store=store)
+        first = Agent(first.model, [*_tools_of(first), slow.wait], store=store)
+        paused = await first.run_stream("Go")
         always = {paused.pending[0].call_id: Approve(always="session")}
-        following = asyncio.create_task(told(second.resume(paused.run_id, always)))
-        await slow.started.wait()
-        (driving,) = (task for task in asyncio.all_tasks() if "_supervise" in repr(task.get_coro()))
-        driving.cancel()
-        with pytest.raises(RunFailure):
-            await following
-        third, effects = mailing(send("carol"), "Sent.", store=store)
-        events = await told(third.resume(paused.run_id))
-        assert not only(events, ApprovalRequested)
-        assert effects.seen == [("send", {"to": "carol"})]
+        async with cut_off(first.resume(paused, always), slow) as run_id:
+            second, effects = mailing(send("bob"), store=store)
+            second = Agent(second.model, [*_tools_of(second), slow.wait], store=store)
+            result = await second.resume(run_id)
+        assert [request.name for request in result.pending] == ["send"]
+        assert effects.seen == []
 
     play(story)
 
@@ -266,9 +266,28 @@ def test_a_run_that_needs_a_tool_is_not_taken_up_without_it(play: Callable[[Stor
     async def story(store: Store) -> None:
         first, _ = mailing(send(), store=store)
         paused = await first.run_stream("Go")
+        (call_id,) = (request.call_id for request in paused.pending)
+        other = Agent(ScriptedModel("."), [], store=store)
         with pytest.raises(UsageError, match="does not have: send"):
-            await Agent(ScriptedModel("."), [], store=store).resume(paused)
+            await other.resume(paused, {call_id: Approve()})
+        assert not (await store.posted(paused.run_id)).decisions, "nothing was decided"
+        edit = {call_id: Approve(arguments={"to": "bob"})}
+        await store.decide(paused.run_id, edit)
+        with pytest.raises(UsageError, match="does not have: send"):
+            await other.resume(paused)
+        assert (await store.posted(paused.run_id)).decisions == edit, "it waits for who can use it"
         assert (await store.info(paused.run_id)).owner is None, "others can go on with it"
+
+    play(story)
+
+
+def test_to_deny_a_call_one_needs_no_tool(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        first, _ = mailing(send(), store=store)
+        paused = await first.run_stream("Go")
+        other = Agent(ScriptedModel("Then not."), [], store=store)
+        result = await other.resume(paused, {paused.pending[0].call_id: Deny()})
+        assert result.text == "Then not."
 
     play(story)
 
@@ -296,7 +315,7 @@ def test_a_tool_that_was_running_is_reported_and_not_run_again(
     async def story(store: Store) -> None:
         slow = Slow()
         first = Agent(ScriptedModel(CallTool("wait", {})), [slow.wait], store=store)
-        async with cut_off(first, slow) as run_id:
+        async with cut_off(first.run_stream("Go"), slow) as run_id:
             assert (await store.info(run_id)).is_abandoned
             model = ScriptedModel("I see.")
             run = Agent(model, [slow.wait], store=store).resume(run_id)
@@ -320,9 +339,8 @@ def test_a_tool_that_is_idempotent_runs_again_with_the_same_key(
     async def story(store: Store) -> None:
         slow = Slow()
         again = tool(idempotent=True)(slow.wait)
-        async with cut_off(
-            Agent(ScriptedModel(CallTool("wait", {})), [again], store=store), slow
-        ) as run_id:
+        first_try = Agent(ScriptedModel(CallTool("wait", {})), [again], store=store)
+        async with cut_off(first_try.run_stream("Go"), slow) as run_id:
             slow.may_end.set()
             run = Agent(ScriptedModel("Done."), [again], store=store).resume(run_id)
             assert one(await told(run), ToolCallCompleted).result == "waited"
@@ -343,10 +361,7 @@ def test_a_turn_that_was_cut_off_begins_again_and_says_so(play: Callable[[Story]
         async for record in store.follow(run.run_id):
             if record.event.type == "text_delta":
                 break
-        (driving,) = (task for task in asyncio.all_tasks() if "_supervise" in repr(task.get_coro()))
-        driving.cancel()
-        with pytest.raises(RunFailure):
-            await following
+        await drop(following)
         second = Agent(ScriptedModel("All of it."), [], store=store).resume(run.run_id)
         events = await told(second)
         assert [event.type for event in events[:2]] == ["run_resumed", "turn_started"]
@@ -552,7 +567,157 @@ def test_what_nobody_decides_in_time_expires(play: Callable[[Story], None]) -> N
     play(story)
 
 
+def test_a_decision_that_came_in_time_counts_when_the_run_goes_on_later(
+    play: Callable[[Story], None],
+) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store, approval_timeout=0.1)
+        paused = await agent.run_stream("Go")
+        await store.decide(paused.run_id, {paused.pending[0].call_id: Approve()})
+        await asyncio.sleep(0.15)
+        await agent.resume(paused)
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_who_is_told_of_a_request_can_decide_on_it_before_the_run_rests(
+    play: Callable[[Story], None],
+) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store)
+        run = agent.run_stream("Go")
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                run.decide(event.call_id, Approve())
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+        check_order(await logged(store, run))
+
+    play(story)
+
+
+def test_what_is_pending_before_it_is_written_can_be_decided_on() -> None:
+    class Slowly(MemoryStore):
+        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+            await asyncio.sleep(0.02)
+            await super().append(claim, records)
+
+    async def story() -> None:
+        agent, effects = mailing(send(), "Sent.", store=Slowly())
+        run = agent.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        while not run.pending:
+            await asyncio.sleep(0.001)
+        run.decide(run.pending[0].call_id, Approve())
+        await driving
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    complete(story)
+
+
 # Stopping
+
+
+@pytest.mark.parametrize("moment", [ToolArgsCompleted, TurnCompleted, ToolExecutionStarted])
+def test_nothing_begins_after_a_stop(play: Callable[[Story], None], moment: type[Event]) -> None:
+    async def story(store: Store) -> None:
+        effects, was_stopped = Effects(), False
+        model = ScriptedModel(CallTool("write", {"path": "a"}), "Done.")
+        run = Agent(model, [effects.write], store=store).run_stream("Go")
+        async for event in run:
+            if isinstance(event, moment) and not was_stopped:
+                was_stopped = not effects.seen
+                run.stop("enough")
+        assert not (was_stopped and effects.seen)
+        assert isinstance((await logged(store, run))[-1], RunStopped | RunCompleted)
+
+    play(story)
+
+
+def test_a_stop_while_a_run_pauses_counts_more_than_a_decision() -> None:
+    class Undecided(Hasty):
+        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+            await super().append(claim, records)
+            if any(isinstance(record.event, RunPaused) for record in records):
+                await self.stop(claim.run_id, "no, rather not")
+
+    async def story() -> None:
+        agent, effects = mailing(send(), store=Undecided())
+        events = await told(agent.run_stream("Go"))
+        assert isinstance(events[-1], RunStopped)
+        assert effects.seen == []
+
+    complete(story)
+
+
+def test_who_sees_a_pause_can_go_on_at_once(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        first, _ = mailing(send(), store=store)
+        second, effects = mailing("Sent.", store=store)
+        run = first.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        await _begun(store, run)
+        async for record in store.follow(run.run_id):
+            if isinstance(record.event, RunPaused):
+                (call_id,) = (request.call_id for request in record.event.pending)
+                await second.resume(run.run_id, {call_id: Approve()})
+        await driving
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_a_paused_run_can_be_stopped_by_itself_in_an_event_loop(
+    play: Callable[[Story], None],
+) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(send(), store=store)
+        run = agent.run_stream("Go")
+        await run
+        run.stop("enough")
+        while (await store.info(run.run_id)).status == "paused":
+            await asyncio.sleep(0.002)
+        assert (await store.info(run.run_id)).status == "stopped"
+
+    play(story)
+
+
+def test_a_stop_after_a_crash_says_what_may_have_been_done(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent = Agent(ScriptedModel(CallTool("wait", {})), [slow.wait], store=store)
+        async with cut_off(agent.run_stream("Go"), slow) as run_id:
+            failed = one(await agent.stop_async(run_id, "enough"), ToolCallFailed)
+        assert "not known what it has done" in failed.error
+
+    play(story)
+
+
+def test_a_conversation_goes_on_though_its_run_was_deleted(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(send(), "Hello.", store=store)
+        conversation = Conversation()
+        paused = await agent.run_stream("Go", conversation)
+        await store.delete(paused.run_id)
+        with pytest.raises(UnknownRun):
+            await agent.resume(paused)
+        assert (await agent.run_stream("Again", conversation)).text == "Hello."
+
+    play(story)
+
+
+def test_a_task_that_is_cancelled_leaves_its_run_to_others(play: Callable[[Story], None]) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent = Agent(ScriptedModel(CallTool("wait", {}), "."), [slow.wait], store=store)
+        async with cut_off(agent.run_stream("Go"), slow) as run_id:
+            info = await store.info(run_id)
+            assert (info.status, info.owner) == ("running", None)
+            assert (await agent.resume(run_id)).text == "."
+
+    play(story)
 
 
 def test_anybody_can_stop_a_run(play: Callable[[Story], None]) -> None:
@@ -705,10 +870,12 @@ def test_a_store_that_fails_ends_the_run_here_and_nothing_untrue_is_told() -> No
     complete(story)
 
 
-def test_a_prompt_that_cannot_be_written_is_refused() -> None:
-    agent, _ = mailing("Hello.", store=MemoryStore())
-    with pytest.raises(ArgstreamError, match="cannot be written"):
-        agent.run("\ud800")
+def test_a_prompt_with_half_a_character_is_mended_and_written() -> None:
+    store = MemoryStore()
+    result = mailing("Hello.", store=store)[0].run("caf\ud800")
+    (record, *_) = complete(lambda: store.read(result.run_id))
+    assert isinstance(record.event, RunStarted)
+    assert record.event.prompt == "caf\ufffd"
 
 
 class Away(MemoryStore):

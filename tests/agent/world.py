@@ -255,6 +255,7 @@ class World:
         self.machine = Machine("run_1", self.tools, self.rules, set(self._grants))
         self.machine.restore(self._log())
         check_restored(self.machine.state, lost.state)
+        self._granted = {(grant.scope, grant.name) for grant in self._grants}  # of this run, none
         self._stream = None
         self._running.clear()
         self._numbering = self.machine.state.numbering

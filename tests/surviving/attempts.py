@@ -7,14 +7,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from argstream.decisions import Approval, Approve, Decisions
-from argstream.errors import UnknownRun
 from argstream.log import Record, Store
 from tests.surviving.outside import Execution, Outside
 from tests.surviving.parts import Part, Place
@@ -68,13 +66,8 @@ class Attempt:
 
     @property
     def kills(self) -> int:
+        """How many processes were killed."""
         return sum(passage.was_killed for passage in self.passages)
-
-    @property
-    def points(self) -> int:
-        """How many points were passed, if nobody was killed."""
-        endings = [self.outside.ending(passage.number) for passage in self.passages]
-        return sum(ending.points for ending in endings if ending is not None)
 
     def __repr__(self) -> str:
         places = [self.outside.reached(passage.number) for passage in self.passages]
@@ -98,7 +91,7 @@ class Attempt:
             knew_of_stop = self.outside.was_stopped
             decisions = self._decisions() if self.passages else {}
             if decisions and decides_in_store:
-                self._in_store(partial(_decide, self.outside.run_id, decisions))
+                self._decide(decisions)
                 decisions = {}
             was_killed = self._drive(number, decisions, waiting)
             self._pass(number, was_killed=was_killed, knew_of_stop=knew_of_stop)
@@ -114,20 +107,21 @@ class Attempt:
 
         None if there was nothing to take over.
         """
-        process = self._zygote.start(self._part(1, at=point, signal=signal.SIGSTOP))
+        own = self._zygote
+        process = own.start(self._part(1, at=point, signal=signal.SIGSTOP))
         while not (self.outside.reached(1) or self.outside.ending(1)):
             time.sleep(0.005)
-        suspension = None
-        if self.outside.reached(1) and self.read_log():
+        try:
+            if not (self.outside.reached(1) and self.outside.told(1)):
+                return None
             self._pass(1, was_killed=True)
-            zygote, self._zygote = self._zygote, other
+            self._zygote = other
             self.play()
-            self._zygote = zygote
-            suspension = Suspension(self.outside.executed, self.log)
-        if self.outside.reached(1):
-            os.kill(process, signal.SIGCONT)
-        assert self._zygote.wait() == 0
-        return suspension
+            return Suspension(self.outside.executed, self.log)
+        finally:
+            if self.outside.reached(1):
+                os.kill(process, signal.SIGCONT)
+            assert own.wait() == 0
 
     def _drive(self, number: int, decisions: dict[str, Approval], kills: "deque[Kill]") -> bool:
         """Have one process drive the run; say whether it was killed."""
@@ -168,17 +162,22 @@ class Attempt:
             info = await store.info(run_id)
             return [call_id for call_id in info.pending if call_id not in posts.decisions]
 
-        return {call_id: Approve() for call_id in self._in_store(undecided)}
+        calls = self._in_store(undecided)
+        assert not set(calls) & set(self.outside.decided), "a decision is not lost"
+        return {call_id: Approve() for call_id in calls}
+
+    def _decide(self, decisions: Decisions) -> None:
+        self._in_store(lambda store: store.decide(self.outside.run_id, decisions))
+        for call_id in decisions:
+            self.outside.decide(call_id)
 
     def read_log(self) -> list[Record]:
         """Give what the log says now."""
 
         async def read(store: Store) -> list[Record]:
-            try:
+            if await store.runs():
                 return await store.read(self.outside.run_id)
-            except UnknownRun:
-                assert await store.runs() == []
-                return []
+            return []
 
         return self._in_store(read)
 
@@ -191,7 +190,3 @@ class Attempt:
                 await store.aclose()
 
         return asyncio.run(opened())
-
-
-async def _decide(run_id: str, decisions: Decisions, store: Store) -> None:
-    await store.decide(run_id, decisions)

@@ -11,7 +11,7 @@ from tests.surviving.lanes import Lanes  # noqa: E402 - its checks should say wh
 
 @pytest.fixture(scope="package")
 def lanes() -> Iterator[Lanes]:
-    with Lanes(6) as lanes:
+    with Lanes(4) as lanes:
         yield lanes
 
 

@@ -13,7 +13,7 @@ from tests.surviving.zygote import Zygote
 Given = TypeVar("Given")
 
 MOST_TOLD = 5
-MOST_IDLE = 6
+MOST_IDLE = 3
 """How often there must have been nothing to do before it is believed."""
 
 

@@ -22,6 +22,7 @@ Line = TypeVar("Line")
 class Execution(Struct, frozen=True):
     """That a tool did what it does."""
 
+    run_id: str
     call_id: str
     name: str
     key: str
@@ -56,14 +57,17 @@ class Outside:
         self._add(f"told-{self._number}", event)
 
     def execute(self, context: ToolContext) -> None:
-        done = Execution(context.call_id, context.name, context.idempotency_key, os.getpid())
-        self._add("executed", done)
+        call = (context.run_id, context.call_id, context.name, context.idempotency_key)
+        self._add("executed", Execution(*call, os.getpid()))
 
     def ask(self, messages: Sequence[Message]) -> None:
         self._add("asked", messages)
 
     def stop(self) -> None:
         self._add("stopped", self._number)
+
+    def decide(self, call_id: str) -> None:
+        self._add("decided", call_id)
 
     def end(self, ending: Ending) -> None:
         self._add(f"ended-{self._number}", ending)
@@ -75,8 +79,8 @@ class Outside:
 
     @property
     def run_id(self) -> str:
-        """The run; there is one at most, and none if its process was killed before it began."""
-        return self._read("run", str)[0]
+        """The run; none if its process was killed before there was one."""
+        return "".join(self._read("run", str))
 
     def told(self, number: int) -> list[Event]:
         """What the follower of a process was told."""
@@ -96,6 +100,11 @@ class Outside:
     def was_stopped(self) -> bool:
         """Whether somebody asked for the end of the run, and was told that it is written down."""
         return bool(self._read("stopped", int))
+
+    @property
+    def decided(self) -> list[str]:
+        """The calls on which somebody has decided, and was told that it is written down."""
+        return self._read("decided", str)
 
     def ending(self, number: int) -> Ending | None:
         """How a process ended; None if it was killed."""

@@ -6,9 +6,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from argstream.agent import Agent, AgentRun
-from argstream.decisions import Approval
+from argstream.decisions import Approval, Approve
 from argstream.errors import RunTaken, UsageError
-from argstream.events import ToolExecutionStarted
+from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
 from argstream.log import Store
 from argstream.stores import RedisStore, SqliteStore
 from tests.surviving.outside import Ending, Outside
@@ -75,14 +75,23 @@ async def play(part: Part) -> None:
 
 
 async def _followed(run: AgentRun, part: Part, store: Store, outside: Outside) -> str:
-    is_to_be_stopped = part.story == "stopped" and part.number == 1
     try:
         async for event in run:
             outside.tell(event)
-            if is_to_be_stopped and isinstance(event, ToolExecutionStarted):
-                is_to_be_stopped = False
-                await store.stop(run.run_id, "enough")
-                outside.stop()
+            await _react(event, run.run_id, part, store, outside)
     except (RunTaken, UsageError) as error:
         return type(error).__name__
     return run.result.outcome
+
+
+async def _react(event: Event, run_id: str, part: Part, store: Store, outside: Outside) -> None:
+    """Do what somebody who follows the run would do."""
+    match part.story, event:
+        case "stopped", ToolExecutionStarted() if part.number == 1 and not outside.was_stopped:
+            await store.stop(run_id, "enough")
+            outside.stop()
+        case "decided", ApprovalRequested(call_id=call_id):
+            await store.decide(run_id, {call_id: Approve()})
+            outside.decide(call_id)
+        case _:
+            pass

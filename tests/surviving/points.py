@@ -5,7 +5,6 @@ a tool does to the world is one, too. Points are counted in the whole process, w
 """
 
 import hashlib
-import os
 import signal
 import sqlite3
 import threading
@@ -20,6 +19,8 @@ from argstream.stores._redis_scripts import SCRIPTS
 
 LOOKS: Final = ("PRAGMA data_version", "SELECT run_id, seq, posts_version")
 """How a store sees, every few milliseconds, whether others have written."""
+AROUND_TRANSACTIONS: Final = ("PRAGMA synchronous", "BEGIN IMMEDIATE", "COMMIT")
+"""What a store says when it does not hold the file, or is about to, or has just let go of it."""
 SCRIPT_NAMES: Final = {
     hashlib.sha1(text.encode()).hexdigest().encode(): name for name, text in SCRIPTS.items()
 }
@@ -51,7 +52,8 @@ class Points:
             self.passed += 1
             if self.passed == self._at:
                 self._note(f"{self.passed}: {point}")
-                os.kill(os.getpid(), self._signal)
+                # To this thread: it is stopped before it does anything else.
+                signal.pthread_kill(threading.get_ident(), self._signal)
 
 
 def watch_sqlite(points: Points) -> None:
@@ -84,9 +86,10 @@ def watch_sqlite(points: Points) -> None:
             self._reach(f"before {sql}")
 
         def _reach(self, point: str) -> None:
-            is_look = point.split(" ", 1)[1].startswith(LOOKS)
-            if not (is_look or self._reads):
-                points.reach(" ".join(point.split())[:200], is_at_rest=not self.in_transaction)
+            sql = point.split(" ", 1)[1]
+            is_at_rest = sql.startswith(AROUND_TRANSACTIONS) and not self.in_transaction
+            if not (self._reads or sql.startswith(LOOKS)):
+                points.reach(" ".join(point.split())[:200], is_at_rest=is_at_rest)
 
     sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # type: ignore[assignment] # the same, but for that
 

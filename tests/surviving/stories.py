@@ -90,7 +90,8 @@ def drafts(results: int) -> Reply:
     return Reply(DONE)
 
 
-STORIES: Final = {"letters": letters, "drafts": drafts, "stopped": letters}
+STORIES: Final = {"letters": letters, "decided": letters, "drafts": drafts, "stopped": letters}
+"""In one of them, who follows the run decides while it goes on; in another he stops it."""
 
 
 def _results(messages: Iterable[Message]) -> list[ResultPart]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 
 from tests.stores.redis_server import new_prefix, shared_server
@@ -29,25 +30,35 @@ class Trials:
         self._kind = kind
         self._story = story
         self._directory = directory
+        self._numbers = count(1)
         self.cut_off: list[int] = []
         """For each run, how many of its processes were killed."""
         shared_server()  # it is started once, before several threads ask for it
 
+    def survive_points(self, start: int, step: int) -> None:
+        """Play the story with a kill at each point, by steps, until there are no more; check it."""
+        self._lanes.each(self._survives, ([point] for point in count(start, step)))
+
     def survive(self, kills: Iterable[Sequence[Kill]]) -> None:
-        """Play the story with each of these kills, and check it; stop when it is over before."""
+        """Play the story with each of these kills, and check it."""
 
         def survives(zygotes: Sequence[Zygote], some: Sequence[Kill]) -> bool:
-            attempt = self._attempt(zygotes, some)
-            with attempt.told_with_errors():
-                attempt.play(some, decides_in_store=sum(map(int, some)) % 4 < 2)
-                check(attempt)
-            self.cut_off.append(attempt.kills)
-            return attempt.kills > 0
+            self._survives(zygotes, some)
+            return True
 
         self._lanes.each(survives, kills)
 
-    def take_over(self, points: Iterable[int]) -> None:
-        """Suspend a process at each of these points while others end its run; then wake it."""
+    def _survives(self, zygotes: Sequence[Zygote], kills: Sequence[Kill]) -> bool:
+        """Play it once; say whether anybody was killed before it was over."""
+        attempt = self._attempt(zygotes, kills)
+        with attempt.told_with_errors():
+            attempt.play(kills, decides_in_store=sum(map(int, kills)) % 4 < 2)
+            check(attempt)
+        self.cut_off.append(attempt.kills)
+        return attempt.kills > 0
+
+    def take_over(self, start: int, step: int) -> None:
+        """Suspend a process at each point, by steps, while others end its run; then wake it."""
 
         def stands_aside(zygotes: Sequence[Zygote], point: int) -> bool:
             attempt = self._attempt(zygotes, [point])
@@ -59,9 +70,9 @@ class Trials:
             self.cut_off.append(suspension is not None)
             return attempt.outside.reached(1) != ""
 
-        self._lanes.each(stands_aside, points, width=2)
+        self._lanes.each(stands_aside, count(start, step), width=2)
 
     def _attempt(self, zygotes: Sequence[Zygote], names: Iterable[object]) -> Attempt:
-        directory = self._directory / "-".join(map(str, names))
+        directory = self._directory / "-".join(map(str, [next(self._numbers), *names]))
         directory.mkdir()
         return Attempt(zygotes[0], place_in(self._kind, directory), directory, self._story)

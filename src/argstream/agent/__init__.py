@@ -12,6 +12,7 @@ from argstream.agent._setting import EventHook
 from argstream.agent.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant
 from argstream.agent.conversation import Conversation
+from argstream.agent.observing import ObservedRun, Observer, observe
 from argstream.agent.result import RunResult, ToolUse
 from argstream.agent.run import AgentRun
 from argstream.agent.tools import Streamed, TextFeed, Tool, ToolContext, as_tool, tool
@@ -27,6 +28,8 @@ __all__ = [
     "Deny",
     "EventHook",
     "Grant",
+    "ObservedRun",
+    "Observer",
     "RunResult",
     "Streamed",
     "TextFeed",
@@ -34,5 +37,6 @@ __all__ = [
     "ToolContext",
     "ToolUse",
     "as_tool",
+    "observe",
     "tool",
 ]

@@ -287,10 +287,17 @@ class Calls:
         What it has done is not known.
         """
         tool = self._tools.get(call.name)
-        if tool is not None and tool.idempotent:
+        if tool is not None and tool.idempotent and not self._is_questionable(call):
             call.status, call.reading = "ready", "none"
         else:
             self._fail(call, INTERRUPTED)
+
+    def _is_questionable(self, call: CallState) -> bool:
+        """Say whether the rules of now forbid a call, or would have somebody asked about it."""
+        askings = self._tools.askings(call.name, read_arguments(call.text))
+        if isinstance(askings, ArgumentsError):
+            return True
+        return call.request is None and bool(askings) and not self._is_granted(call, askings)
 
     def reconsider(self, call: CallState, now: float) -> None:
         """Judge a call that was ready, by the rules of now: these may not be those of before."""
@@ -317,7 +324,7 @@ class Calls:
         for call in self._state.open_calls():
             if not call.has_verdict:
                 self._abort(call.call_id, call.name, why)
-            self._fail(call, f"the call was given up: {why}")
+            self._fail(call, call.interruption or f"the call was given up: {why}")
 
     def _abort(self, call_id: str, name: str, why: str) -> None:
         self._state.uses[call_id].verdict = "aborted"

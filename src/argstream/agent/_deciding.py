@@ -20,6 +20,7 @@ from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approval, Approver, Decisions, Deny
 from argstream.errors import AlreadyDecided, UsageError
 from argstream.events import ApprovalRequested
+from argstream.log import Posts
 
 __all__ = ["Deciding", "usable_of"]
 
@@ -51,7 +52,7 @@ class Deciding:
         if self._log is None:
             self._act(self._machine.decided(call_id, decision, time.time()))
         else:
-            self._machine.check_now({call_id: decision})
+            self._machine.check({call_id: decision})
             if call_id in self._said:
                 raise AlreadyDecided(call_id)
             self._said.add(call_id)
@@ -63,7 +64,7 @@ class Deciding:
         if self._log is None:
             self.decide(call_id, decision)
         else:
-            self._machine.check_now({call_id: decision})
+            self._machine.check({call_id: decision})
             await self._log.decide({call_id: decision})
 
     def stop(self, reason: str) -> None:
@@ -71,22 +72,34 @@ class Deciding:
         self._unposted_stop = reason
         self._act(self._machine.stopped(reason))
 
-    async def post_all(self, log: RunLog) -> None:
-        """Write down what was said here, before anything follows from it."""
-        while self._unposted:
-            await self._post_quietly(log, *self._unposted.popitem())
+    async def post_stop(self, log: RunLog) -> None:
+        """Write down that somebody here wants the end of the run."""
         reason, self._unposted_stop = self._unposted_stop, None
-        if reason is not None:
+        if reason is not None and log.has_begun:
             try:
                 await log.stop(reason)
             except UsageError as error:
                 logger.info("it is too late for a stop: %s", error)
 
-    async def _post_quietly(self, log: RunLog, call_id: str, decision: Approval) -> None:
+    async def post_decisions(self, log: RunLog) -> None:
+        """Write down what was decided here. A request that is not written yet has to be, first."""
+        for call_id, decision in list(self._unposted.items()):
+            if await self._post_quietly(log, call_id, decision) or not self._asks_about(call_id):
+                del self._unposted[call_id]
+
+    async def _post_quietly(self, log: RunLog, call_id: str, decision: Approval) -> bool:
+        """Have a decision count, unless somebody was quicker; say whether it is decided."""
         try:
             await log.decide({call_id: decision})
         except AlreadyDecided:
             logger.info("somebody else has decided on the call %s before", call_id)
+        except UsageError as error:
+            logger.info("a decision on the call %s does not count yet: %s", call_id, error)
+            return False
+        return True
+
+    def _asks_about(self, call_id: str) -> bool:
+        return any(request.call_id == call_id for request in self._machine.pending)
 
     # Who is asked in place
 
@@ -126,24 +139,34 @@ class Deciding:
         """Take what others decide, and that they want the run stopped."""
         async with aclosing(log.posts()) as heard:
             async for posts in heard:
-                for call_id, decision in posts.decisions.items():
-                    await self._take(log, call_id, decision)
+                for call_id in posts.decisions:
+                    await self._take(log, call_id, posts)
                 if posts.stop_reason is not None and not self._machine.is_at_rest:
                     self._act(self._machine.stopped(posts.stop_reason))
 
-    async def _take(self, log: RunLog, call_id: str, decision: Approval) -> None:
+    async def _take(self, log: RunLog, call_id: str, posts: Posts) -> None:
         machine = self._machine
-        is_pending = any(request.call_id == call_id for request in machine.pending)
-        if machine.is_at_rest or not is_pending:  # it waits for who resumes; or it is taken already
-            return
-        for usable in (await usable_of(log, machine, {call_id: decision})).values():
-            self._act(machine.decided(call_id, usable, time.time()))
+        if machine.is_at_rest or not self._asks_about(call_id):
+            return  # it waits for who resumes; or it is taken already
+        decision = posts.decisions[call_id]
+        if await usable_of(log, machine, {call_id: decision}):
+            self._act(machine.decided(call_id, decision, posts.times[call_id]))
 
     async def after_pause(self, log: RunLog) -> Step | None:
-        """Say how a run goes on that has just paused, if somebody has decided meanwhile."""
+        """Say how a run goes on that has just paused, if somebody has spoken meanwhile."""
+        await self.post_decisions(log)
         posts = await log.posted()
+        if not (posts.decisions or posts.stop_reason is not None) or self._machine.is_over:
+            return None
+        if not await log.claim_anew():
+            return None  # others have gone on with it
+        if posts.stop_reason is not None:
+            return self._machine.stopped(posts.stop_reason)
         decisions = await usable_of(log, self._machine, posts.decisions)
-        return self._machine.resumed(decisions, time.time()) if decisions else None
+        if decisions:
+            return self._machine.resumed(decisions, time.time(), posts.times)
+        await log.release()
+        return None
 
 
 async def usable_of(log: RunLog, machine: Machine, posted: Decisions) -> dict[str, Approval]:

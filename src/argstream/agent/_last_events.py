@@ -28,10 +28,11 @@ class LastEvents:
         for event in rest:
             answer = self._hook(event)
             if inspect.isawaitable(answer):
-                self._run(_shown(answer, rest, self._hook))
+                self.run(_shown(answer, rest, self._hook))
                 return
 
-    def _run(self, showing: Coroutine[Any, Any, None]) -> None:
+    def run(self, showing: Coroutine[Any, Any, None]) -> None:
+        """Have something done now, or soon if there is an event loop."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

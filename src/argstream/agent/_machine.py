@@ -11,8 +11,8 @@ Pure: it reads no clock, calls no model and runs no tool. It alone decides what 
 - What ends the run is told last, when no tool is running any more.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from argstream.adapters import StopKind
 from argstream.agent._calls import CallFacts, Calls
@@ -21,8 +21,14 @@ from argstream.agent._effects import AskModel, CancelTool, CloseStream, Step
 from argstream.agent._restoring import restore
 from argstream.agent._state import LoopRules, RunState
 from argstream.agent._toolbox import Toolbox
-from argstream.agent._wording import LOST_TURN, NOT_RUN, lost_turn_note, max_turns_words
-from argstream.agent.approvals import Approval, Decisions, Grant
+from argstream.agent._wording import (
+    INTERRUPTED,
+    LOST_TURN,
+    NOT_RUN,
+    lost_turn_note,
+    max_turns_words,
+)
+from argstream.agent.approvals import Approval, Approve, Decisions, Grant
 from argstream.errors import UsageError
 from argstream.events import (
     ApprovalRequested,
@@ -45,6 +51,9 @@ from argstream.events import (
 from argstream.history import Message
 
 __all__ = ["Machine"]
+
+Times: TypeAlias = Mapping[str, float]
+"""When calls were decided on, by their ids."""
 
 _LETS_CALLS_RUN: Final[frozenset[StopKind]] = frozenset({"finished", "paused", "too_long"})
 
@@ -184,13 +193,16 @@ class Machine:
         self._refuse_if_paused()
         self.check(decisions)
 
-    def resumed(self, decisions: Decisions, now: float) -> Step:
-        """Go on after a pause, with these decisions: all of them count, or none."""
+    def resumed(self, decisions: Decisions, now: float, times: Times | None = None) -> Step:
+        """Go on after a pause, with these decisions: all of them count, or none.
+
+        ``times`` says when they were made, if that was before.
+        """
         self.check(decisions)
-        self._require_tools()
+        self.require_tools(decisions)
         self.state.status = "running"
         self._out.events.append(RunResumed(self.state.run_id))
-        self._take_up(decisions, now)
+        self._take_up(decisions, now, times or {})
         return self._advance()
 
     def stopped(self, reason: str) -> Step:
@@ -219,13 +231,13 @@ class Machine:
         """Take up a run where its log ends."""
         restore(self.state, events, self._tools)
 
-    def recovered(self, decisions: Decisions, now: float) -> Step:
+    def recovered(self, decisions: Decisions, now: float, times: Times | None = None) -> Step:
         """Go on with a run that was cut off, with these decisions: all of them count, or none.
 
         Raises UsageError, and changes nothing, if one is none, or a tool is not here.
         """
         self.check(decisions)
-        self._require_tools()
+        self.require_tools(decisions)
         running = self.state.with_status("running")
         note = ""
         if self.state.is_reading and running:
@@ -237,7 +249,7 @@ class Machine:
         else:
             for call in running:
                 self._calls.interrupted(call)
-            self._take_up(decisions, now)
+            self._take_up(decisions, now, times or {})
         return self._advance()
 
     def abandoned(self, reason: str) -> Step:
@@ -246,6 +258,8 @@ class Machine:
             return self._step()
         self.state.status = "running"
         why = "the run was stopped"
+        for call in self.state.with_status("running"):
+            call.interruption = INTERRUPTED
         return self._give_up(RunStopped(reason, self.state.run_id), why)
 
     def _give_up(self, ending: RunFailed | RunStopped, why: str) -> Step:
@@ -259,11 +273,12 @@ class Machine:
             self.state.say(note)
         self._start_turn(self.state.turns, self.state.attempt + 1)
 
-    def _take_up(self, decisions: Decisions, now: float) -> None:
+    def _take_up(self, decisions: Decisions, now: float, times: Times) -> None:
         """Take decisions; who else must be asked is asked; what may run is looked at anew."""
         for call in self.state.with_status("asking"):
             if call.call_id in decisions:
-                self._calls.decide(call, decisions[call.call_id], now)
+                when = times.get(call.call_id, now)
+                self._calls.decide(call, decisions[call.call_id], when)
             elif self._calls.is_late(call, now):
                 self._calls.expire(call)
             elif self._rules.asks_in_place:
@@ -271,8 +286,12 @@ class Machine:
         for call in self.state.with_status("ready"):
             self._calls.reconsider(call, now)
 
-    def _require_tools(self) -> None:
-        waiting = [*self.state.with_status("asking"), *self.state.with_status("ready")]
+    def require_tools(self, decisions: Decisions) -> None:
+        """Raise UsageError if something is to run whose tool is not here."""
+        waiting = self.state.with_status("ready")
+        for call in self.state.with_status("asking"):
+            if isinstance(decisions.get(call.call_id), Approve):
+                waiting.append(call)
         missing = {call.name for call in waiting if self._tools.get(call.name) is None}
         if missing and not self.state.is_reading:
             raise UsageError(

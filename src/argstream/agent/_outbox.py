@@ -18,6 +18,7 @@ class Outbox:
         self._held: list[Event] = []
         self._news: anyio.Event | None = None  # somebody waits for events
         self._room: anyio.Event | None = None  # somebody waits until they are fetched
+        self._return: anyio.Event | None = None  # somebody waits until he who fetches is back
         self._is_left = False
         self._is_closed = False
         self._error: BaseException | None = None
@@ -55,6 +56,7 @@ class Outbox:
                     raise error
                 return []
             self._news = news = anyio.Event()
+            self._tell_return()
             await news.wait()
         return self.take()
 
@@ -68,12 +70,25 @@ class Outbox:
         """Say that nobody will fetch any more: nobody need wait for room."""
         self._is_left = True
         self._make_room()
+        self._tell_return()
 
     def close(self, error: BaseException | None) -> None:
         """Say that no more events come; the error is raised when all are fetched."""
         self._is_closed = True
         self._error = self._error or error
         self._wake()
+
+    async def caught_up(self, seconds: float) -> None:
+        """Wait until whoever fetches has come back for more, or has left; but not longer."""
+        with anyio.move_on_after(seconds):
+            while (self._held or self._news is None) and not self._is_left:
+                self._return = anyio.Event()
+                await self._return.wait()
+
+    def _tell_return(self) -> None:
+        if self._return is not None:
+            self._return.set()
+            self._return = None
 
     def _make_room(self) -> None:
         if self._room is not None:

@@ -1,7 +1,8 @@
 """A run as its log tells it: events in, what is known of the run out.
 
 The log is taken as it is: what it says was decided is not decided again. What is not in it has not
-happened. Pure, as the loop is.
+happened. But what somebody approved for more than one call is not taken over: tools and rules of
+the same names may be others here. Pure, as the loop is.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from argstream.agent._arguments import read_arguments, written
 from argstream.agent._state import CallState, RunState
 from argstream.agent._toolbox import Asking, Toolbox
 from argstream.agent._wording import edited_note
-from argstream.agent.approvals import Grant, digest_of
+from argstream.agent.approvals import digest_of
 from argstream.agent.conversation import numbering_of
 from argstream.agent.tools import parsed_anew
 from argstream.assembly import Numbering
@@ -201,10 +202,6 @@ class _Restoring:
             self._state.uses[call.call_id].tool_args = read_arguments(call.text)
         if event.decision in ("approved", "edited"):
             call.status = "ready"
-        if event.always == "session" and (tool := self._tools.get(call.name)) is not None:
-            self._state.grants.add(Grant("session", call.name, tool.function))
-        elif event.always == "rule" and call.asking is not None and call.asking.rule is not None:
-            self._state.grants.add(Grant("rule", call.asking.rule, call.asking.policy))
 
     def _conclude(self, call_id: str, result: Any, *, failed: bool) -> None:
         call = self._state.calls.get(call_id)

@@ -15,7 +15,7 @@ import anyio
 from argstream.decisions import Decisions
 from argstream.errors import RunTaken
 from argstream.events import Event
-from argstream.log import Claim, Posts, Record, Store, merged
+from argstream.log import Claim, Posts, Record, Store, merged, status_after
 
 __all__ = ["RunLog"]
 
@@ -71,24 +71,46 @@ class RunLog:
         ]
         if not records:
             return
-        if self._claim is None:
+        if not self.has_begun:
             self._claim = await self._store.begin(records, _owner(), self._seconds)
         else:
-            await self._store.append(self._claim, records)
+            await self._store.append(self._claim or await self._claimed_anew(), records)
         self._seq = records[-1].seq
+        if status_after(record.event for record in records) not in (None, "running"):
+            self._claim = None  # it was given up with that
 
     async def keep(self) -> None:
-        """Renew the claim until it is released; raises RunTaken if somebody else has the run."""
+        """Renew the claim while there is one; raises RunTaken if somebody else has the run."""
         while True:
             await anyio.sleep(self._seconds / _RENEWALS)
-            if self._claim is not None:
-                await self._store.renew(self._claim, self._seconds)
+            claim = self._claim
+            try:
+                if claim is not None:
+                    await self._store.renew(claim, self._seconds)
+            except RunTaken:
+                if claim is self._claim:  # or it was given up meanwhile
+                    raise
+
+    async def claim_anew(self) -> bool:
+        """Claim a run again that had paused here; False if others have gone on with it."""
+        try:
+            self._claim = await self._claimed_anew()
+        except RunTaken:
+            return False
+        return True
+
+    async def _claimed_anew(self) -> Claim:
+        claim = await self._store.claim(self._run_id, _owner(), self._seconds)
+        if (await self._store.info(self._run_id)).seq != self._seq:
+            await self._store.release(claim)
+            raise RunTaken(self._run_id, "", 0.0)
+        return claim
 
     async def release(self) -> None:
         """Let others go on with the run."""
-        claim, self._claim = self._claim, None
-        if claim is not None:
-            await self._store.release(claim)
+        if self._claim is not None:
+            await self._store.release(self._claim)
+            self._claim = None
 
     # What others say
 

@@ -9,8 +9,9 @@ from argstream.agent._effects import Step
 from argstream.agent._machine import Machine
 from argstream.agent._run_log import RunLog
 from argstream.agent.conversation import Conversation
+from argstream.agent.observing._observed import is_observed, last_events
 from argstream.decisions import Decisions
-from argstream.errors import UsageError
+from argstream.errors import UnknownRun, UsageError
 from argstream.events import Event
 
 __all__ = ["ended", "taken_up"]
@@ -33,17 +34,29 @@ async def ended(
 ) -> list[Event]:
     """End a run that nobody drives, and give its last events."""
     try:
-        await _read(log, machine, conversation, wait=0)
-        events = machine.abandoned(reason).events
+        told = await _read(log, machine, conversation, wait=0)
+        run_id = machine.state.run_id
+        events = (
+            last_events(run_id, told, reason)
+            if is_observed(told)
+            else machine.abandoned(reason).events
+        )
         await log.write(events)
         return events
     finally:
         await _release(log)
 
 
-async def _read(log: RunLog, machine: Machine, conversation: Conversation, wait: float) -> None:
-    records = await log.take_up(wait)
-    machine.restore(record.event for record in records)
+async def _read(
+    log: RunLog, machine: Machine, conversation: Conversation, wait: float
+) -> list[Event]:
+    try:
+        records = await log.take_up(wait)
+    except UnknownRun:
+        conversation.forget(machine.state.run_id)
+        raise
+    told = [record.event for record in records]
+    machine.restore(told)
     conversation.id = records[-1].session_id
     if conversation.run_id is None:
         conversation.messages = machine.state.history
@@ -51,6 +64,7 @@ async def _read(log: RunLog, machine: Machine, conversation: Conversation, wait:
         conversation.run_id, conversation.messages = None, machine.final_messages
         outcome = machine.state.status
         raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
+    return told
 
 
 async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
@@ -61,6 +75,7 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
         )
     machine.check(given)
     posts = await log.posted()
+    machine.require_tools({**posts.decisions, **given})
     if posts.stop_reason is not None:
         return machine.abandoned(posts.stop_reason)
     posted = await usable_of(log, machine, posts.decisions)
@@ -72,8 +87,8 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
     decisions = {**posted, **given}
     now = time.time()
     if machine.is_paused:
-        return machine.resumed(decisions, now)
-    return machine.recovered(decisions, now)
+        return machine.resumed(decisions, now, posts.times)
+    return machine.recovered(decisions, now, posts.times)
 
 
 async def _release(log: RunLog) -> None:

@@ -19,9 +19,9 @@ from argstream.agent.approvals import Approver, Decisions
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
 from argstream.agent.run import AgentRun, Course
-from argstream.agent.tools import refuse_while_imported
+from argstream.agent.tools import encodable, refuse_while_imported
 from argstream.clients import Model, ModelSettings, as_model
-from argstream.errors import RunTaken, UsageError
+from argstream.errors import RunTaken, UnknownRun, UsageError
 from argstream.events import Event, RunPaused
 from argstream.log import Store
 from argstream.policy import Policy
@@ -135,7 +135,7 @@ class Agent:
 
         async def begin() -> Step:
             machine.state.numbering = conversation.numbering
-            return machine.begin(prompt, conversation.messages)
+            return machine.begin(encodable(prompt), conversation.messages)
 
         return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
 
@@ -230,8 +230,12 @@ class Agent:
         run_id, store = _id_of(run), self._setting.store
         if store is None:
             return self.stop(run_id, reason)
-        await store.stop(run_id, reason)
         conversation = self._conversations.setdefault(run_id, Conversation())
+        try:
+            await store.stop(run_id, reason)
+        except UnknownRun:
+            conversation.forget(run_id)
+            raise
         machine = Machine(run_id, self._setting.tools, self._rules)
         log = self._setting.log(run_id, conversation.id)
         assert log is not None, "there is a store"  # noqa: S101 - for types
@@ -242,6 +246,16 @@ class Agent:
         self.rested(conversation, machine)
         self._last_events.show(events)
         return events
+
+    def stop_soon(self, run_id: str, reason: str) -> None:
+        """End a run that has paused, without waiting for it in an event loop; for runs only."""
+        if self._setting.store is None:
+            self.stop(run_id, reason)
+        else:
+            self._last_events.run(self._stop_quietly(run_id, reason))
+
+    async def _stop_quietly(self, run_id: str, reason: str) -> None:
+        await self.stop_async(run_id, reason)
 
     async def aclose(self) -> None:
         """Close what the model keeps open for this event loop; and the store, if it is our own."""

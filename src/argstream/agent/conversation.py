@@ -45,6 +45,11 @@ class Conversation:
         self.run_id: str | None = None
         """The run that is going on with it, or waits for decisions."""
 
+    def forget(self, run_id: str) -> None:
+        """Take that a run is not there any more, so that another can go on; for runs only."""
+        if self.run_id == run_id:
+            self.run_id = None
+
     @property
     def numbering(self) -> Numbering:
         """How much there is of it, so that what follows is numbered on."""

@@ -39,7 +39,7 @@ class Keeper(Protocol):
     def rested(self, conversation: Conversation, machine: Machine) -> None:
         """Take that a run is over, or has paused: before its last event is told."""
 
-    def stop(self, run: str, reason: str = "") -> list[Event]:
+    def stop_soon(self, run_id: str, reason: str) -> None:
         """End a run that has paused."""
 
 
@@ -122,12 +122,18 @@ class AgentRun:
         """End the run: nothing more is read, tools that run are cancelled. From any thread."""
         if self._loop is None or not self._following.runner.has_begun:
             self._stop_reason = reason  # it will end as soon as it begins
-        elif self._machine.is_paused and (self._following.has_told_pause or self._is_logged):
-            self._keeper.stop(self.run_id, reason)
+        elif self._machine.is_paused and self._is_kept():
+            self._keeper.stop_soon(self.run_id, reason)
         elif self._machine.is_paused:
             self._stop_in(self._loop, reason)  # it is told yet
         elif not self._machine.is_over:
             self._stop_in(self._home(), reason)
+
+    def _is_kept(self) -> bool:
+        """Say whether a run that has paused is out of our hands."""
+        if self._is_logged:
+            return self._following.runner.is_at_rest
+        return self._following.has_told_pause
 
     def _home(self) -> asyncio.AbstractEventLoop:
         """Give the event loop that the run is in, if it goes on."""
@@ -284,6 +290,10 @@ class _Following:
                     if self.minds(event):
                         await self._shown(event)
                     yield event
+        except asyncio.CancelledError:
+            if self._outlives:  # a program that shuts down should not end its runs
+                await self.runner.abandon()
+            raise
         finally:
             await self.close()
 

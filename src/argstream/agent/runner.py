@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import partial
 from typing import Final
@@ -61,8 +61,10 @@ _LINGER: Final = 1.0
 _GRACE: Final = 10.0
 """How long a tool may take to undo what it did, in seconds, before it is cancelled."""
 _GRACE_AFTER_STOP: Final = 1.0
-_UNWRITTEN: Final = 256
+_UNWRITTEN: Final = 512
 """How many events may wait for the store, before those who make them wait."""
+_CATCHING_UP: Final = 1.0
+"""How long a pause waits for who follows the run to hear of what came before it, in seconds."""
 _LEAVING: Final = 5.0
 """How long it may take to give up a claim, in seconds, when all else is over: it lapses anyway."""
 
@@ -155,6 +157,12 @@ class Runner:
             await asyncio.wait([self._task])
         return True
 
+    async def abandon(self) -> None:
+        """Leave a run that has a log to others: nothing more is done for it here."""
+        if self._task is not None and not self._is_at_rest:
+            self._task.cancel()
+            await self.close()
+
     async def _supervise(self) -> None:
         _inside.set((*_inside.get(), self))
         try:
@@ -205,28 +213,42 @@ class Runner:
         """Take what has come; write it first, if there is a log."""
         waiting, self._inbox = self._inbox, deque()
         if self._log is not None:
-            await self._write(self._log, waiting)
+            await self._log_first(self._log, waiting)
+        rests = [what for what in waiting if isinstance(what, Step) and what.rests]
         for what in waiting:
-            if isinstance(what, Step):
-                self._carry_out(what)
-            else:
+            if not isinstance(what, Step):
                 self.outbox.add(what)
+            elif self._log is not None and rests[-1:] == [what]:
+                await self._rest(self._log, what)
+            else:
+                self._carry_out(what)
 
-    async def _write(self, log: RunLog, waiting: deque[Step | Event]) -> None:
-        await self.deciding.post_all(log)
+    async def _log_first(self, log: RunLog, waiting: Iterable[Step | Event]) -> None:
+        """Write what has come; a stop before what follows from it, a decision after its request."""
+        await self.deciding.post_stop(log)
         await log.write(events_in(waiting))
+        await self.deciding.post_decisions(log)
         self._written.set()
         self._written = anyio.Event()
-        if not any(isinstance(what, Step) and what.rests for what in waiting):
+
+    async def _rest(self, log: RunLog, step: Step) -> None:
+        """Come to rest, unless somebody has something to say to a run that pauses."""
+        if not self.machine.is_paused:
+            self._conclude(step)
             return
-        step = await self.deciding.after_pause(log) if self.machine.is_paused else None
-        if step is None:
-            await log.release()  # who hears of a pause may resume the run at once
+        *before, pause = step.events
+        self.outbox.add_all(before)
+        await self.outbox.caught_up(_CATCHING_UP)  # who is told of a request may decide on it
+        going_on = await self.deciding.after_pause(log)
+        if going_on is not None:
+            self._post(going_on)
+        if going_on is not None or self.machine.is_over:
+            self.outbox.add(pause)
         else:
-            self._post(step)
+            self._conclude(Step([pause], []))
 
     def _carry_out(self, step: Step) -> None:
-        if step.rests and self.machine.is_at_rest:
+        if step.rests and self._log is None:
             self._conclude(step)
             return
         self.outbox.add_all(step.events)
@@ -377,6 +399,8 @@ class Runner:
         step: Callable[[], Step] = partial(self.machine.raised, call_id, "it was stopped")
         with scope:
             try:
+                if self.machine.is_ending:  # stopped while it was written down that it starts
+                    scope.cancel()
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 result = await tool.execute(bind(), context)
                 step = partial(self.machine.returned, call_id, result)

@@ -20,6 +20,7 @@ __all__ = ["MemoryStore", "RedisStore", "SqliteStore", "open_store"]
 
 _MODULES: Final = {"MemoryStore": "memory", "RedisStore": "redis", "SqliteStore": "sqlite"}
 _REDIS: Final = ("redis://", "rediss://", "unix://")
+_MISTYPED: Final = ("redis:", "rediss:", "unix:")
 _HOW: Final = "give the path of an SQLite file, redis://HOST:PORT/0, or memory:"
 
 
@@ -34,7 +35,7 @@ def open_store(where: str | Path | Store) -> Store:
     if not isinstance(where, str):
         if hasattr(where, "follow") and hasattr(where, "append"):
             return where
-        raise UsageError(f"{where!r} is no store: {_HOW}")
+        raise UsageError(f"an object of the type {type(where).__name__!r} is no store: {_HOW}")
     if where == "memory:":
         from argstream.stores.memory import MemoryStore  # noqa: PLC0415 - only what is used
 
@@ -44,8 +45,11 @@ def open_store(where: str | Path | Store) -> Store:
 
         return RedisStore.from_url(where)
     path = where.removeprefix("sqlite:")
-    if not path.strip() or path == ":memory:" or path.startswith("//") or "://" in path:
+    if not path.strip() or path == ":memory:":
         raise UsageError(f"{where!r} names no store: {_HOW}")
+    if path.startswith(("//", *_MISTYPED)) or "://" in path:
+        # It is not repeated: such addresses hold passwords.
+        raise UsageError(f"this is the address of no store: {_HOW}")
     return _open_file(Path(path))
 
 

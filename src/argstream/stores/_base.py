@@ -13,11 +13,12 @@ The rules that a store keeps, in the order in which it looks:
   higher than the last.
 - ``_renew``, ``_append``, ``_reopen``: ``UnknownRun``; ``RunTaken`` (``lost``) if the token is not
   the newest. One that is, but has run out, may go on.
+- ``_begin``, ``_append``: a batch after which the run has paused, or is over, gives the claim up.
 - ``_release``: if the token is the newest, nobody has the run, and the token grows by one, so that
   it is lost. Else nothing. ``UnknownRun`` is let be too.
-- ``_append``: if the log has records under all of these seqs, they must be the same to the byte
-  (then nothing is done), or it is a ``UsageError``; so it is if the run is over, or the batch does
-  not begin right after the last record. (``other_record``, ``run_is_over``, ``gap``)
+- ``_append``: if the log has just these records already, to the byte, nothing is done, whatever the
+  claim. If it has others under their seqs, it is a ``UsageError``; so it is if the run is over, or
+  the batch does not begin right after the last record. (``other_record``, ``run_is_over``, ``gap``)
 - For each call in ``batch.asked``: a digest makes it pending; what was decided before is dropped
   unless the same digest was pending. None ends that: it is decided on, for good, and what waited in
   ``posted`` is gone.
@@ -348,7 +349,7 @@ def _limit(limit: int | None) -> int | None:
 
 def lost(run_id: str, owner: str | None, seconds: float) -> RunTaken:
     """Say that a claim is not the newest: who has that now, and for how long."""
-    return RunTaken(run_id, owner or "nobody (it was given up)", max(seconds, 0.0))
+    return RunTaken(run_id, owner or "", max(seconds, 0.0))
 
 
 def begun_already(run_id: str) -> UsageError:

@@ -1,5 +1,6 @@
 """What is written to a run at once: checked, encoded, and what follows from it worked out."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -16,9 +17,9 @@ from argstream.events import (
     RunStatus,
     RunStopped,
 )
-from argstream.log import Record, from_json, is_durable, status_after, to_json
+from argstream.log import Posts, Record, from_json, is_durable, status_after, to_json
 
-__all__ = ["ENDS", "Batch", "approval_from_json", "approvals_to_json", "batch_of", "records_of"]
+__all__ = ["ENDS", "Batch", "approvals_to_json", "batch_of", "posts_from_json", "records_of"]
 
 ENDS: Final = (RunCompleted, RunFailed, RunStopped)
 """The events after which a run is over."""
@@ -58,6 +59,11 @@ class Batch(Struct, frozen=True):
     def is_end(self) -> bool:
         """Whether the run is over after it."""
         return self.status in ("completed", "failed", "stopped")
+
+    @property
+    def rests(self) -> bool:
+        """Whether nobody need drive the run after it: it is over, or has paused."""
+        return self.is_end or self.status == "paused"
 
     @property
     def changes_posts(self) -> bool:
@@ -127,7 +133,16 @@ def records_of(lines: Sequence[bytes], after: int) -> list[Record]:
 # Decisions
 
 _encoder = msgspec.json.Encoder()
-_approval_decoder: msgspec.json.Decoder[Approval] = msgspec.json.Decoder(Approval)
+
+
+class _Posted(Struct, frozen=True):
+    """A decision as it is stored."""
+
+    decision: Approval
+    time: float
+
+
+_posted_decoder = msgspec.json.Decoder(_Posted)
 
 
 def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
@@ -137,7 +152,7 @@ def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
         if not isinstance(decision, Approval):
             raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
         try:
-            line = _encoder.encode(decision)
+            line = _encoder.encode(_Posted(decision, time.time()))
         except _UNWRITABLE as error:
             raise UsageError(
                 f"the decision on {call_id!r} cannot be written as JSON: {error}"
@@ -146,9 +161,11 @@ def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
     return encoded
 
 
-def approval_from_json(line: bytes | str) -> Approval:
-    """Read a decision that ``approvals_to_json`` wrote."""
+def posts_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Posts:
+    """Read decisions that ``approvals_to_json`` wrote, by the ids of their calls."""
     try:
-        return _approval_decoder.decode(line)
+        posted = {call_id: _posted_decoder.decode(line) for call_id, line in lines.items()}
     except msgspec.MsgspecError as error:
         raise StoreFailure(f"the store has a decision that cannot be read: {error}") from error
+    decisions = {call_id: one.decision for call_id, one in posted.items()}
+    return Posts(decisions, {call_id: one.time for call_id, one in posted.items()}, stop_reason)

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
-from argstream.decisions import Approval
 from argstream.errors import StoreFailure
 from argstream.events import RunStatus
 from argstream.log import Posts, RunInfo
-from argstream.stores._batches import approval_from_json
+from argstream.stores._batches import posts_from_json
 
 __all__ = ["info_of", "posts_of"]
 
@@ -43,11 +42,9 @@ def posts_of(fields: Sequence[bytes]) -> Posts | None:
     found = dict(_pairs(fields))
     if found.get(b"status") not in (b"running", b"paused"):
         return None
-    decisions: dict[str, Approval] = {
-        call_id: approval_from_json(line) for call_id, line in _calls(fields, b"decision:")
-    }
     reason = found.get(b"stop")
-    return Posts(decisions, None if reason is None else reason.decode())
+    waiting = dict(_calls(fields, b"decision:"))
+    return posts_from_json(waiting, None if reason is None else reason.decode())
 
 
 def _pairs(fields: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

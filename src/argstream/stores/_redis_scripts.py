@@ -3,9 +3,10 @@
 A run has two keys, and all runs together a third:
 
 - ``PREFIX:{RUN}:run``, a hash: ``session``, ``agent``, ``status``, ``seq``, ``created`` and
-  ``updated``; ``token`` of the newest claim, with ``owner``, ``until`` (in ms) and ``nonce`` unless
-  it was given up; ``pending:CALL`` with the digest of a request, ``decider:CALL`` and, until it is
-  used, ``decision:CALL`` with what was said to it; ``stop`` with the reason; ``reopened``.
+  ``updated``; ``token`` of the newest claim, and unless that was given up its ``owner`` and
+  ``until`` (in ms); ``pending:CALL`` with the digest of a request, ``decider:CALL`` and, until it
+  is used, ``decision:CALL`` with what was said to it; ``stop`` with the reason; the nonces by which
+  a request is known that is made again: ``begun``, ``claimed``, ``reopened``.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
 - ``PREFIX:runs``, a sorted set: the ids of runs by the time of their newest record.
@@ -14,7 +15,9 @@ What changes a run is told on the channel ``PREFIX:{RUN}:news``: to those who fo
 elsewhere. Times are the server's, so that clocks of other machines need not agree.
 
 A connection may be lost before the answer comes, so each can be made again and changes nothing the
-second time. For that the caller makes a nonce where the arguments do not tell.
+second time. For that the caller makes a nonce where the arguments do not tell. The first request
+may even come after the second, when he has long given the claim up that he got by that; so a claim
+is asked for with the token after which it comes, and not given after any other.
 
 Each answers with a list: a word, and what belongs to it. None reads or writes more than the keys
 that it is given.
@@ -59,6 +62,11 @@ local function is_over()
   return status ~= 'running' and status ~= 'paused'
 end
 
+local function let_go()
+  redis.call('HINCRBY', run, 'token', 1)
+  redis.call('HDEL', run, 'owner', 'until')
+end
+
 local function forget()
   redis.call('DEL', run, log)
   redis.call('ZREM', index, ARGV[1])
@@ -92,6 +100,7 @@ local function write(at)
   if status ~= '' then
     redis.call('HSET', run, 'status', status)
     ends = is_over()
+    if status ~= 'running' then let_go() end  -- nobody need drive it
     if ends and to_live ~= '' then
       redis.call('PEXPIRE', run, to_live)
       redis.call('PEXPIRE', log, to_live)
@@ -104,12 +113,13 @@ local function write(at)
   redis.call('PUBLISH', news, table.concat(told, '\\n'))
 end
 
-local function is_there(at)
-  -- Whether the log has just these records already, 'other' if it has others under their seqs.
+local function is_there(at, seq)
+  -- Whether the log, which goes to `seq`, has just these records already; 'other' if it has others
+  -- under their seqs.
   local first, calls = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 5])
   local records = at + 6 + 2 * calls
   local last = first + #ARGV - records
-  if last > tonumber(redis.call('HGET', run, 'seq')) then return false end
+  if last > tonumber(seq) then return false end
   local found = redis.call('XRANGE', log, whole(first) .. '-0', whole(last) .. '-0')
   for place = records, #ARGV do
     local entry = found[place - records + 1]
@@ -121,32 +131,28 @@ end
 
 _BEGIN: Final = """
 local owner, nonce, lasts, session, agent, created = unpack(ARGV, 1, 6)
-local found = redis.call('HMGET', run, 'token', 'nonce')
-if found[1] then
-  if found[2] == nonce then return {'done', found[1]} end
-  return {'exists'}
-end
+local found = redis.call('HMGET', run, 'token', 'begun')
+if found[1] then return {found[2] == nonce and 'done' or 'exists'} end
 redis.call('DEL', log)
-write(7)
 redis.call('HSET', run, 'session', session, 'agent', agent, 'created', created, 'token', 1,
-  'owner', owner, 'nonce', nonce, 'until', whole(now() + lasts))
-redis.call('HSETNX', run, 'status', 'running')
-return {'done', '1'}
+  'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
+write(7)
+return {'done'}
 """
 
 _CLAIM: Final = """
-local owner, nonce, lasts = unpack(ARGV)
-local found = redis.call('HMGET', run, 'token', 'nonce')
+local owner, nonce, lasts, after = unpack(ARGV)
+local found = redis.call('HMGET', run, 'token', 'claimed')
 if not found[1] then return {'unknown'} end
-local till = whole(now() + lasts)
-if found[2] == nonce then
-  redis.call('HSET', run, 'until', till)
-  return {'done', found[1]}
+local next = whole((tonumber(after) or 0) + 1)
+local is_mine = found[1] == next and found[2] == nonce
+if not is_mine then
+  if is_driven() then return taken() end
+  if found[1] ~= after then return {'after', found[1]} end
 end
-if is_driven() then return taken() end
-local token = redis.call('HINCRBY', run, 'token', 1)
-redis.call('HSET', run, 'owner', owner, 'nonce', nonce, 'until', till)
-return {'done', whole(token)}
+redis.call('HSET', run, 'token', next, 'owner', owner, 'claimed', nonce,
+  'until', whole(now() + lasts))
+return {'done', next}
 """
 
 _RENEW: Final = """
@@ -159,19 +165,19 @@ return {'done'}
 _RELEASE: Final = """
 local refused = lost(ARGV[1])
 if refused then return refused end
-redis.call('HINCRBY', run, 'token', 1)
-redis.call('HDEL', run, 'owner', 'until', 'nonce')
+let_go()
 return {'done'}
 """
 
 _APPEND: Final = """
+local last = redis.call('HGET', run, 'seq')
+if not last then return {'unknown'} end
+local there = is_there(2, last)
+if there == true then return {'done'} end
 local refused = lost(ARGV[1])
 if refused then return refused end
-local there = is_there(2)
-if there == 'other' then return {'other'} end
-if there then return {'done'} end
+if there then return {'other'} end
 if is_over() then return {'over', redis.call('HGET', run, 'status')} end
-local last = redis.call('HGET', run, 'seq')
 if tonumber(ARGV[3]) ~= last + 1 then return {'gap', last} end
 write(2)
 return {'done'}

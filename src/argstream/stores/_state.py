@@ -5,6 +5,7 @@ its rules before it changes anything.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,9 +20,11 @@ from argstream.stores._base import (
     other_request,
     run_is_over,
 )
-from argstream.stores._batches import Batch, approval_from_json
+from argstream.stores._batches import Batch, posts_from_json
 
-__all__ = ["RunState"]
+__all__ = ["FIRST_TOKEN", "RunState"]
+
+FIRST_TOKEN: Final = 1
 
 
 class RunState(Struct, kw_only=True):
@@ -58,7 +61,7 @@ class RunState(Struct, kw_only=True):
             seq=0,
             created=batch.created,
             updated=batch.updated,
-            token=1,
+            token=FIRST_TOKEN,
             owner=owner,
             until=until,
             pending={},
@@ -98,9 +101,12 @@ class RunState(Struct, kw_only=True):
         """Take the run from who gives it up; say whether he had it."""
         if claim.token != self.token:
             return False
+        self._let_go()
+        return True
+
+    def _let_go(self) -> None:
         self.token += 1
         self.owner, self.until = None, 0.0
-        return True
 
     def check(self, claim: Claim, now: float) -> None:
         """See that nobody has claimed the run since."""
@@ -125,15 +131,18 @@ class RunState(Struct, kw_only=True):
 
     # Records
 
-    def append(self, batch: Batch, there: Callable[[], list[bytes]]) -> bool:
+    def append(
+        self, claim: Claim, batch: Batch, there: Callable[[], list[bytes]], now: float
+    ) -> bool:
         """Go on with a batch, and say whether it must be written: not if it is there already.
 
         ``there`` reads what the log has in its place.
         """
-        if batch.last <= self.seq:
-            if there() != batch.lines:
-                raise other_record(self.run_id, batch.first)
+        if batch.last <= self.seq and there() == batch.lines:
             return False
+        self.check(claim, now)
+        if batch.last <= self.seq:
+            raise other_record(self.run_id, batch.first)
         if self.is_over:
             raise run_is_over(self.run_id, self.status)
         if batch.first != self.seq + 1:
@@ -145,6 +154,8 @@ class RunState(Struct, kw_only=True):
         self.seq, self.updated = batch.last, batch.updated
         self.status = batch.status or self.status
         self.posts_version += batch.changes_posts
+        if batch.rests:
+            self._let_go()
         for call_id, digest in batch.asked.items():
             if digest is None:
                 self.pending.pop(call_id, None)
@@ -186,12 +197,8 @@ class RunState(Struct, kw_only=True):
         """Give what waits for who drives the run; None if it is over."""
         if self.is_over:
             return None
-        waiting = {
-            call_id: approval_from_json(line)
-            for call_id, line in self.decisions.items()
-            if line is not None
-        }
-        return Posts(waiting, self.stop_reason)
+        waiting = {call_id: line for call_id, line in self.decisions.items() if line is not None}
+        return posts_from_json(waiting, self.stop_reason)
 
     def info(self, now: float) -> RunInfo:
         """Say what is known of the run."""

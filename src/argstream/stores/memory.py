@@ -13,7 +13,7 @@ from argstream.events import RunStatus
 from argstream.log import Claim, Posts, RunInfo
 from argstream.stores._base import BaseStore, begun_already
 from argstream.stores._batches import Batch
-from argstream.stores._state import RunState
+from argstream.stores._state import FIRST_TOKEN, RunState
 from argstream.stores._tails import Page
 
 __all__ = ["MemoryStore"]
@@ -43,7 +43,7 @@ class MemoryStore(BaseStore):
                 raise begun_already(batch.run_id)
             state = RunState.begun(batch, owner, self._clock() + seconds)
             self._kept[batch.run_id] = _Run(state, list(batch.lines))
-            return state.newest_claim
+            return Claim(batch.run_id, owner, FIRST_TOKEN)
 
     async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
         with self._run(run_id) as run:
@@ -62,8 +62,8 @@ class MemoryStore(BaseStore):
 
     async def _append(self, claim: Claim, batch: Batch) -> None:
         with self._run(batch.run_id) as run:
-            run.state.check(claim, self._clock())
-            if run.state.append(batch, lambda: run.lines[batch.first - 1 : batch.last]):
+            there = lambda: run.lines[batch.first - 1 : batch.last]  # noqa: E731 - short
+            if run.state.append(claim, batch, there, self._clock()):
                 run.lines += batch.lines
                 self._written(batch)  # in here, so that nobody tells of a later one before
         await asyncio.sleep(0)  # those who follow get their turn, as they do while a disk works

@@ -32,6 +32,7 @@ from argstream.stores._base import (
     run_is_over,
 )
 from argstream.stores._batches import Batch
+from argstream.stores._state import FIRST_TOKEN
 from argstream.stores._tails import Page
 
 try:
@@ -102,10 +103,12 @@ class RedisStore(BaseStore):
         if answer[0] != b"done":
             raise begun_already(batch.run_id)
         self._written(batch)
-        return Claim(batch.run_id, owner, int(answer[1]))
+        return Claim(batch.run_id, owner, FIRST_TOKEN)
 
     async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
-        answer = await self._run("claim", run_id, owner, _nonce(), _milliseconds(seconds))
+        arguments, answer = (owner, _nonce(), _milliseconds(seconds)), [b"after", b""]
+        while answer[0] == b"after":  # another claim, which was good for a moment
+            answer = await self._run("claim", run_id, *arguments, answer[1])
         return Claim(run_id, owner, int(self._done(run_id, answer)[1]))
 
     async def _renew(self, claim: Claim, seconds: float) -> None:

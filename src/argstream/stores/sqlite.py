@@ -28,7 +28,7 @@ from argstream.stores._sqlite_rows import (
     write,
 )
 from argstream.stores._sqlite_threads import Reader, Writer
-from argstream.stores._state import RunState
+from argstream.stores._state import FIRST_TOKEN, RunState
 from argstream.stores._tails import Page
 
 __all__ = ["SqliteStore"]
@@ -73,7 +73,7 @@ class SqliteStore(BaseStore):
             if find(connection, batch.run_id) is not None:
                 raise begun_already(batch.run_id)
             write(connection, insert(connection, state), batch)
-            return state.newest_claim
+            return Claim(batch.run_id, owner, FIRST_TOKEN)
 
         return await self._writer.run(begin, is_durable=True)
 
@@ -103,8 +103,8 @@ class SqliteStore(BaseStore):
             key = try_to_grow(connection, claim, batch)
             if key is None:
                 key, state = get(connection, batch.run_id)
-                state.check(claim, self._clock())
-                if not state.append(batch, partial(there, connection, key, batch)):
+                found = partial(there, connection, key, batch)
+                if not state.append(claim, batch, found, self._clock()):
                     return False
                 save(connection, key, state)
             write(connection, key, batch)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from argstream.agent._loop_thread import LoopThread
-from argstream.agent._observed_drive import Drive
+from argstream.agent.observing._drive import Drive
 from argstream.agent.result import RunResult
 from argstream.errors import RunFailure, UsageError
 from argstream.events import ApprovalRequested, Event
@@ -41,7 +41,7 @@ class ObservedRun:
     @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
         """What somebody must decide on, now: with ``Store.decide``, from any process."""
-        return self._drive.observed.pending
+        return self._drive.asking.pending
 
     @property
     def result(self) -> RunResult:

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from argstream.agent._observed import Answer, Observed
 from argstream.agent._questions import Questions
 from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approval, Approver, Deny
-from argstream.decisions import Decisions
+from argstream.agent.observing._observed import Answer, Observed, not_run
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, Event
+from argstream.log import Posts
 
 __all__ = ["Asking", "News"]
 
@@ -62,6 +62,8 @@ class _Question:
     """Somebody who waits for an answer."""
 
     def __init__(self) -> None:
+        self.is_shown = False
+        """Whether it is in the log, so that anybody can decide."""
         self.answer: Answer | None = None
         self.is_answered = anyio.Event()
 
@@ -93,6 +95,12 @@ class Asking:
         """Whether anybody waits for an answer."""
         return bool(self._questions)
 
+    @property
+    def pending(self) -> tuple[ApprovalRequested, ...]:
+        """What anybody can decide on, now."""
+        shown = {call_id for call_id, question in self._questions.items() if question.is_shown}
+        return tuple(request for request in self._observed.pending if request.call_id in shown)
+
     async def ask(
         self, tasks: TaskGroup, news: News, call_id: str, text: str, reason: str
     ) -> Answer:
@@ -100,18 +108,22 @@ class Asking:
         observed = self._observed
         await news.until(lambda: observed.is_settled(call_id), _CLOSING)
         if (objection := observed.objection(call_id)) is not None:
-            return Answer(None, objection)
+            return not_run(objection)
         expires_at = None if self._seconds is None else time.time() + self._seconds
         question = self._questions[call_id] = _Question()
-        self._post(observed.ask(call_id, text, reason, expires_at))
-        (request,) = (one for one in observed.pending if one.call_id == call_id)
-        self._approvers.ask(tasks, request)
+        events, request = observed.ask(call_id, text, reason, expires_at)
+        self._post(events, partial(self._show, question, tasks, request))
         try:
             return await self._wait(request, question)
         finally:  # also if who has asked does not want to know any more
             self._approvers.withdraw(call_id)
             self._questions.pop(call_id, None)
             self._post(observed.withdraw(call_id, "the agent does not want to run it any more"))
+
+    def _show(self, question: _Question, tasks: TaskGroup, request: ApprovalRequested) -> None:
+        question.is_shown = True
+        if request.call_id in self._questions:  # it has not been taken back meanwhile
+            self._approvers.ask(tasks, request)
 
     async def _wait(self, request: ApprovalRequested, question: _Question) -> Answer:
         with anyio.move_on_after(self._seconds):
@@ -132,21 +144,22 @@ class Asking:
         except UsageError as error:  # somebody was quicker, or nobody wants to know any more
             logger.info("what was decided does not count: %s", error)
 
-    async def take(self, decisions: Decisions) -> None:
+    async def take(self, posts: Posts) -> None:
         """Take what anybody has decided."""
         waiting = {request.call_id for request in self._observed.pending}
-        for call_id, decision in decisions.items():
+        for call_id, decision in posts.decisions.items():
             if call_id not in waiting:
                 continue
             if (problem := self._observed.problem(decision)) is not None:
                 logger.warning("a decision on the call %s cannot be used: %s", call_id, problem)
                 await self._log.reopen(call_id)
                 continue
-            events, answer = self._observed.decide(call_id, decision, time.time())
+            when = posts.times.get(call_id, time.time())
+            events, answer = self._observed.decide(call_id, decision, when)
             question = self._questions[call_id]
             self._post(events, partial(question.give, answer))
 
     def dismiss(self) -> None:
         """Let nobody wait any more: no call may run."""
         for question in self._questions.values():
-            question.give(Answer(None, "the run was stopped"))
+            question.give(not_run("the run was stopped"))

@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from argstream.agent._arguments import read_arguments, written
-from argstream.agent._observed_result import ObservedResult
+from argstream.agent._wording import denied_words
 from argstream.agent.approvals import Approval, Deny, digest_of
+from argstream.agent.observing._result import ObservedResult
 from argstream.agent.result import RunResult
 from argstream.agent.tools import parsed_anew
 from argstream.events import (
@@ -41,7 +42,14 @@ from argstream.events import (
     TurnStarted,
 )
 
-__all__ = ["Answer", "Observed", "is_observed", "last_events", "text_of_arguments"]
+__all__ = [
+    "Answer",
+    "Observed",
+    "is_observed",
+    "last_events",
+    "not_run",
+    "text_of_arguments",
+]
 
 _STOPPED: Final = "the run was stopped"
 _CUT: Final = RunFailed("truncated", "the stream ended before the run did")
@@ -55,7 +63,13 @@ class Answer(NamedTuple):
     text: str | None
     """The exact arguments to run it with; None if it must not run."""
     reason: str = ""
+    """Why it must not."""
     always: Remembered | None = None
+
+
+def not_run(why: str) -> Answer:
+    """Say that a call must not run, though no person is against it."""
+    return Answer(None, f"the call was not run: {why}")
 
 
 class _Call(Struct):
@@ -161,9 +175,7 @@ class Observed:
         return self._told(event)
 
     def _heard_end(self, event: ToolCallCompleted | ToolCallFailed) -> list[Event]:
-        call = self._calls.get(event.call_id)
-        if call is None:
-            return []
+        call = self._calls[event.call_id]
         withdrawn = self.withdraw(event.call_id, "the call is over")
         edited = None if call.decision is None else call.decision.edited_arguments
         if edited is not None and isinstance(event, ToolCallCompleted):
@@ -206,12 +218,14 @@ class Observed:
         if self.is_stopped or self.is_over:
             return _STOPPED if self.is_stopped else "the run is over"
         if (call := self._calls.get(call_id)) is None:
-            return "nothing was told of such a call, so nobody can see what it is for"
+            return "it is over"
         if call.verdict not in ("", "complete"):
             return f"its arguments are {call.verdict}"
         return None if call.request is None else "somebody was asked about it before"
 
-    def ask(self, call_id: str, text: str, reason: str, expires_at: float | None) -> list[Event]:
+    def ask(
+        self, call_id: str, text: str, reason: str, expires_at: float | None
+    ) -> tuple[list[Event], ApprovalRequested]:
         """Have somebody asked whether a call may run, with exactly these arguments."""
         call = self._calls[call_id]
         told: list[Event] = []
@@ -221,9 +235,8 @@ class Observed:
         call.text = text
         digest = digest_of(self.run_id, call_id, call.name, text)
         shown = read_arguments(text)
-        return told + self._told(
-            ApprovalRequested(call_id, call.name, shown, digest, reason, None, expires_at)
-        )
+        request = ApprovalRequested(call_id, call.name, shown, digest, reason, None, expires_at)
+        return told + self._told(request), request
 
     def problem(self, decision: Approval) -> str | None:
         """Say why a decision cannot be used; whether its arguments fit, the agent will say."""
@@ -235,13 +248,14 @@ class Observed:
             return "the edited arguments are no JSON object"
         return None
 
-    def decide(self, call_id: str, decision: Approval, now: float) -> tuple[list[Event], Answer]:
-        """Take a decision, with which nothing is wrong, on what is pending."""
+    def decide(self, call_id: str, decision: Approval, when: float) -> tuple[list[Event], Answer]:
+        """Take a decision, with which nothing is wrong, on what is pending; it was made then."""
         call = self._calls[call_id]
-        if _is_late(call.request, now):
+        if _is_late(call.request, when):
             return self._deny(call_id, "expired", "nobody decided in time")
         if isinstance(decision, Deny):
-            return self._deny(call_id, "denied", decision.reason)
+            told, _ = self._deny(call_id, "denied", decision.reason)
+            return told, Answer(None, denied_words(decision.reason))
         edited = decision.arguments
         text = call.text if edited is None else text_of_arguments(edited)
         decided = ApprovalDecided(
@@ -261,7 +275,7 @@ class Observed:
 
     def _deny(self, call_id: str, outcome: ApprovalOutcome, why: str) -> tuple[list[Event], Answer]:
         name = self._calls[call_id].name
-        return self._told(ApprovalDecided(call_id, name, outcome, why)), Answer(None, why)
+        return self._told(ApprovalDecided(call_id, name, outcome, why)), not_run(why)
 
     def _requested(self, event: ApprovalRequested) -> None:
         self._calls[event.call_id].request = event
@@ -329,14 +343,14 @@ def text_of_arguments(arguments: Mapping[str, Any]) -> str | None:
     return written(parser.value) if parser.verdict == "complete" else None
 
 
-def _is_late(request: ApprovalRequested | None, now: float) -> bool:
+def _is_late(request: ApprovalRequested | None, when: float) -> bool:
     end = None if request is None else request.expires_at
-    return end is not None and now >= end
+    return end is not None and when >= end
 
 
 def _no_result(call: _Call, why: str) -> str:
     if call.verdict != "complete":
         return f"the call was not whole: {why}"
     if call.decision is not None and call.decision.decision not in ("approved", "edited"):
-        return f"the call was not run: {call.decision.reason}"
+        return not_run(call.decision.reason).reason
     return f"no result of the call has come: {why}. It is not known what it has done"

@@ -18,13 +18,19 @@ from uuid import uuid4
 
 from argstream.adapters import AGENTS, ProtocolName
 from argstream.agent._arguments import read_arguments
-from argstream.agent._observed import Answer, Observed, last_events, text_of_arguments
-from argstream.agent._observed_asking import News
-from argstream.agent._observed_drive import Course, Drive, not_an_agent
-from argstream.agent._observed_run import ObservedRun
 from argstream.agent._run_log import RunLog
-from argstream.agent._wording import denied_words
 from argstream.agent.approvals import Approver
+from argstream.agent.observing._asking import News
+from argstream.agent.observing._drive import Course, Drive, not_an_agent
+from argstream.agent.observing._observed import (
+    Answer,
+    Observed,
+    is_observed,
+    last_events,
+    not_run,
+    text_of_arguments,
+)
+from argstream.agent.observing._run import ObservedRun
 from argstream.errors import RunTaken, UsageError
 from argstream.events import Event
 from argstream.log import Store
@@ -131,9 +137,9 @@ class Observer:
         await self._news.until(lambda: self._drive_of(call_id) is not None, _UNHEARD)
         drive, text = self._drive_of(call_id), text_of_arguments(arguments)
         if drive is None:
-            answer = Answer(None, "no run that is observed has told of this call")
+            answer = not_run("no run that is observed has told of this call")
         elif text is None:
-            answer = Answer(None, "its arguments are no JSON object")
+            answer = not_run("its arguments are no JSON object")
         else:
             reason = context.decision_reason or context.title or f"{self.agent} asks"
             answer = await drive.ask(call_id, text, reason)
@@ -156,7 +162,10 @@ class Observer:
         except RunTaken:
             return []  # who observes it has been told
         try:
-            events = last_events(run_id, (record.event for record in records), reason)
+            told = [record.event for record in records]
+            if not is_observed(told):
+                raise UsageError(f"the run {run_id} is not an observed one: Agent.stop ends it")
+            events = last_events(run_id, told, (await log.posted()).stop_reason or reason)
             await log.write(events)
         finally:
             await log.release()
@@ -193,7 +202,7 @@ def _permission(name: str, answer: Answer, *, interrupt: bool) -> "PermissionRes
     from claude_agent_sdk.types import PermissionRuleValue  # noqa: PLC0415 - as above
 
     if answer.text is None:
-        return PermissionResultDeny(message=denied_words(answer.reason), interrupt=interrupt)
+        return PermissionResultDeny(message=answer.reason, interrupt=interrupt)
     updates = None
     if answer.always == "session":
         rules = [PermissionRuleValue(tool_name=name)]

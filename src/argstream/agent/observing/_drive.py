@@ -17,12 +17,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from argstream.adapters import AGENTS, ProtocolName
-from argstream.agent._observed import Answer, Observed
-from argstream.agent._observed_asking import Asking, News
 from argstream.agent._outbox import Outbox
 from argstream.agent._questions import is_cancelled
 from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approver
+from argstream.agent.observing._asking import Asking, News
+from argstream.agent.observing._observed import Answer, Observed
 from argstream.clients import ModelRequest, as_model
 from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UsageError
 from argstream.events import Event, RunFailed
@@ -71,7 +71,7 @@ class Drive:
         self.outbox = Outbox()
         self._course = course
         self._log = log
-        self._asking = Asking(observed, log, self._post, course.approver, course.approval_seconds)
+        self.asking = Asking(observed, log, self._post, course.approver, course.approval_seconds)
         self._tasks: TaskGroup
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -83,7 +83,7 @@ class Drive:
         self._is_stopping = anyio.Event()
         self._may_end_itself = False  # when it is stopped
         self._is_read = anyio.Event()
-        self._reading = anyio.CancelScope()
+        self._reading: anyio.CancelScope
         self._error: BaseException | None = None  # to be raised when all events are told
 
     @property
@@ -94,7 +94,7 @@ class Drive:
     def start(self) -> None:
         """Begin, unless it has. Needs a running event loop."""
         if self._task is None:
-            self._tasks = anyio.create_task_group()
+            self._tasks, self._reading = anyio.create_task_group(), anyio.CancelScope()
             self._post(self.observed.begin(self._course.prompt))
             self._loop = asyncio.get_running_loop()
             self._task = asyncio.create_task(self._supervise())
@@ -105,14 +105,14 @@ class Drive:
         """End it, from any thread; as soon as it begins, if it has not."""
         if self._loop is None:
             self._early_stop = reason
-        elif not self._is_over:
+        elif not self.observed.is_over:
             self._loop.call_soon_threadsafe(self.stop, reason)
 
     def stop(self, reason: str) -> None:
         """End it: the agent is told, and what it says is read no longer than it needs for that."""
         if not (self.observed.is_stopped or self.observed.is_over):
-            self._may_end_itself = self._asking.is_waiting  # it will be told that it may not
-            self._post(self.observed.stop(reason), self._asking.dismiss)
+            self._may_end_itself = self.asking.is_waiting  # it will be told that it may not
+            self._post(self.observed.stop(reason), self.asking.dismiss)
             self._is_stopping.set()
 
     async def close(self, reason: str) -> None:
@@ -127,7 +127,7 @@ class Drive:
 
     async def ask(self, call_id: str, text: str, reason: str) -> Answer:
         """Have somebody decide whether a call may run with exactly these arguments."""
-        return await self._asking.ask(self._tasks, self._course.news, call_id, text, reason)
+        return await self.asking.ask(self._tasks, self._course.news, call_id, text, reason)
 
     async def _supervise(self) -> None:
         _inside.set((*_inside.get(), self))
@@ -147,7 +147,7 @@ class Drive:
         finally:
             if not self._is_over:
                 await self._leave()
-            self._asking.dismiss()
+            self.asking.dismiss()
             self._course.news.tell()
             self.outbox.close(self._error)
 
@@ -158,7 +158,7 @@ class Drive:
             rest += self.observed.over(_INTERRUPTED)
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
-                if not isinstance(self._error, RunTaken | StoreFailure):
+                if self._log.has_begun and not isinstance(self._error, RunTaken | StoreFailure):
                     await self._log.write(rest)
                     self.outbox.add_all(rest)
                 await self._log.release()
@@ -176,18 +176,16 @@ class Drive:
 
     async def _work_off(self) -> None:
         """Write what has come, and then tell it."""
-        waiting, self._inbox = self._inbox, deque()
-        is_last = self.observed.is_over
-        await self._log.write(event for post in waiting for event in post.events)
-        self._written.set()
-        self._written = anyio.Event()
-        if is_last:
-            await self._log.release()
-            self._is_over = True  # who hears the last event finds it so
-        for events, then in waiting:
+        is_last, count = self.observed.is_over, len(self._inbox)
+        await self._log.write(event for post in self._inbox for event in post.events)
+        self._is_over = is_last  # who hears the last event finds it so
+        for _ in range(count):
+            events, then = self._inbox.popleft()
             self.outbox.add_all(events)
             if then is not None:
                 then()
+        self._written.set()
+        self._written = anyio.Event()
 
     async def _room(self) -> None:
         """Wait while so much is held that who can wait should."""
@@ -200,7 +198,7 @@ class Drive:
     async def _hear(self) -> None:
         async with aclosing(self._log.posts()) as heard:
             async for posts in heard:
-                await self._asking.take(posts.decisions)
+                await self.asking.take(posts)
                 if posts.stop_reason is not None:
                     self.stop(posts.stop_reason)
 
@@ -255,10 +253,10 @@ class Drive:
                 await events.aclose()
 
     def _failed(self, error: BaseException) -> RunFailed:
-        if isinstance(error, Exception) and not self.observed.is_stopped:
-            self._error = error  # it is raised when all events are told
-        else:
+        if self.observed.is_stopped:
             logger.info("the agent failed when it was stopped", exc_info=error)
+        elif isinstance(error, Exception):
+            self._error = error  # it is raised when all events are told
         if isinstance(error, UsageError):
             return RunFailed("unusable_source", str(error))
         return RunFailed("source_failed", f"the source failed with {type(error).__name__}")

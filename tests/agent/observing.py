@@ -1,0 +1,241 @@
+"""What the tests of observed runs share: a Claude Code that plays a script, and their order."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from claude_agent_sdk import Transport
+
+from argstream.agent.observing import ObservedRun
+from argstream.events import (
+    Event,
+    RunSnapshot,
+    ToolCallCompleted,
+    ToolCallStarted,
+    ToolExecutionStarted,
+    ToolOutputDelta,
+    TurnStarted,
+)
+from argstream.log import Store
+from argstream.snapshots import RunView
+from tests.agent.ordering import CallOrder, RunOrder
+from tests.claude_agent import (
+    assistant,
+    init,
+    run_result,
+    streamed,
+    streamed_call,
+    text,
+    tool_result,
+    use,
+    user,
+)
+from tests.providers import Payload, block_delta, block_start, block_stop, message_end
+
+STORY: list[Payload] = [
+    init(),
+    *streamed({"type": "message_start", "message": {"id": "msg_1", "model": "claude"}}),
+    *streamed(
+        block_start(0, "thinking", thinking="", signature=""),
+        block_delta(0, "thinking_delta", thinking="Hm, "),
+        block_delta(0, "thinking_delta", thinking="two."),
+        block_stop(0),
+    ),
+    *streamed_call('{"prompt":', ' "look"}', index=1, id_="task_1"),
+    *streamed_call('{"prompt": "se', 'ek"}', index=2, id_="task_2"),
+    *streamed(*message_end()),
+    assistant(text("I look."), use({"path": "a"}, "sub_1"), id_="msg_2", parent="task_1"),
+    assistant(text("I seek."), use({}, "sub_2"), id_="msg_3", parent="task_2"),
+    user([tool_result("A", "sub_1")], parent="task_1"),
+    user([tool_result("B", "sub_2", is_error=True)], parent="task_2"),
+    assistant(text("Seen."), id_="msg_4", parent="task_1"),
+    user([tool_result([{"type": "text", "text": "Seen."}], "task_1")]),
+    user([tool_result("Nothing.", "task_2", is_error=True)]),
+    assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
+    run_result(result="All done."),
+]
+"""A run with two sub-agents that work at the same time: one succeeds."""
+
+
+def asks_to_write(arguments: Payload) -> list[Payload]:
+    """Claude Code has written a call of ``write``, and has not run it."""
+    return [init(), assistant(text("I write."), use(arguments))]
+
+
+def wrote(result: str = "written", *, failed: bool = False) -> list[Payload]:
+    """It has run the call, or not, and is done."""
+    return [
+        user([tool_result(result, is_error=failed)]),
+        assistant(text("Done."), id_="msg_2"),
+        run_result(result="Done."),
+    ]
+
+
+class FakeClaude(Transport):
+    """Plays a script to the SDK as if Claude Code wrote it, and takes what it is told.
+
+    A script gives lines, asks whether calls may run, and can wait until it is interrupted.
+    """
+
+    def __init__(self, script: "Script") -> None:
+        self.was_interrupted = asyncio.Event()
+        self.is_closed = asyncio.Event()
+        self.given = 0
+        """How many lines were taken."""
+        self._script = script
+        self._lines: asyncio.Queue[Payload | None] = asyncio.Queue(maxsize=1)
+        self._answers: dict[str, asyncio.Future[Payload]] = {}
+        self._is_asked = asyncio.Event()
+
+    async def ask(
+        self, arguments: Payload, call_id: str | None = "toolu_1", **fields: Any
+    ) -> Payload:
+        """Ask whether a call of ``write`` may run; gives the answer."""
+        request_id = f"ask_{len(self._answers)}"
+        answer: asyncio.Future[Payload] = asyncio.get_running_loop().create_future()
+        self._answers[request_id] = answer
+        request: Payload = {"subtype": "can_use_tool", "tool_name": "write", "input": arguments}
+        request |= {"tool_use_id": call_id, **fields}
+        await self._control("control_request", request_id=request_id, request=request)
+        return await answer
+
+    async def take_back(self) -> None:
+        """Say that the last question needs no answer any more."""
+        last = list(self._answers)[-1]
+        await self._control("control_cancel_request", request_id=last)
+
+    async def _control(self, type_: str, **fields: Any) -> None:
+        await self._lines.put({"type": type_, **fields})
+
+    # What the SDK wants
+
+    async def connect(self) -> None:
+        """There is nothing to start."""
+
+    async def write(self, data: str) -> None:
+        told = json.loads(data)
+        match told:
+            case {"type": "control_request", "request_id": request_id, "request": request}:
+                if request["subtype"] == "interrupt":
+                    self.was_interrupted.set()
+                answer = {"subtype": "success", "request_id": request_id, "response": {}}
+                await self._control("control_response", response=answer)
+            case {"type": "control_response", "response": response}:
+                self._answers[response["request_id"]].set_result(response["response"])
+            case _:
+                self._is_asked.set()
+
+    async def read_messages(self) -> AsyncIterator[Payload]:
+        playing = asyncio.create_task(self._play())
+        try:
+            while (line := await self._lines.get()) is not None:
+                yield line
+        finally:
+            playing.cancel()
+
+    async def _play(self) -> None:
+        await self._is_asked.wait()
+        async with aclosing(self._script(self)) as lines:
+            async for line in lines:
+                self.given += 1
+                await self._lines.put(line)
+        await self._lines.put(None)
+
+    async def close(self) -> None:
+        self.is_closed.set()
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def end_input(self) -> None:
+        """There is nobody who would mind."""
+
+
+Script = Callable[[FakeClaude], AsyncGenerator[Payload, None]]
+
+
+def playing(lines: Iterable[Payload]) -> FakeClaude:
+    """Play these lines, and end."""
+
+    async def script(_: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in lines:
+            yield line
+
+    return FakeClaude(script)
+
+
+def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
+    """Play these lines, and then nothing; if it is interrupted, those with which it ends."""
+
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in lines:
+            yield line
+        await claude.was_interrupted.wait()
+        for line in ending:
+            yield line
+
+    return FakeClaude(script)
+
+
+# The order of events
+
+
+class _ObservedCall(CallOrder):
+    """A call that the agent runs itself: it does not say when it begins."""
+
+    def take(self, event: Event) -> None:
+        assert not isinstance(event, ToolExecutionStarted | ToolOutputDelta)
+        if isinstance(event, ToolCallCompleted):
+            assert self.verdict
+            assert not self.outcome
+            assert self.decision in ("approved", "edited") or not self.is_asked
+            self.outcome = "completed"
+        else:
+            super().take(event)
+
+
+class ObservedOrder(RunOrder):
+    """What has been told of an observed run; the calls of sub-agents count like any other."""
+
+    def take(self, event: Event) -> None:
+        assert not isinstance(event, TurnStarted), "nobody here asks for turns"
+        super().take(event)
+        if isinstance(event, ToolCallStarted) and event.parent_id is not None:
+            self._open(event)
+
+    def _open(self, event: ToolCallStarted) -> None:
+        assert event.call_id not in self.calls
+        call = self.calls[event.call_id] = _ObservedCall(event.name, is_ours=True, is_early=False)
+        if event.parent_id is None:
+            self._turn.append(call)
+
+
+def check_observed(events: Iterable[Event]) -> None:
+    """Check all events of an observed run that is over."""
+    order = ObservedOrder()
+    for event in events:
+        order.take(event)
+    order.finish()
+
+
+# What is seen of it
+
+
+async def followed(run: ObservedRun) -> list[Event]:
+    return [event async for event in run]
+
+
+async def logged(store: Store, run_id: str) -> list[Event]:
+    """The events of a log; records are numbered without gaps."""
+    records = await store.read(run_id)
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    return [record.event for record in records]
+
+
+def seen(events: Iterable[Event]) -> RunSnapshot:
+    view = RunView()
+    for event in events:
+        view.take(event)
+    return view.snapshot()

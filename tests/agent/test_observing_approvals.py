@@ -1,0 +1,579 @@
+"""Whether a call of an observed agent may run: a person decides, from any process, once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
+
+from argstream.agent import Approve, Deny
+from argstream.agent.approvals import digest_of
+from argstream.agent.observing import ObservedRun, Observer
+from argstream.errors import AlreadyDecided, UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    RunStopped,
+    ToolArgsCompleted,
+    ToolCallCompleted,
+    ToolCallFailed,
+)
+from argstream.log import Store
+from argstream.stores import MemoryStore, SqliteStore
+from tests.agent.following import complete, one, only
+from tests.agent.observing import (
+    FakeClaude,
+    asks_to_write,
+    check_observed,
+    followed,
+    logged,
+    wrote,
+)
+from tests.claude_agent import assistant, init, run_result, streamed, use
+from tests.providers import Payload, input_json, message_end, message_start, tool_use
+
+ARGUMENTS = {"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}
+
+Decider = Callable[[Observer, ObservedRun, ApprovalRequested], Awaitable[None]]
+
+
+class Claude(FakeClaude):
+    """Wants to write, asks whether it may, and says what came of it."""
+
+    def __init__(self, arguments: Payload = ARGUMENTS, **fields: Any) -> None:
+        super().__init__(type(self)._script_of)
+        self.arguments = arguments
+        self.fields = fields
+        self.answers: list[Payload] = []
+
+    @staticmethod
+    async def _script_of(claude: "FakeClaude") -> AsyncGenerator[Payload, None]:
+        assert isinstance(claude, Claude)
+        for line in asks_to_write(claude.arguments):
+            yield line
+        answer = await claude.ask(claude.arguments, **claude.fields)
+        claude.answers.append(answer)
+        is_allowed = answer["behavior"] == "allow"
+        for line in wrote("written" if is_allowed else answer["message"], failed=not is_allowed):
+            yield line
+
+
+def observing(claude: FakeClaude, observer: Observer) -> ObservedRun:
+    options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
+    return observer.observe(query(prompt="Go", options=options, transport=claude), "Go")
+
+
+async def follow(observer: Observer, claude: FakeClaude, decide: Decider) -> list[Event]:
+    """Follow a run, and have somebody decide when a question is told."""
+    run = observing(claude, observer)
+    told: list[Event] = []
+    async for event in run:
+        told.append(event)
+        if isinstance(event, ApprovalRequested):
+            await decide(observer, run, event)
+    check_observed(told)
+    assert run.pending == ()
+    return told
+
+
+def deciding(decision: Approve | Deny) -> Decider:
+    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        await observer.store.decide(run.run_id, {request.call_id: decision})
+
+    return decide
+
+
+async def nobody(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
+    """Let it wait."""
+
+
+def decided(decision: Approve | Deny, claude: Claude) -> list[Event]:
+    return complete(lambda: follow(Observer(store=MemoryStore()), claude, deciding(decision)))
+
+
+# What can be decided
+
+
+def test_a_call_that_was_approved_runs_with_what_was_shown() -> None:
+    claude = Claude(title="Claude wants to write a.py")
+    told = decided(Approve(), claude)
+    request = one(told, ApprovalRequested)
+    assert request.arguments == ARGUMENTS
+    assert request.reason == "Claude wants to write a.py"
+    assert claude.answers == [{"behavior": "allow", "updatedInput": ARGUMENTS}]
+    assert one(told, ApprovalDecided).decision == "approved"
+    assert one(told, ToolCallCompleted).arguments == ARGUMENTS
+
+
+def test_the_digest_is_of_run_call_tool_and_the_text_of_the_arguments() -> None:
+    async def decide(_: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        assert run.pending == (request,)
+        text = '{"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}'
+        assert request.digest == digest_of(run.run_id, "toolu_1", "write", text)
+        with pytest.raises(UsageError, match="digest"):
+            await deciding(Approve(digest="another"))(_, run, request)
+        await deciding(Approve(digest=request.digest))(_, run, request)
+
+    complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
+
+
+def test_what_runs_cannot_be_changed_by_who_was_shown_it() -> None:
+    claude = Claude()
+
+    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        request.arguments["path"] = "/etc/passwd"
+        await deciding(Approve())(observer, run, request)
+
+    complete(lambda: follow(Observer(store=MemoryStore()), claude, decide))
+    assert claude.answers[0]["updatedInput"] == ARGUMENTS
+
+
+def test_a_call_that_was_denied_does_not_run_and_the_agent_is_told_why() -> None:
+    claude = Claude()
+    told = decided(Deny("not today"), claude)
+    assert claude.answers == [{"behavior": "deny", "message": "a person denied it: not today"}]
+    assert one(told, ApprovalDecided).decision == "denied"
+    assert one(told, ToolCallFailed).error == "a person denied it: not today"
+
+
+def test_edited_arguments_are_what_runs_and_what_is_told() -> None:
+    claude, edit = Claude(), {"path": "b.py"}
+    told = decided(Approve(arguments=edit, reason="better"), claude)
+    assert claude.answers == [{"behavior": "allow", "updatedInput": edit}]
+    decision = one(told, ApprovalDecided)
+    assert (decision.decision, decision.edited_arguments) == ("edited", edit)
+    assert one(told, ToolCallCompleted).arguments == edit
+
+
+def test_for_the_rest_of_the_session_the_agent_need_not_ask() -> None:
+    claude = Claude()
+    told = decided(Approve(always="session"), claude)
+    assert one(told, ApprovalDecided).always == "session"
+    assert claude.answers[0]["updatedPermissions"] == [
+        {
+            "type": "addRules",
+            "destination": "session",
+            "rules": [{"toolName": "write", "ruleContent": None}],
+            "behavior": "allow",
+        }
+    ]
+
+
+def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
+    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        store = observer.store
+        await store.decide(run.run_id, {request.call_id: Approve(always="rule")})
+        while True:
+            try:
+                await store.decide(run.run_id, {request.call_id: Deny("no")})
+            except AlreadyDecided:
+                await asyncio.sleep(0.001)
+            else:
+                return
+
+    told = complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
+    assert one(told, ApprovalDecided).decision == "denied"
+
+
+# Who decides
+
+
+def test_somebody_in_another_process_can_decide_and_the_first_one_counts(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def decide(_: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        async with aclosing(SqliteStore(path)) as elsewhere:
+            pending = (await elsewhere.info(run.run_id)).pending
+            assert pending == {request.call_id: request.digest}
+            await elsewhere.decide(run.run_id, {request.call_id: Deny("me first")})
+            with pytest.raises(AlreadyDecided):
+                await elsewhere.decide(run.run_id, {request.call_id: Approve()})
+
+    async def main() -> list[Event]:
+        async with Observer(store=path) as observer:
+            return await follow(observer, Claude(), decide)
+
+    assert one(complete(main), ApprovalDecided).reason == "me first"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_somebody_can_be_asked_in_place(is_async: bool) -> None:
+    asked: list[ApprovalRequested] = []
+
+    def approver(request: ApprovalRequested) -> Approve:
+        asked.append(request)
+        return Approve()
+
+    async def approver_async(request: ApprovalRequested) -> Approve:
+        return approver(request)
+
+    async def main() -> list[Event]:
+        store = MemoryStore()
+        who = approver_async if is_async else approver
+        return await follow(Observer(store=store, approver=who), Claude(), nobody)
+
+    told = complete(main)
+    assert asked == only(told, ApprovalRequested)
+    assert one(told, ToolCallCompleted).result == "written"
+
+
+def test_who_is_quicker_than_the_one_who_is_asked_counts() -> None:
+    was_withdrawn: list[bool] = []
+
+    async def approver(_: ApprovalRequested) -> Approve:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            was_withdrawn.append(True)
+        return Approve()
+
+    async def main() -> list[Event]:
+        observer = Observer(store=MemoryStore(), approver=approver)
+        return await follow(observer, Claude(), deciding(Deny("no")))
+
+    assert one(complete(main), ApprovalDecided).decision == "denied"
+    assert was_withdrawn == [True]
+
+
+def test_an_approver_who_comes_second_is_not_heard() -> None:
+    async def approver(request: ApprovalRequested) -> Approve:
+        (info,) = await store.runs()
+        await store.decide(info.run_id, {request.call_id: Deny("somebody else was first")})
+        return Approve()
+
+    store = MemoryStore()
+    told = complete(lambda: follow(Observer(store=store, approver=approver), Claude(), nobody))
+    assert one(told, ApprovalDecided).reason == "somebody else was first"
+
+
+def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> None:
+    numbers = range(5)
+
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        yield init()
+        yield assistant(*(use({"number": number}, f"toolu_{number}") for number in numbers))
+        asking = [claude.ask({"number": number}, f"toolu_{number}") for number in numbers]
+        answers.extend(await asyncio.gather(*asking))
+        yield run_result(result="Done.")
+
+    async def main() -> None:
+        store = MemoryStore()
+        run = observing(FakeClaude(script), Observer(store=store))
+        following = asyncio.create_task(followed(run))
+        while len(run.pending) < len(numbers):
+            await asyncio.sleep(0.001)
+        for number in reversed(numbers):
+            await store.decide(run.run_id, {f"toolu_{number}": Deny(str(number))})
+        check_observed(await following)
+
+    answers: list[Payload] = []
+    complete(main)
+    said = [f"a person denied it: {number}" for number in numbers]
+    assert [answer["message"] for answer in answers] == said
+
+
+def test_what_an_approver_says_that_cannot_be_used_denies() -> None:
+    async def approver(_: ApprovalRequested) -> Approve:
+        return Approve(arguments={"path": {1, 2}})
+
+    async def main() -> list[Event]:
+        return await follow(Observer(store=MemoryStore(), approver=approver), Claude(), nobody)
+
+    decision = one(complete(main), ApprovalDecided)
+    assert (decision.decision, decision.reason) == (
+        "denied",
+        "the edited arguments are no JSON object",
+    )
+
+
+def test_what_nobody_decides_in_time_is_denied() -> None:
+    claude = Claude()
+
+    async def main() -> list[Event]:
+        observer = Observer(store=MemoryStore(), approval_timeout=0.05)
+        return await follow(observer, claude, nobody)
+
+    assert one(complete(main), ApprovalDecided).decision == "expired"
+    assert claude.answers[0]["behavior"] == "deny"
+
+
+def test_an_answer_is_in_the_log_before_it_is_given() -> None:
+    logs: list[list[Event]] = []
+
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(ARGUMENTS):
+            yield line
+        await claude.ask(ARGUMENTS)
+        (info,) = await store.runs()
+        logs.append(await logged(store, info.run_id))
+        for line in wrote():
+            yield line
+
+    store = MemoryStore()
+    complete(lambda: follow(Observer(store=store), FakeClaude(script), deciding(Approve())))
+    assert isinstance(logs[0][-1], ApprovalDecided)
+
+
+# When it is over
+
+
+@pytest.mark.parametrize("way", ["stop", "store", "leave"])
+def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: str) -> None:
+    claude, store = Claude(), MemoryStore()
+
+    async def main() -> list[Event]:
+        run = observing(claude, Observer(store=store))
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                if way == "leave":
+                    break
+                await store.stop(run.run_id) if way == "store" else run.stop()
+        await run.aclose()
+        return await logged(store, run.run_id)
+
+    log = complete(main)
+    check_observed(log)
+    assert one(log, ApprovalDecided).decision == "withdrawn"
+    assert isinstance(log[-1], RunStopped)
+    assert claude.answers[0]["behavior"] == "deny"
+    assert claude.answers[0]["interrupt"] is True
+
+
+def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(ARGUMENTS):
+            yield line
+        asking = asyncio.create_task(claude.ask(ARGUMENTS))
+        await was_asked.wait()
+        await claude.take_back()
+        asking.cancel()
+        for line in wrote("the user has typed something else", failed=True):
+            yield line
+
+    was_asked = asyncio.Event()
+
+    async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
+        was_asked.set()
+
+    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), decide))
+    assert one(told, ApprovalDecided).decision == "withdrawn"
+
+
+def test_an_agent_that_dies_while_somebody_is_asked_leaves_no_question() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(ARGUMENTS):
+            yield line
+        asking = asyncio.create_task(claude.ask(ARGUMENTS))
+        await was_asked.wait()
+        asking.cancel()
+
+    was_asked = asyncio.Event()
+
+    async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
+        was_asked.set()
+
+    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), decide))
+    assert one(told, ApprovalDecided).decision == "withdrawn"
+    assert one(told, ToolCallFailed).error.startswith("the call was not run")
+
+
+def test_what_is_asked_after_a_run_was_stopped_is_denied_at_once() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(ARGUMENTS):
+            yield line
+        await claude.was_interrupted.wait()
+        answers.append(await claude.ask(ARGUMENTS))
+        for line in wrote("interrupted", failed=True):
+            yield line
+
+    async def main() -> list[Event]:
+        observer = Observer(store=MemoryStore())
+        options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
+        async with ClaudeSDKClient(options, FakeClaude(script)) as client:
+            await client.query("Go")
+            run = observer.observe(client, "Go")
+            told: list[Event] = []
+            async for event in run:
+                told.append(event)
+                if isinstance(event, ToolArgsCompleted):
+                    run.stop()
+        return told
+
+    answers: list[Payload] = []
+    assert only(complete(main), ApprovalRequested) == []
+    message = "the call was not run: the run was stopped"
+    assert answers == [{"behavior": "deny", "message": message, "interrupt": True}]
+
+
+def test_a_call_that_has_its_result_while_it_is_asked_about_is_over() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write({}):
+            yield line
+        asking = asyncio.create_task(claude.ask({}))
+        first, *rest = wrote("a hook has run it")
+        yield first
+        answers.append(await asking)
+        for line in rest:
+            yield line
+
+    answers: list[Payload] = []
+    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), nobody))
+    assert only(told, ApprovalRequested) == []
+    assert answers[0]["message"] == "the call was not run: it is over"
+
+
+def test_who_is_asked_can_close_the_run_and_does_not_wait_for_himself() -> None:
+    async def approver(_: ApprovalRequested) -> Deny:
+        await runs[0].aclose()
+        return Deny("too late")
+
+    async def main() -> list[Event]:
+        runs.append(observing(Claude(), Observer(store=MemoryStore(), approver=approver)))
+        return await followed(runs[0])
+
+    runs: list[ObservedRun] = []
+    told = complete(main)
+    check_observed(told)
+    assert one(told, ApprovalDecided).decision == "withdrawn"
+
+
+# Which call it is about
+
+
+def test_a_call_without_arguments_is_asked_about_although_the_stream_does_not_close_it() -> None:
+    claude = Claude({})
+    told = decided(Approve(), claude)
+    assert one(told, ToolArgsCompleted).arguments == {}
+    assert claude.answers == [{"behavior": "allow", "updatedInput": {}}]
+
+
+def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        yield init()
+        asking = asyncio.create_task(claude.ask(ARGUMENTS))
+        await asyncio.sleep(0.05)
+        yield assistant(use(ARGUMENTS))
+        await asking
+        for line in wrote():
+            yield line
+
+    told = complete(
+        lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
+    )
+    assert one(told, ToolCallCompleted).result == "written"
+
+
+@pytest.mark.parametrize("call_id", ["toolu_unheard_of", None])
+def test_a_call_that_nobody_was_told_of_is_denied(
+    call_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("argstream.agent.observing.observer._UNHEARD", 0.05)
+    claude = Claude(call_id=call_id)
+    told = decided(Approve(), claude)
+    assert only(told, ApprovalRequested) == []
+    assert claude.answers == [
+        {
+            "behavior": "deny",
+            "message": "the call was not run: no run that is observed has told of this call",
+        }
+    ]
+
+
+def test_a_call_that_means_two_things_is_denied() -> None:
+    """Who shows one of two equal keys, and runs the other, has not shown what runs."""
+    pieces = ['{"path": "a.py", ', '"path": "/etc/passwd"}']
+
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        yield init()
+        for line in streamed(
+            message_start(), tool_use(0), *(input_json(0, piece) for piece in pieces)
+        ):
+            yield line
+        answers.append(await claude.ask({"path": "/etc/passwd"}))
+        for line in [*streamed(*message_end()), *wrote(answers[0]["message"], failed=True)]:
+            yield line
+
+    answers: list[Payload] = []
+    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), nobody))
+    assert only(told, ApprovalRequested) == []
+    assert answers[0] == {
+        "behavior": "deny",
+        "message": "the call was not run: its arguments are malformed",
+    }
+
+
+def test_what_a_hook_has_changed_is_what_is_shown_and_runs() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write({"path": "a.py"}):
+            yield line
+        answers.append(await claude.ask({"path": "b.py"}))
+        for line in wrote():
+            yield line
+
+    answers: list[Payload] = []
+    told = complete(
+        lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
+    )
+    assert one(told, ApprovalRequested).arguments == {"path": "b.py"}
+    assert answers[0]["updatedInput"] == {"path": "b.py"}
+
+
+def test_what_is_no_json_is_denied() -> None:
+    claude = Claude({"size": float("inf")})
+    told = decided(Approve(), claude)
+    assert only(told, ApprovalRequested) == []
+    assert claude.answers[0]["behavior"] == "deny"
+
+
+def test_a_person_is_asked_once_about_a_call() -> None:
+    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(ARGUMENTS):
+            yield line
+        answers.extend([await claude.ask(ARGUMENTS), await claude.ask({"path": "b"})])
+        for line in wrote():
+            yield line
+
+    answers: list[Payload] = []
+    complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve())))
+    assert [answer["behavior"] for answer in answers] == ["allow", "deny"]
+
+
+def test_one_observer_has_people_asked_in_many_runs_at_once() -> None:
+    def claude(number: int) -> FakeClaude:
+        call_id = f"toolu_{number}"
+
+        async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
+            yield init()
+            yield assistant(use({"number": number}, call_id))
+            answer = await claude.ask({"number": number}, call_id)
+            assert answer["updatedInput"] == {"number": number}
+            yield run_result(result=str(number))
+
+        return FakeClaude(script)
+
+    async def main() -> None:
+        store: Store = MemoryStore()
+        observer = Observer(store=store)
+        runs = [observing(claude(number), observer) for number in range(10)]
+        following = [asyncio.create_task(followed(run)) for run in runs]
+        for run in runs:
+            while not run.pending:
+                await asyncio.sleep(0.001)
+        for number, run in enumerate(runs):
+            await store.decide(run.run_id, {f"toolu_{number}": Approve()})
+        for number, told in enumerate(await asyncio.gather(*following)):
+            assert one(told, ApprovalRequested).arguments == {"number": number}
+            assert runs[number].result.text == str(number)
+
+    complete(main)
+
+
+def test_times_are_more_than_nothing() -> None:
+    with pytest.raises(UsageError, match="approval_timeout"):
+        Observer(store=MemoryStore(), approval_timeout=0)
+    with pytest.raises(UsageError, match="claim_seconds"):
+        Observer(store=MemoryStore(), claim_seconds=0)

@@ -1,0 +1,114 @@
+"""The real Claude Code, on a provider of our own: what it does is what the other tests play."""
+
+import os
+from pathlib import Path
+
+import claude_agent_sdk
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
+
+from argstream.agent import Approve, Deny
+from argstream.agent.observing import Observer
+from argstream.events import (
+    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunStopped,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnCompleted,
+)
+from argstream.stores import MemoryStore
+from argstream.testing import MockProvider
+from argstream.testing.script import CallTool, Reply
+from tests.agent.following import complete, one, only
+from tests.agent.observing import check_observed, logged
+
+CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+
+pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason="the SDK brings no Claude Code here")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_elses_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of who runs the tests, neither keys nor settings, is seen by what is started."""
+    for name in list(os.environ):
+        if name != "PATH":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def options(provider: MockProvider, observer: Observer, directory: Path) -> ClaudeAgentOptions:
+    return ClaudeAgentOptions(
+        can_use_tool=observer.can_use_tool,
+        include_partial_messages=True,
+        cwd=directory,
+        model="claude-opus-4-1",
+        setting_sources=[],
+        env={
+            "ANTHROPIC_BASE_URL": provider.anthropic_url,
+            "ANTHROPIC_API_KEY": "any",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    )
+
+
+def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(tmp_path: Path) -> None:
+    task = {"description": "two files", "prompt": "Write.", "subagent_type": "general-purpose"}
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    replies = [
+        Reply(CallTool("Agent", {**task, "run_in_background": False})),
+        Reply(CallTool("Write", {"file_path": str(first), "content": "by the model"})),
+        Reply(CallTool("Write", {"file_path": str(second), "content": "by the model"})),
+        Reply("One is written."),
+        Reply("Done."),
+    ]
+
+    async def main() -> list[Event]:
+        store = MemoryStore()
+        observer = Observer(store=store)
+        with MockProvider(replies) as provider:
+            source = query(prompt="Go", options=options(provider, observer, tmp_path))
+            run = observer.observe(source, "Go")
+            async for event in run:
+                if isinstance(event, ApprovalRequested):
+                    is_first = event.arguments["file_path"] == str(first)
+                    edited = Approve(arguments={**event.arguments, "content": "by a person"})
+                    decision = edited if is_first else Deny("one is enough")
+                    await store.decide(run.run_id, {event.call_id: decision})
+        return await logged(store, run.run_id)
+
+    told = complete(main)
+    check_observed(told)
+    assert first.read_text() == "by a person"
+    assert not second.exists()
+    assert one(told, RunCompleted).result == "Done."
+    task_call, *writes = only(told, ToolCallStarted)
+    assert {call.parent_id for call in writes} == {task_call.call_id}
+    assert one(told, ToolCallFailed).error == "a person denied it: one is enough"
+    assert len(only(told, ToolCallCompleted)) == 2
+
+
+def test_a_client_of_claude_code_is_interrupted_and_goes_on(tmp_path: Path) -> None:
+    replies = [Reply(CallTool("Bash", {"command": "sleep 20"})), *[Reply("I am here.")] * 3]
+
+    async def main() -> list[Event]:
+        store = MemoryStore()
+        observer = Observer(store=store)
+        with MockProvider(replies) as provider:
+            async with ClaudeSDKClient(options(provider, observer, tmp_path)) as client:
+                await client.query("Sleep.")
+                run = observer.observe(client, "Sleep.")
+                async for event in run:
+                    if isinstance(event, TurnCompleted):
+                        await store.stop(run.run_id, "enough")
+                await client.query("Are you there?")
+                again = await observer.observe(client, "Are you there?")
+                assert again.text == "I am here."
+        return await logged(store, run.run_id)
+
+    told = complete(main)
+    check_observed(told)
+    assert one(told, RunStopped).reason == "enough"
+    assert "The user doesn't want to proceed" in one(told, ToolCallFailed).error

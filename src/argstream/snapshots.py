@@ -157,6 +157,8 @@ class RunView:
     def _begin_with(self, snapshot: RunSnapshot) -> None:
         self._run = replace(snapshot, blocks=())
         self._blocks.clear()
+        self._words.clear()
+        self._calls.clear()
         for seen in snapshot.blocks:
             self._add(seen)
 

@@ -1,5 +1,7 @@
 """What every store does with runs: written by one, read by others."""
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -9,12 +11,13 @@ from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun,
 from argstream.events import (
     Event,
     RunCompleted,
+    RunPaused,
     RunResumed,
     RunStopped,
     TextDelta,
     ToolCallCompleted,
 )
-from argstream.log import Claim, Posts, Store
+from argstream.log import Claim, Posts, Record, Store
 from tests.stores.records import SECONDS, Writer, asked, begun, decided, paused
 from tests.stores.stores import Place, contract
 from tests.stores.test_following import folded
@@ -188,8 +191,12 @@ async def test_nothing_follows_the_end(place: Place) -> None:
     writer, claim, records = await begun(place.store)
     end = writer.completed()
     await place.store.append(claim, end)
+    more = writer.texts("more")
+    with pytest.raises(RunTaken):
+        await place.store.append(claim, more)
+    anew = await place.store.claim("run-1", "you", SECONDS)
     with pytest.raises(UsageError, match="is over"):
-        await place.store.append(claim, writer.texts("more"))
+        await place.store.append(anew, more)
     assert await place.store.read("run-1") == records + end
 
 
@@ -246,7 +253,7 @@ async def test_a_claim_that_has_run_out_goes_on_if_nobody_has_taken_it(place: Pl
     claim = await place.store.begin(writer.started(), "me", 0.05)
     await place.later(0.1)
     await place.store.append(claim, writer.texts("a"))
-    await place.store.append(claim, writer.records(paused()))
+    await place.store.append(claim, writer.records(asked()))
     await place.store.renew(claim, SECONDS)
     with pytest.raises(RunTaken):
         await place.store.claim("run-1", "you", SECONDS)
@@ -267,8 +274,9 @@ async def test_a_claim_that_was_given_up_can_be_taken_at_once_and_is_good_no_mor
 ) -> None:
     writer, old, _ = await begun(place.store)
     await place.store.release(old)
-    with pytest.raises(RunTaken, match="nobody"):
+    with pytest.raises(RunTaken, match="is out of date") as raised:
         await place.store.append(old, writer.texts("a"))
+    assert (raised.value.owner, raised.value.seconds) == ("", 0)
     new = await place.store.claim("run-1", "you", SECONDS)
     assert new.token > old.token
 
@@ -283,14 +291,123 @@ async def test_giving_up_a_claim_that_was_lost_takes_nothing_from_anybody(place:
 
 
 @contract
-async def test_what_a_lost_claim_has_written_cannot_be_written_again_with_it(place: Place) -> None:
+async def test_what_a_lost_claim_has_written_may_be_written_again_and_nothing_else(
+    place: Place,
+) -> None:
     writer, old, records = await begun(place.store)
-    texts = writer.texts("a")
+    texts = writer.texts("a", "b")
     await place.store.append(old, texts)
     await place.store.release(old)
-    with pytest.raises(RunTaken):
-        await place.store.append(old, texts)
+    await place.store.claim("run-1", "you", SECONDS)
+    await place.store.append(old, texts)
+    await place.store.append(old, texts[1:])
+    writer.seq = 2
+    for refused in (
+        writer.texts("other"),
+        [*texts[1:], *writer.texts("half of it is new")],
+        writer.texts("new"),
+    ):
+        with pytest.raises(RunTaken, match="driven by you"):
+            await place.store.append(old, refused)
     assert await place.store.read("run-1") == records + texts
+
+
+# Rest
+
+
+@pytest.fixture(params=["paused", "over", "resumed and paused again"])
+def rest(request: pytest.FixtureRequest) -> list[Event]:
+    """Events after which nobody need drive the run."""
+    last: dict[str, list[Event]] = {
+        "paused": [asked(), paused()],
+        "over": [asked(), RunStopped("enough")],
+        "resumed and paused again": [asked(), paused(), RunResumed("run-1"), paused()],
+    }
+    return last[request.param]
+
+
+@pytest.mark.parametrize("with_the_first", [False, True])
+def test_with_a_run_that_rests_the_claim_is_given_up(
+    place: Place, rest: list[Event], with_the_first: bool
+) -> None:
+    async def story(place: Place) -> None:
+        if with_the_first:
+            _, old, _ = await begun(place.store, "run-1", *rest)
+        else:
+            writer, old, _ = await begun(place.store)
+            await place.store.append(old, writer.records(*rest))
+        assert old == Claim("run-1", "me", 1)
+        info = await place.store.info("run-1")
+        assert (info.owner, info.claimed_until, info.is_abandoned) == (None, None, False)
+        late = Record(info.seq + 1, 0.0, "run-1", "s", "agent", TextDelta("late", 0))
+        for refused in (
+            place.store.append(old, [late]),
+            place.store.renew(old, SECONDS),
+            place.store.reopen(old, "c1"),
+        ):
+            with pytest.raises(RunTaken, match="is out of date"):
+                await refused
+        async with place.elsewhere() as other:
+            new = await other.claim("run-1", "you", SECONDS)
+        assert new.token > old.token
+        await place.store.release(old)
+        assert (await place.store.info("run-1")).owner == "you"
+
+    place.play(story)
+
+
+@contract
+async def test_a_run_that_has_paused_and_gone_on_in_one_batch_keeps_its_claim(place: Place) -> None:
+    writer, claim, _ = await begun(place.store, "run-1", paused(), RunResumed("run-1"))
+    await place.store.append(claim, writer.records(asked(), paused(), RunResumed("run-1")))
+    assert (await place.store.info("run-1")).owner == "me"
+    await place.store.append(claim, writer.texts("a"))
+
+
+@contract
+async def test_who_claims_a_run_that_has_paused_keeps_it_until_it_rests_again(place: Place) -> None:
+    writer, _, _ = await begun(place.store, "run-1", asked(), paused())
+    claim = await place.store.claim("run-1", "you", SECONDS)
+    await place.store.append(claim, writer.records(decided()))
+    info = await place.store.info("run-1")
+    assert (info.status, info.owner) == ("paused", "you")
+    await place.store.append(claim, writer.records(RunResumed("run-1")))
+    await place.store.append(claim, writer.completed())
+    assert (await place.store.info("run-1")).owner is None
+
+
+@contract
+async def test_who_sees_that_a_run_has_paused_can_claim_it_at_once(place: Place) -> None:
+    writer, claim, _ = await begun(place.store)
+
+    async def take_up(store: Store) -> Claim:
+        async for record in store.follow("run-1"):
+            if isinstance(record.event, RunPaused):
+                break
+        return await store.claim("run-1", "you", SECONDS)
+
+    async with place.elsewhere() as other:
+        taken_up = asyncio.create_task(take_up(other))
+        await place.store.append(claim, writer.records(asked(), paused()))
+        assert (await taken_up).owner == "you"
+
+
+@contract
+async def test_the_last_batch_may_be_written_again_though_the_claim_is_gone(place: Place) -> None:
+    writer, claim, records = await begun(place.store)
+    rests = writer.records(asked(), paused())
+    await place.store.append(claim, rests)
+    await place.store.append(claim, rests)
+    anew = await place.store.claim("run-1", "you", SECONDS)
+    await place.store.append(claim, rests)
+    assert (await place.store.info("run-1")).owner == "you"
+    goes_on = [*writer.records(RunResumed("run-1")), *writer.completed()]
+    await place.store.append(anew, goes_on)
+    for batch in (records, rests, goes_on):
+        await place.store.append(claim, batch)
+    info = await place.store.info("run-1")
+    assert (info.status, info.owner, dict(info.pending)) == ("completed", None, {"c1": "d1"})
+    assert await place.store.read("run-1") == [*records, *rests, *goes_on]
 
 
 # Decisions
@@ -302,7 +419,22 @@ async def test_a_decision_waits_for_who_drives_the_run(place: Place) -> None:
     edit = Approve(arguments={"to": ["bob"]}, always="session", digest="d1", reason="fine")
     async with place.elsewhere() as other:
         await other.decide("run-1", {"c1": edit, "c2": Deny("no")})
-    assert await place.store.posted("run-1") == Posts({"c1": edit, "c2": Deny("no")})
+    assert (await place.store.posted("run-1")).decisions == {"c1": edit, "c2": Deny("no")}
+
+
+@contract
+async def test_a_decision_is_kept_with_the_time_when_it_was_posted(place: Place) -> None:
+    writer, claim, _ = await begun(place.store, "run-1", asked("c1"), asked("c2"))
+    first = time.time()
+    await place.store.decide("run-1", {"c1": Approve()})
+    second = time.time()
+    await place.store.decide("run-1", {"c2": Deny()})
+    times = (await place.store.posted("run-1")).times
+    assert first <= times["c1"] <= second <= times["c2"] <= time.time()
+    await place.store.reopen(claim, "c1")
+    assert dict((await place.store.posted("run-1")).times) == {"c2": times["c2"]}
+    await place.store.append(claim, writer.records(decided("c2")))
+    assert await place.store.posted("run-1") == Posts()
 
 
 @contract
@@ -453,7 +585,6 @@ async def test_info_says_how_far_a_run_has_come(place: Place) -> None:
     assert info.claimed_until == pytest.approx(place.now() + SECONDS, abs=10)
     end = writer.records(TextDelta("a", 0), RunCompleted("b"))
     await place.store.append(claim, end)
-    await place.store.release(claim)
     info = await place.store.info("run-1")
     assert (info.status, info.seq, info.is_over) == ("completed", 3, True)
     assert (info.created, info.updated) == (records[0].time, end[-1].time)
@@ -463,12 +594,13 @@ async def test_info_says_how_far_a_run_has_come(place: Place) -> None:
 @contract
 async def test_info_says_whether_a_run_waits_or_was_abandoned(place: Place) -> None:
     writer = Writer()
-    claim = await place.store.begin(writer.started(), "me", 0.05)
+    claim = await place.store.begin(writer.started(), "me", SECONDS)
     await place.store.append(claim, writer.records(asked(), paused()))
-    assert (await place.store.info("run-1")).status == "paused"
-    await place.later(0.1)
-    assert not (await place.store.info("run-1")).is_abandoned
+    info = await place.store.info("run-1")
+    assert (info.status, info.owner, info.is_abandoned) == ("paused", None, False)
+    claim = await place.store.claim("run-1", "you", 0.05)
     await place.store.append(claim, writer.records(RunResumed("run-1")))
+    await place.later(0.1)
     info = await place.store.info("run-1")
     assert (info.status, info.owner, info.is_abandoned) == ("running", None, True)
 
@@ -579,12 +711,18 @@ async def test_runs_expire_that_have_been_over_for_long(place: Place) -> None:
 @contract
 async def test_runs_that_nobody_goes_on_with_expire_if_that_is_wanted(place: Place) -> None:
     now = place.now()
-    for run_id, age, seconds in [("new", 5, 0.05), ("driven", 50, SECONDS), ("old", 50, 0.05)]:
+    runs: list[tuple[str, float, float, Event]] = [
+        ("new", 5, 0.05, asked()),
+        ("driven", 50, SECONDS, asked()),
+        ("abandoned", 50, 0.05, asked()),
+        ("paused", 50, SECONDS, paused()),
+    ]
+    for run_id, age, seconds, last in runs:
         writer = Writer(run_id, time=now - age)
-        await place.store.begin([*writer.started(), *writer.records(paused())], "me", seconds)
+        await place.store.begin([*writer.started(), *writer.records(last)], "me", seconds)
     await place.later(0.1)
     assert await place.store.expire(20) == 0
-    assert await place.store.expire(20, unfinished=True) == 1
+    assert await place.store.expire(20, unfinished=True) == 2
     assert {info.run_id for info in await place.store.runs()} == {"new", "driven"}
     with pytest.raises(UsageError):
         await place.store.expire(-1)

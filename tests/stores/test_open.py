@@ -42,6 +42,25 @@ def test_what_names_no_store_is_refused_with_what_would(where: str) -> None:
         open_store(where)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "postgres://me:canary@db/runs",
+        "sqlite://me:canary@db",
+        "REDIS://:canary@db",
+        "redis:/:canary@db/0",
+        "redis:canary@db",
+        "http://db?password=canary",
+        "redis://:canary@db:port",
+        b"redis://:canary@db",
+    ],
+)
+def test_an_address_is_not_repeated_since_it_may_hold_a_password(where: str) -> None:
+    with pytest.raises(UsageError, match="redis://HOST:PORT") as raised:
+        open_store(where)
+    assert "canary" not in str(raised.value)
+
+
 def test_without_the_extra_redis_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)

@@ -7,6 +7,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from redis.asyncio import Redis
 
 from argstream.errors import RunTaken, StoreFailure, UnknownRun, UsageError
 from argstream.events import TextDelta
-from argstream.log import Record
+from argstream.log import Record, RunInfo
 from argstream.stores.redis import RedisStore
 from tests.stores.records import Writer, asked, begun, contiguous, decided
 from tests.stores.redis_server import RedisServer, new_prefix, shared_server
@@ -139,6 +140,51 @@ def test_more_runs_are_listed_than_are_looked_at_together() -> None:
     asyncio.run(attempt())
 
 
+def test_runs_that_have_expired_hide_no_others() -> None:
+    """Those that wait for a person are older, and come after them in the index."""
+
+    async def attempt() -> None:
+        async with opened(ttl=0.02) as store:
+            for number in range(30):
+                writer = Writer(f"open-{number}", time=1.0)
+                await store.begin(writer.started(), "me", 30)
+            for number in range(230):
+                writer = Writer(f"over-{number}", time=2.0)
+                await store.begin([*writer.started(), *writer.completed()], "me", 30)
+            await asyncio.sleep(0.04)
+            assert len(await store.runs()) == 30
+
+    asyncio.run(attempt())
+
+
+def test_what_happens_while_runs_are_listed_hides_no_others() -> None:
+    """Those that were looked at are deleted, and one that was not is written to."""
+
+    async def attempt() -> None:
+        async with opened() as store:
+            claims, writers = [], []
+            for number in range(450):
+                writer = Writer(f"run-{number:03}", time=1.0 + number)
+                claims.append(await store.begin(writer.started(), "me", 30))
+                writers.append(writer)
+            look = store._infos
+
+            async def look_slowly(names: Sequence[bytes]) -> list[RunInfo]:
+                infos = await look(names)
+                while len(claims) > 300:
+                    await store.release(claims[-1])
+                    await store.delete(claims.pop().run_id)
+                writers[0].time = 1_000.0
+                await store.append(claims[0], writers[0].texts("a"))
+                return infos
+
+            store._infos = look_slowly  # type: ignore[method-assign] # to come in between
+            listed = {info.run_id for info in await store.runs()}
+            assert listed >= {claim.run_id for claim in claims}
+
+    asyncio.run(attempt())
+
+
 def test_a_client_that_is_given_stays_open_and_in_its_event_loop() -> None:
     prefix = new_prefix()
 
@@ -175,7 +221,18 @@ def test_something_else_than_a_client_is_refused() -> None:
         RedisStore(Redis(), socket_timeout=1)
 
 
-@pytest.mark.parametrize("options", [{"prefix": ""}, {"ttl": 0}, {"patience": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prefix": ""},
+        {"prefix": "\ud800"},
+        {"ttl": 0},
+        {"ttl": float("inf")},
+        {"ttl": float("nan")},
+        {"ttl": 1e17},
+        {"patience": 0},
+    ],
+)
 def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         RedisStore("redis://localhost", **options)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -45,13 +46,37 @@ def test_a_password_is_in_no_error_and_no_representation(locked: RedisServer) ->
 
 @pytest.mark.parametrize(
     "address",
-    ["localhost:6379", f"http://:{SECRET}@h", f"redis://:{SECRET}/9@h", "redis://h:port/0", ""],
+    [
+        "localhost:6379",
+        f"http://:{SECRET}@h",
+        f"redis://:{SECRET}/9@h",
+        f"redis://:p@{SECRET}/9@h",
+        f"redis://:p@{SECRET}?9@h",
+        f"redis://:p@{SECRET}#9@h",
+        f"unix://:p@h/{SECRET}@/path",
+        "redis://h:port/0",
+        "",
+    ],
 )
 def test_what_is_no_address_is_refused_without_repeating_it(address: str) -> None:
     with pytest.raises(UsageError, match="write redis://HOST:PORT") as caught:
         RedisStore(address)
+    assert "percent-encoded" in str(caught.value)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_password_may_have_any_character_in_it_if_these_are_encoded() -> None:
+    password = "s@ek/r?e#t:%"
+
+    async def attempt() -> None:
+        with RedisServer(tcp=True, requirepass=password) as server:
+            address = f"redis://:{quote(password, safe='')}@127.0.0.1:{server.port}/0"
+            async with opened(address) as store:
+                await begun(store)
+                assert repr(store).startswith(f"<RedisStore at 127.0.0.1:{server.port}, ")
+
+    asyncio.run(attempt())
 
 
 def test_a_server_without_the_password_says_so_to_who_follows(locked: RedisServer) -> None:

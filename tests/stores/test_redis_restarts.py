@@ -1,24 +1,18 @@
-"""A Redis server that goes away: it comes back, or stays away, or hangs; an answer is lost."""
+"""A Redis server that goes away: it comes back, or stays away, or hangs."""
 
 import asyncio
 import os
-import select
 import socket
-import socketserver
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from argstream.decisions import Approve, Deny
-from argstream.errors import AlreadyDecided, StoreFailure
+from argstream.errors import StoreFailure
 from argstream.log import Claim, Record
 from argstream.stores.redis import RedisStore
-from tests.stores.records import Writer, asked, begun, contiguous
-from tests.stores.redis_server import RedisServer, new_prefix, shared_server
+from tests.stores.records import Writer, begun, contiguous
+from tests.stores.redis_server import RedisServer, shared_server
 from tests.stores.redis_stores import opened, raw
 from tests.stores.stores import all_of
 
@@ -74,6 +68,37 @@ def test_a_server_that_stays_away_is_a_failure_within_the_time_limit() -> None:
                     with pytest.raises(StoreFailure, match=f"127.0.0.1:{server.port}.*0.4 s"):
                         await waits
                 assert time.monotonic() - start < 3
+
+    asyncio.run(attempt())
+
+
+def test_who_follows_anew_after_an_outage_is_not_told_of_that() -> None:
+    """Also while somebody has not left yet who was told of it, or has not even asked."""
+
+    async def attempt() -> None:
+        with RedisServer(appendonly="yes", appendfsync="always") as server:
+            async with (
+                opened(server.url, prefix="p", patience=0.2) as store,
+                opened(server.url, prefix="p") as other,
+            ):
+                writer, claim, _ = await begun(store)
+                slow = store.follow("run-1")
+                await anext(slow)
+                followed = asyncio.create_task(all_of(store))
+                await asyncio.sleep(0.05)
+                server.kill()
+                with pytest.raises(StoreFailure):
+                    await followed
+                await asyncio.to_thread(server.start)
+                followed = asyncio.create_task(all_of(store))
+                posts = store.posts("run-1")
+                await anext(posts)
+                await other.stop("run-1", "enough")
+                assert (await anext(posts)).stop_reason == "enough"
+                await other.append(claim, writer.completed())
+                assert contiguous(await followed)
+                with pytest.raises(StoreFailure):
+                    await anext(slow)
 
     asyncio.run(attempt())
 
@@ -145,128 +170,5 @@ def test_scripts_that_the_server_forgot_are_sent_again() -> None:
             await raw(shared_server(), "SCRIPT FLUSH")
             await store.append(claim, writer.texts("a"))
             assert (await store.info("run-1")).seq == 2
-
-    asyncio.run(attempt())
-
-
-# What is asked again, because nobody knows whether it was done
-
-
-class _Way(socketserver.BaseRequestHandler):
-    """Passes on what is said, until an answer is to be lost."""
-
-    def handle(self) -> None:
-        way = cast("_Ways", self.server)
-        runs_script = False
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(way.target)
-            while True:
-                for side in select.select([self.request, server], [], [])[0]:
-                    said = side.recv(65_536)
-                    if side is self.request:
-                        runs_script = runs_script or b"EVAL" in said
-                    elif runs_script and way.cuts_left and not said.startswith(b"-NOSCRIPT"):
-                        way.cuts_left -= 1
-                        return
-                    if not said:
-                        return
-                    (server if side is self.request else self.request).sendall(said)
-
-
-class _Ways(socketserver.ThreadingTCPServer):
-    target = ""
-    cuts_left = 1
-
-
-@contextmanager
-def losing_an_answer(server: RedisServer) -> Iterator[str]:
-    """A way to the server on which the first answer of a script is lost: the script has run."""
-    with _Ways(("127.0.0.1", 0), _Way) as ways:
-        ways.target = str(server.socket)
-        thread = threading.Thread(target=ways.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"redis://127.0.0.1:{ways.server_address[1]}"
-        finally:
-            ways.shutdown()
-            thread.join()
-    assert ways.cuts_left == 0
-
-
-Step = Callable[[RedisStore], Awaitable[Any]]
-
-
-def cut_once(step: Step) -> Any:
-    """Make a step of which the first answer is lost; a run with a request is there before it."""
-
-    async def attempt() -> Any:
-        prefix = new_prefix()
-        async with opened(prefix=prefix) as store:
-            await begun(store, "run-1", asked("c1", "d1"))
-            with losing_an_answer(shared_server()) as url:
-                async with opened(url, prefix=prefix) as through:
-                    return await step(through)
-
-    return asyncio.run(attempt())
-
-
-def test_a_run_is_begun_once_if_the_answer_is_lost() -> None:
-    async def step(store: RedisStore) -> int:
-        _, claim, _ = await begun(store, "run-2")
-        return claim.token
-
-    assert cut_once(step) == 1
-
-
-def test_who_claims_again_because_the_answer_was_lost_does_not_lock_himself_out() -> None:
-    async def step(store: RedisStore) -> int:
-        await asyncio.sleep(0.02)
-        return (await store.claim("run-9", "me", 30)).token
-
-    async def attempt() -> int:
-        prefix = new_prefix()
-        async with opened(prefix=prefix) as store:
-            await store.begin(Writer("run-9").started(), "another", 0.01)
-            with losing_an_answer(shared_server()) as url:
-                async with opened(url, prefix=prefix) as through:
-                    return await step(through)
-
-    assert asyncio.run(attempt()) == 2
-
-
-def test_records_are_written_once_if_the_answer_is_lost() -> None:
-    async def attempt() -> None:
-        prefix = new_prefix()
-        async with opened(prefix=prefix) as store:
-            writer, claim, first = await begun(store)
-            more = writer.texts("a", "b")
-            with losing_an_answer(shared_server()) as url:
-                async with opened(url, prefix=prefix) as through:
-                    await through.append(claim, more)
-            assert await store.read("run-1") == [*first, *more]
-
-    asyncio.run(attempt())
-
-
-def test_who_decides_again_because_the_answer_was_lost_was_not_too_late() -> None:
-    async def step(store: RedisStore) -> Any:
-        await store.decide("run-1", {"c1": Approve(digest="d1")})
-        with pytest.raises(AlreadyDecided):
-            await store.decide("run-1", {"c1": Deny()})
-        return (await store.posted("run-1")).decisions
-
-    assert cut_once(step) == {"c1": Approve(digest="d1")}
-
-
-def test_a_run_is_deleted_once_if_the_answer_is_lost() -> None:
-    async def attempt() -> None:
-        prefix = new_prefix()
-        async with opened(prefix=prefix) as store:
-            _, claim, _ = await begun(store)
-            await store.release(claim)
-            with losing_an_answer(shared_server()) as url:
-                async with opened(url, prefix=prefix) as through:
-                    await through.delete("run-1")
-            assert await store.runs() == []
 
     asyncio.run(attempt())

@@ -6,7 +6,7 @@ Redis has a clock of its own, so its claims do not run out here; that they do is
 import asyncio
 import tempfile
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import AlreadyDecided, RunTaken, UnknownRun, UsageError
@@ -62,6 +63,7 @@ DECISIONS = st.dictionaries(
         st.builds(Approve, digest=st.sampled_from(["", "d1", "d2"])), st.builds(Deny, st.text())
     ),
 )
+TURNS = (RunPaused, RunResumed, RunStopped, RunFailed)
 WITH = st.sampled_from(["the newest", "the newest", "the newest", "an old one"])
 
 
@@ -119,8 +121,11 @@ class Model:
             if isinstance(event, ApprovalRequested)
         }
 
-    def take(self, records: Iterable[Record]) -> None:
-        """Take records one after the other; a request for something else voids a decision."""
+    def take(self, records: Sequence[Record]) -> None:
+        """Take records one after the other; a request for something else voids a decision.
+
+        If the run rests after them, nobody has it any more.
+        """
         for record in records:
             before = self.pending
             self.records.append(record)
@@ -129,6 +134,8 @@ class Model:
                 for call_id, decision in self.posted.items()
                 if call_id in before and self.pending.get(call_id) == before[call_id]
             }
+        turns = [record.event for record in records if isinstance(record.event, TURNS)]
+        self.is_given_up = bool(turns) and not isinstance(turns[-1], RunResumed)
 
 
 class Machine(RuleBasedStateMachine):
@@ -146,7 +153,7 @@ class Machine(RuleBasedStateMachine):
         self.stores = [store, store if self.kind == "memory" else self.place.open()]
         self.turn = 0
         self.models: dict[str, Model] = {}
-        self.last_batch: tuple[str, Claim, list[Record]] | None = None
+        self.last_batches: list[tuple[str, Claim, list[Record]]] = []
 
     def teardown(self) -> None:
         for store in self.stores:
@@ -176,6 +183,7 @@ class Machine(RuleBasedStateMachine):
 
     def write(self, name: str, run: Model, claim: Claim, batch: list[Record]) -> None:
         """Write a batch that goes on after the last record, or try to."""
+        self.last_batches.append((name, claim, batch))
         if claim != run.claims[-1] or run.is_given_up:
             self.refused(RunTaken, self.store.append(claim, batch))
         elif run.is_over:
@@ -183,7 +191,6 @@ class Machine(RuleBasedStateMachine):
         else:
             self.do(self.store.append(claim, batch))
             run.take(batch)
-            self.last_batch = name, claim, batch
         run.writer.seq = len(run.records)
 
     # Who drives a run
@@ -197,6 +204,10 @@ class Machine(RuleBasedStateMachine):
             return
         until = self.place.now() + 500
         claim = self.do(self.store.begin(records, "me", 500))
+        assert claim == Claim(name, "me", 1)
+        # A run of the same name that was deleted is not this one.
+        self.last_batches = [one for one in self.last_batches if one[0] != name]
+        self.last_batches.append((name, claim, records))
         run = self.models[name] = Model(writer, [], [claim], until=until)
         run.take(records)
 
@@ -260,17 +271,17 @@ class Machine(RuleBasedStateMachine):
         run.writer.time = self.place.now()
         self.write(name, run, run.claims[-1], run.writer.records(end))
 
-    @precondition(lambda self: self.last_batch)
-    @rule()
-    def append_again(self) -> None:
-        assert self.last_batch is not None
-        name, claim, batch = self.last_batch
-        if name not in self.models:
+    @precondition(lambda self: self.last_batches)
+    @rule(data=st.data())
+    def append_again(self, data: st.DataObject) -> None:
+        """Write what was written before, or was refused: by whoever tried it then."""
+        name, claim, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
+        if (run := self.models.get(name)) is None:
             self.refused(UnknownRun, self.store.append(claim, batch))
-        elif claim != self.models[name].claims[-1] or self.models[name].is_given_up:
-            self.refused(RunTaken, self.store.append(claim, batch))
-        elif self.models[name].records[batch[0].seq - 1 : batch[-1].seq] == batch:
+        elif run.records[batch[0].seq - 1 : batch[-1].seq] == batch:
             self.do(self.store.append(claim, batch))
+        elif claim != run.claims[-1] or run.is_given_up:
+            self.refused(RunTaken, self.store.append(claim, batch))
 
     @precondition(lambda self: self.models)
     @rule(data=st.data(), gap=st.sampled_from([-1, 1, 5]))
@@ -403,8 +414,10 @@ class Machine(RuleBasedStateMachine):
         assert (info.seq, info.created, info.updated) == (len(run.records), first.time, last.time)
         assert (info.status, dict(info.pending)) == (run.status, run.pending)
         assert info.owner == (run.claims[-1].owner if self.is_driven(run) else None)
-        waiting = Posts() if run.is_over else Posts(run.posted, run.stop_reason)
-        assert self.do(self.store.posted(info.run_id)) == waiting
+        waiting = Posts() if run.is_over else Posts(run.posted, stop_reason=run.stop_reason)
+        posted = self.do(self.store.posted(info.run_id))
+        assert replace(posted, times={}) == waiting
+        assert posted.times.keys() == posted.decisions.keys()
 
 
 @pytest.mark.hypothesis

@@ -26,7 +26,7 @@ class Log:
         self.gate = asyncio.Event()
         self.tail = Tail("run-1", self.read)
 
-    async def read(self, _run_id: str, after: int, _limit: int) -> Page:
+    async def read(self, _run_id: str, _created: float | None, after: int, _limit: int) -> Page:
         self.reads += 1
         lines = self.lines[after : after + self.page]
         await self.gate.wait()

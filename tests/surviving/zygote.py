@@ -26,6 +26,9 @@ from tests.surviving.parts import Part, play
 from tests.surviving.points import Points
 from tests.surviving.stories import PROMPT, letters, model, tools
 
+MOST_SECONDS = 25
+"""After which a process is ended by the system, whatever it does: so nothing is left behind."""
+
 
 class Zygote:
     """For the tests: a process that makes others, one after the other."""
@@ -54,7 +57,7 @@ class Zygote:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(2 * MOST_SECONDS)
         self._process.stdout.close()
 
     def start(self, part: Part) -> int:
@@ -75,7 +78,9 @@ class Zygote:
 
     def _said(self) -> int:
         assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        assert line, "it could not be started, or took too long for what it does first"
+        return int(line)
 
 
 def _fork(part: Part) -> int:
@@ -85,7 +90,8 @@ def _fork(part: Part) -> int:
     code = 1
     try:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        asyncio.run(asyncio.wait_for(play(part), 30))
+        signal.alarm(MOST_SECONDS)
+        asyncio.run(play(part))
         code = 0
     except BaseException:  # noqa: BLE001 - it must not go on as the one that forks
         traceback.print_exc()
@@ -103,7 +109,9 @@ async def _rehearse() -> None:
 
 
 def main() -> None:
+    signal.alarm(MOST_SECONDS)
     asyncio.run(_rehearse())
+    signal.alarm(0)
     assert threading.active_count() == 1, "who forks must not have threads"
     gc.freeze()  # what is there is not looked at, and so not copied, in each process
     for line in sys.stdin:

@@ -9,10 +9,8 @@ the events are written before they are told, and before anything is done that fo
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from functools import partial
 from typing import Final
 
 import anyio
@@ -34,23 +32,23 @@ from argstream.agent._effects import (
     Withdraw,
     events_in,
 )
-from argstream.agent._listening import PASSING, EarlyStart, Listening
+from argstream.agent._inbox import Inbox
+from argstream.agent._listening import PASSING, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._outbox import Outbox
 from argstream.agent._questions import is_cancelled
 from argstream.agent._run_log import RunLog
 from argstream.agent._setting import Setting
-from argstream.agent.tools import Bound, ToolContext, failure_words
+from argstream.agent._tool_tasks import ToolTasks
 from argstream.clients import ModelRequest
 from argstream.errors import (
     RunFailure,
     RunTaken,
     StoreFailure,
     StreamFailure,
-    TextInterrupted,
     UsageError,
 )
-from argstream.events import Event, StreamFailed, ToolOutputDelta
+from argstream.events import Event, StreamFailed
 from argstream.history import Message
 from argstream.streaming import AsyncEventStream, stream
 
@@ -58,11 +56,6 @@ __all__ = ["Runner"]
 
 _LINGER: Final = 1.0
 """How long a stream may take to end after its turn: then its connection can be used again."""
-_GRACE: Final = 10.0
-"""How long a tool may take to undo what it did, in seconds, before it is cancelled."""
-_GRACE_AFTER_STOP: Final = 1.0
-_UNWRITTEN: Final = 512
-"""How many events may wait for the store, before those who make them wait."""
 _CATCHING_UP: Final = 1.0
 """How long a pause waits for who follows the run to hear of what came before it, in seconds."""
 _LEAVING: Final = 5.0
@@ -95,14 +88,10 @@ class Runner:
         self._reading: anyio.CancelScope  # of the model's stream
         self._task: asyncio.Task[None] | None = None
         self._is_at_rest = False
-        self._bell = anyio.Event()  # for the task that holds all others
-        self._inbox: deque[Step | Event] = deque()  # what it has to take
-        self._written = anyio.Event()  # for those who wait for the store
+        self._inbox: Inbox[Step | Event] = Inbox()  # for the task that holds all others
         self._error: BaseException | None = None  # to be raised when all events are told
-        self._scopes: dict[str, anyio.CancelScope] = {}  # of tools that run, by call
-        self._contexts: dict[str, ToolContext] = {}  # of the same
+        self._tools = ToolTasks(machine, setting.tools, self.act, self._tell, self._room)
         self.deciding = Deciding(machine, self.act, setting.approver, log)
-        self._early: dict[str, EarlyStart] = {}  # tools that read their text, by call
 
     @property
     def is_at_rest(self) -> bool:
@@ -117,7 +106,7 @@ class Runner:
     def start(self, step: Step) -> None:
         """Begin with what the machine said first. Needs a running event loop."""
         self._tasks = anyio.create_task_group()
-        self._post(step)
+        self._inbox.post(step)
         self._task = asyncio.create_task(self._supervise())
 
     def act(self, step: Step) -> None:
@@ -128,22 +117,21 @@ class Runner:
         """
         is_in_callback = asyncio.current_task() is None and not self._is_at_rest
         if self._inbox or is_in_callback or self._log is not None:
-            self._post(step)
+            self._inbox.post(step)
         else:
             self._carry_out(step)
 
     def _tell(self, event: Event) -> None:
         """Tell an event from which nothing follows; what was decided before comes first."""
         if self._inbox or self._log is not None:
-            self._post(event)
+            self._inbox.post(event)
         else:
             self.outbox.add(event)
 
     async def _room(self) -> None:
         """Wait while so much is held that who can wait should."""
         await self.outbox.room()
-        while len(self._inbox) >= _UNWRITTEN:
-            await self._written.wait()
+        await self._inbox.room()
 
     async def close(self) -> bool:
         """Wait until nothing of the run is going on.
@@ -172,8 +160,7 @@ class Runner:
                     self._tasks.start_soon(self._log.keep)
                     self._tasks.start_soon(self.deciding.hear, self._log)
                 while not self._is_at_rest:
-                    await self._bell.wait()
-                    self._bell = anyio.Event()
+                    await self._inbox.wait()
                     while self._inbox:
                         await self._work_off()
                 self._tasks.cancel_scope.cancel()
@@ -205,13 +192,9 @@ class Runner:
 
     # What the machine says
 
-    def _post(self, what: Step | Event) -> None:
-        self._inbox.append(what)
-        self._bell.set()
-
     async def _work_off(self) -> None:
         """Take what has come; write it first, if there is a log."""
-        waiting, self._inbox = self._inbox, deque()
+        waiting = self._inbox.take()
         if self._log is not None:
             await self._log_first(self._log, waiting)
         rests = [what for what in waiting if isinstance(what, Step) and what.rests]
@@ -228,8 +211,7 @@ class Runner:
         await self.deciding.post_stop(log)
         await log.write(events_in(waiting))
         await self.deciding.post_decisions(log)
-        self._written.set()
-        self._written = anyio.Event()
+        self._inbox.worked_off()
 
     async def _rest(self, log: RunLog, step: Step) -> None:
         """Come to rest, unless somebody has something to say to a run that pauses."""
@@ -241,7 +223,7 @@ class Runner:
         await self.outbox.caught_up(_CATCHING_UP)  # who is told of a request may decide on it
         going_on = await self.deciding.after_pause(log)
         if going_on is not None:
-            self._post(going_on)
+            self._inbox.post(going_on)
         if going_on is not None or self.machine.is_over:
             self.outbox.add(pause)
         else:
@@ -261,7 +243,7 @@ class Runner:
         self._on_rest(self.machine)
         self.deciding.withdraw_all()
         self.outbox.add_all(step.events)
-        self._bell.set()
+        self._inbox.ring()
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -272,16 +254,12 @@ class Runner:
                 self.deciding.ask(self._tasks, request)
             case Withdraw(call_id):
                 self.deciding.withdraw(call_id)
-            case Execute(call_id, name, text, key):
-                bind = partial(self._setting.tools[name].bind, text)
-                self._start_tool(call_id, name, key, bind)
-            case ReadAlong(call_id, name, key):
-                bound = self._early[call_id].bound
-                self._start_tool(call_id, name, key, lambda: bound)
-            case EndText(call_id, interruption):
-                self._end_text(call_id, interruption)
-            case CancelTool(call_id, undoes):
-                self._end_tool(call_id, _GRACE_AFTER_STOP if undoes else 0)
+            case Execute() | ReadAlong():
+                self._tools.start(self._tasks, effect)
+            case EndText():
+                self._tools.end_text(effect)
+            case CancelTool():
+                self._tools.cancel(effect)
             case CloseStream():
                 self._reading.cancel()
 
@@ -342,11 +320,11 @@ class Runner:
                 return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
                 if self._inbox or self._log is not None:
-                    self._post(event)
+                    self._inbox.post(event)
                 else:
                     outbox.add(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
-                    self._early[early.call.id] = early
+                    self._tools.expect(early)
                     self.act(self.machine.begun_early(early.call.id))
             else:
                 if events.protocol in AGENTS:
@@ -357,60 +335,12 @@ class Runner:
                 self._hear([event], listening)
                 if listening.turn_is_over:
                     scope.deadline = anyio.current_time() + _LINGER
-            if outbox.is_full or len(self._inbox) >= _UNWRITTEN:
+            if outbox.is_full or self._inbox.is_full:
                 await self._room()
 
     def _hear(self, events: list[Event], listening: Listening) -> None:
         if events:
             self.act(self.machine.heard(events, listening.facts, time.time()))
-
-    # Tools
-
-    def _end_text(self, call_id: str, interruption: TextInterrupted | None) -> None:
-        early = self._early.pop(call_id, None)
-        if early is None:
-            return
-        if interruption is None:
-            early.feed.finish()
-            return
-        early.feed.interrupt(interruption)
-        self._end_tool(call_id, _GRACE)
-
-    def _end_tool(self, call_id: str, grace: float) -> None:
-        """Have a tool end by itself in so many seconds, or be cancelled then."""
-        self._contexts[call_id].cancel()
-        scope = self._scopes[call_id]
-        scope.deadline = min(scope.deadline, anyio.current_time() + grace)
-        if not grace:
-            scope.cancel()
-
-    def _start_tool(self, call_id: str, name: str, key: str, bind: Callable[[], Bound]) -> None:
-        self._scopes[call_id] = scope = anyio.CancelScope()
-        said = partial(self._said, call_id, name)
-        run_id = self.machine.state.run_id
-        context = ToolContext(run_id, call_id, name, key, said, self._room)
-        self._contexts[call_id] = context
-        self._tasks.start_soon(self._execute, context, bind, scope)
-
-    async def _execute(
-        self, context: ToolContext, bind: Callable[[], Bound], scope: anyio.CancelScope
-    ) -> None:
-        call_id, tool = context.call_id, self._setting.tools[context.name]
-        step: Callable[[], Step] = partial(self.machine.raised, call_id, "it was stopped")
-        with scope:
-            try:
-                if self.machine.is_ending:  # stopped while it was written down that it starts
-                    scope.cancel()
-                await anyio.lowlevel.checkpoint_if_cancelled()
-                result = await tool.execute(bind(), context)
-                step = partial(self.machine.returned, call_id, result)
-            except Exception as error:
-                logger.info("the tool %s failed", tool.name, exc_info=error)
-                step = partial(self.machine.raised, call_id, failure_words(error))
-        self.act(step())
-
-    def _said(self, call_id: str, name: str, text: str) -> None:
-        self._tell(ToolOutputDelta(call_id, name, text))
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:

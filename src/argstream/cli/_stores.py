@@ -25,8 +25,9 @@ async def opened(place: str) -> AsyncIterator[Store]:
     """Open a store that is there, by its name, or the usual one; looking does not make one."""
     place = place or os.environ.get(_VARIABLE, "") or _DEFAULT
     if "://" not in place and not Path(place.removeprefix("sqlite:")).exists():
+        shown = f" {place!r}" if "@" not in place else ""  # which may have a password in it
         raise UsageError(
-            f"there is no store {place!r}: name the SQLite file or the redis:// address that the "
+            f"there is no store{shown}: name the SQLite file or the redis:// address that the "
             f"agent was given, with --store or in {_VARIABLE}"
         )
     store = open_store(place)
@@ -44,7 +45,8 @@ async def find_run(store: Store, name: str) -> RunInfo:
     try:
         return await store.info(start)
     except UnknownRun:
-        found = [info for info in await store.runs() if info.run_id.startswith(start)]
+        starts = (start, f"run_{start}")
+        found = [info for info in await store.runs() if info.run_id.startswith(starts)]
     if not found:
         raise UsageError(f"the store has no run {start!r}: see `argstream runs`")
     if len(found) > 1:

@@ -19,9 +19,9 @@ The rules that a store keeps, in the order in which it looks:
 - ``_append``: if the log has just these records already, to the byte, nothing is done, whatever the
   claim. If it has others under their seqs, it is a ``UsageError``; so it is if the run is over, or
   the batch does not begin right after the last record. (``other_record``, ``run_is_over``, ``gap``)
-- For each call in ``batch.asked``: a digest makes it pending; what was decided before is dropped
-  unless the same digest was pending. None ends that: it is decided on, for good, and what waited in
-  ``posted`` is gone.
+- For each in ``batch.asked``, in their order: a digest makes the call pending; what was decided
+  before is dropped unless the same digest was pending. None ends that: it is decided on, for good,
+  and what waited in ``posted`` is gone.
 - ``_decide``: ``UnknownRun``; then for each call, in their order: ``AlreadyDecided`` if there is a
   decision, used or not; ``UsageError`` if the run is over or the call is not pending
   (``nobody_is_asked``), or a digest was given and is another (``other_request``). All or none.
@@ -36,14 +36,16 @@ The rules that a store keeps, in the order in which it looks:
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from argstream.decisions import Decisions
-from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.errors import RunTaken, StoreFailure, UnknownRun, UsageError
 from argstream.events import RunStatus
 from argstream.log import Claim, Posts, Record, RunInfo
 from argstream.stores._batches import ENDS, Batch, approvals_to_json, batch_of, records_of
-from argstream.stores._tails import PAGE, Page, Tails
+from argstream.stores._checks import age, claimed, id_of, limited, name_of, place, span, text
+from argstream.stores._tails import PAGE, Page, Tail, Tails
 from argstream.stores._views import Views
 
 __all__ = [
@@ -64,8 +66,8 @@ class BaseStore(ABC):
     """A store, but for where it keeps the logs."""
 
     def __init__(self) -> None:
-        self._tails = Tails(self._page, self._watch, self._unwatch)
-        self._views = Views(self._page)
+        self._tails = Tails(self._page_of, self._watch, self._unwatch)
+        self._views = Views(self._page_of)
         self._is_closed = False
 
     # Primitives
@@ -155,63 +157,65 @@ class BaseStore(ABC):
     async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
         """Make a run of its first records, with a claim on it: all of it, or nothing."""
         self._check_open()
-        batch = batch_of(records[0].run_id if records else "", records)
+        batch = batch_of(id_of(records[0].run_id) if records else "", records)
         if batch.first != 1:
             raise UsageError(f"the first record of a run has the seq 1, not {batch.first}")
-        return await self._begin(batch, owner, _positive(seconds))
+        claim = await self._begin(batch, name_of(owner), span(seconds))
+        self._tails.begun(batch.run_id, batch.created)
+        return claim
 
     async def claim(self, run_id: str, owner: str, seconds: float) -> Claim:
         """Claim a run, for so many seconds; raises ``RunTaken`` while somebody else has it."""
         self._check_open()
-        return await self._claim(run_id, owner, _positive(seconds))
+        return await self._claim(id_of(run_id), name_of(owner), span(seconds))
 
     async def renew(self, claim: Claim, seconds: float) -> None:
         """Keep a claim, for so many seconds from now; raises ``RunTaken`` if it was lost."""
         self._check_open()
-        await self._renew(claim, _positive(seconds))
+        await self._renew(claimed(claim), span(seconds))
 
     async def release(self, claim: Claim) -> None:
         """Give up a claim: anybody may claim the run at once. One that was lost is let be."""
         self._check_open()
-        await self._release(claim)
+        await self._release(claimed(claim))
 
     async def append(self, claim: Claim, records: Sequence[Record]) -> None:
         """Write records, all of them or none, and return when they are there."""
         self._check_open()
-        await self._append(claim, batch_of(claim.run_id, records))
+        await self._append(claimed(claim), batch_of(claim.run_id, records))
 
     async def reopen(self, claim: Claim, call_id: str) -> None:
         """Take a decision back that cannot be used, so that somebody can decide anew."""
         self._check_open()
-        await self._reopen(claim, call_id)
+        await self._reopen(claimed(claim), text(call_id, "the id of a call"))
 
     # Who follows it
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """Give the records after a seq: all there are, or so many."""
         self._check_open()
-        after, wanted = _place(after), _limit(limit)
+        run_id, after, wanted = id_of(run_id), place(after), limited(limit)
         records: list[Record] = []
         is_more = True
         while is_more and (wanted is None or len(records) < wanted):
             size = PAGE if wanted is None else min(PAGE, wanted - len(records))
             lines, is_more = await self._page(run_id, after + len(records), size)
-            records += records_of(lines, after + len(records))
+            records += records_of(run_id, lines, after + len(records))
         return records
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
         """Give the records after a seq, those to come too, until the run is over."""
         self._check_open()
-        after = _place(after)
-        with self._tails.watching(run_id) as tail:
-            info = await self._info(run_id)
+        run_id, after = id_of(run_id), place(after)
+        with ExitStack() as watch:
+            tail, info = await self._watched(run_id, watch)
             if info.is_over and after >= info.seq:
                 return
             tail.begin(info.seq)
             while not (tail.is_over and tail.last is not None and after >= tail.last):
                 records = tail.after(after)
                 if records is None:
-                    records = await self._old_page(run_id, after)
+                    records = await self._old_page(info, after)
                 for record in records:
                     after = record.seq
                     yield record
@@ -220,17 +224,37 @@ class BaseStore(ABC):
                 if not records:
                     await tail.grown(after)
 
-    async def _old_page(self, run_id: str, after: int) -> list[Record]:
+    async def _watched(self, run_id: str, watch: ExitStack) -> tuple[Tail, RunInfo]:
+        """Begin to watch a run, as it is now."""
+        while True:
+            tail = watch.enter_context(self._tails.watching(run_id))
+            info = await self._info(run_id)
+            if tail.is_of(info.created):
+                return tail, info
+            # Others hold on to a run that had this name before.
+            watch.close()
+            self._tails.begun(run_id, info.created)
+
+    async def _old_page(self, info: RunInfo, after: int) -> list[Record]:
         self._check_open()
-        lines, _ = await self._page(run_id, after, PAGE)
+        lines, _ = await self._page_of(info.run_id, info.created, after, PAGE)
         if not lines:
-            raise StoreFailure(f"the log of the run {run_id!r} has lost what came after {after}")
-        return records_of(lines, after)
+            raise StoreFailure(
+                f"the log of the run {info.run_id!r} has lost what came after {after}"
+            )
+        return records_of(info.run_id, lines, after)
+
+    async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
+        """Give records of the run that was created then, and not of one that has its name now."""
+        page = await self._page(run_id, after, limit)
+        if created not in (None, (await self._info(run_id)).created):
+            raise UnknownRun(run_id)
+        return page
 
     async def snapshot(self, run_id: str) -> Record:
         """Give the run as far as it has come: a ``RunSnapshot`` under the last seq."""
         self._check_open()
-        return await self._views.snapshot(await self._info(run_id))
+        return await self._views.snapshot(await self._info(id_of(run_id)))
 
     async def join(self, run_id: str) -> AsyncGenerator[Record, None]:
         """Give a snapshot, and then what follows it, until the run is over."""
@@ -248,22 +272,23 @@ class BaseStore(ABC):
     async def decide(self, run_id: str, decisions: Decisions) -> None:
         """Decide on calls that somebody is asked about: on all of them, or none."""
         self._check_open()
-        await self._decide(run_id, approvals_to_json(decisions))
+        await self._decide(id_of(run_id), approvals_to_json(decisions))
 
     async def stop(self, run_id: str, reason: str = "") -> None:
         """Ask for the end of a run. Who drives it ends it; the first reason counts."""
         self._check_open()
-        await self._stop(run_id, reason)
+        await self._stop(id_of(run_id), text(reason, "the reason of a stop"))
 
     async def posted(self, run_id: str) -> Posts:
         """Give what was posted and waits for who drives the run."""
         self._check_open()
-        return await self._posts(run_id) or Posts()
+        return await self._posts(id_of(run_id)) or Posts()
 
     async def posts(self, run_id: str) -> AsyncGenerator[Posts, None]:
         """Give what was posted, now and whenever that has changed, until the run is over."""
         self._check_open()
-        with self._tails.watching(run_id) as tail:
+        with ExitStack() as watch:
+            tail, _ = await self._watched(id_of(run_id), watch)
             last: Posts | None = None
             while True:
                 version = tail.posts_version
@@ -278,7 +303,7 @@ class BaseStore(ABC):
     async def info(self, run_id: str) -> RunInfo:
         """Say what is known of a run."""
         self._check_open()
-        return await self._info(run_id)
+        return await self._info(id_of(run_id))
 
     async def runs(
         self,
@@ -291,20 +316,20 @@ class BaseStore(ABC):
         self._check_open()
         if status is not None and status not in _STATUSES:
             raise UsageError(f"no run is {status!r}: give one of {', '.join(_STATUSES)}")
-        return await self._runs(status, session_id, _limit(limit))
+        if session_id is not None:
+            text(session_id, "the id of a session")
+        return await self._runs(status, session_id, limited(limit))
 
     async def delete(self, run_id: str) -> None:
         """Forget a run; raises ``RunTaken`` while somebody drives it."""
         self._check_open()
-        await self._delete(run_id)
+        await self._delete(id_of(run_id))
         self._forgotten(run_id)
 
     async def expire(self, seconds: float, *, unfinished: bool = False) -> int:
         """Forget the runs that have been over for so long, and say how many these were."""
         self._check_open()
-        if seconds < 0:
-            raise UsageError(f"runs cannot have been over for {seconds} seconds")
-        expired = await self._expire(seconds, unfinished=unfinished)
+        expired = await self._expire(age(seconds), unfinished=unfinished)
         for run_id in expired:
             self._forgotten(run_id)
         return len(expired)
@@ -324,24 +349,6 @@ class BaseStore(ABC):
 
 def _closed() -> StoreFailure:
     return StoreFailure("the store is closed: open it anew")
-
-
-def _positive(seconds: float) -> float:
-    if not seconds > 0:
-        raise UsageError(f"a claim must be good for some time, not {seconds} seconds")
-    return seconds
-
-
-def _place(after: int) -> int:
-    if after < 0:
-        raise UsageError(f"records are counted from 1 on: there is nothing after {after}")
-    return after
-
-
-def _limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise UsageError(f"a limit of {limit} gives nothing: leave it out for all there are")
-    return limit
 
 
 # What goes wrong, in the same words in all stores

@@ -1,5 +1,7 @@
 """What is written to a run at once: checked, encoded, and what follows from it worked out."""
 
+import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -7,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from argstream.decisions import Approval, Decisions
+from argstream.decisions import Approval, Approve, Decisions
 from argstream.errors import StoreFailure, UsageError
 from argstream.events import (
     ApprovalDecided,
@@ -18,6 +20,7 @@ from argstream.events import (
     RunStopped,
 )
 from argstream.log import Posts, Record, from_json, is_durable, status_after, to_json
+from argstream.stores._checks import LARGEST, text
 
 __all__ = ["ENDS", "Batch", "approvals_to_json", "batch_of", "posts_from_json", "records_of"]
 
@@ -25,7 +28,7 @@ ENDS: Final = (RunCompleted, RunFailed, RunStopped)
 """The events after which a run is over."""
 
 
-_UNWRITABLE: Final = (TypeError, ValueError, RecursionError)
+_UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
 
 
 class Batch(Struct, frozen=True):
@@ -44,9 +47,9 @@ class Batch(Struct, frozen=True):
     """The time of the last record."""
     status: RunStatus | None
     """What the run's status is after it; None if it stays as it is."""
-    asked: Mapping[str, str | None]
-    """For each call that it asks about, or decides on: the digest of the request that waits after
-    it, None if it was decided on."""
+    asked: Sequence[tuple[str, str | None]]
+    """The calls that it asks about, or decides on, in their order: each with the digest of its
+    request, None if it was decided on."""
     is_durable: bool
     """Whether it must survive the machine's end."""
 
@@ -76,7 +79,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
     if not records:
         raise UsageError("there is nothing to write: give at least one record")
     first, last = records[0], records[-1]
-    asked: dict[str, str | None] = {}
+    asked: list[tuple[str, str | None]] = []
     for expected, record in enumerate(records, first.seq):
         if record.run_id != run_id:
             raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
@@ -84,11 +87,12 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
             raise UsageError(
                 f"records must follow each other: after {expected - 1} came {record.seq}"
             )
+        _check(record)
         match record.event:
             case ApprovalRequested(call_id=call_id, digest=digest):
-                asked[call_id] = digest
+                asked.append((call_id, digest))
             case ApprovalDecided(call_id=call_id):
-                asked[call_id] = None
+                asked.append((call_id, None))
             case _:
                 pass
     if any(isinstance(record.event, ENDS) for record in records[:-1]):
@@ -107,6 +111,16 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
     )
 
 
+def _check(record: Record) -> None:
+    """See that what a store must know of a record can be had from it again."""
+    if not 1 <= record.seq <= LARGEST:
+        raise UsageError(f"records are counted from 1 on: none has the seq {record.seq}")
+    if not math.isfinite(record.time):
+        raise UsageError(f"a record is written at some time, not at {record.time}")
+    text(record.session_id, "the id of a session")
+    text(record.agent, "the name of an agent")
+
+
 def _line(record: Record) -> bytes:
     try:
         return to_json(record)
@@ -116,16 +130,20 @@ def _line(record: Record) -> bytes:
         ) from error
 
 
-def records_of(lines: Sequence[bytes], after: int) -> list[Record]:
-    """Decode what a store has kept, and see that nothing is missing."""
+def records_of(run_id: str, lines: Sequence[bytes], after: int) -> list[Record]:
+    """Decode what a store has kept, and see that nothing is missing, nor of another run."""
     try:
         records = [from_json(line) for line in lines]
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise StoreFailure(f"the store has a record that cannot be read: {error}") from error
     for expected, record in enumerate(records, after + 1):
         if record.seq != expected:
             raise StoreFailure(
                 f"the log has {record.seq} where {expected} should be: it is damaged"
+            )
+        if record.run_id != run_id:
+            raise StoreFailure(
+                f"the log of the run {run_id!r} has a record of {record.run_id!r}: it is damaged"
             )
     return records
 
@@ -147,18 +165,33 @@ _posted_decoder = msgspec.json.Decoder(_Posted)
 
 def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
     """Check decisions and encode each, with the digest that it is about (may be empty)."""
+    if not isinstance(decisions, Mapping):
+        raise UsageError(f"decisions are given by the ids of their calls, not as {decisions!r}")
     encoded: dict[str, tuple[bytes, str]] = {}
     for call_id, decision in decisions.items():
+        text(call_id, "the id of a call")
         if not isinstance(decision, Approval):
             raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
         try:
-            line = _encoder.encode(_Posted(decision, time.time()))
+            line = _posted(decision)
         except _UNWRITABLE as error:
             raise UsageError(
                 f"the decision on {call_id!r} cannot be written as JSON: {error}"
             ) from error
         encoded[call_id] = (line, getattr(decision, "digest", ""))
     return encoded
+
+
+def _posted(decision: Approval) -> bytes:
+    """Encode a decision; raises for one that would not be read as it was meant."""
+    line = _encoder.encode(_Posted(decision, time.time()))
+    read = _posted_decoder.decode(line).decision
+    if isinstance(decision, Approve) and isinstance(read, Approve):
+        # As text: in Python, 1 equals True; and what is not a number is none in JSON.
+        meant = json.dumps(decision.arguments, allow_nan=False)
+        if json.dumps(read.arguments) != meant:
+            raise ValueError("its arguments would not be read as they are")
+    return line
 
 
 def posts_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Posts:

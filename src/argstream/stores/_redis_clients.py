@@ -6,6 +6,7 @@ nobody has closed leaves no connection behind.
 """
 
 import asyncio
+import re
 from asyncio import AbstractEventLoop, Semaphore
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
@@ -26,6 +27,7 @@ Given = TypeVarTuple("Given")
 
 _AT_ONCE: Final = 16
 """How many commands of an event loop are under way: more would not make the server quicker."""
+_AUTHORITY_END: Final = re.compile("[/?#]")
 _OPTIONS: Final[Mapping[str, Any]] = {
     "client_name": "argstream",
     "protocol": 2,  # 3 costs a greeting more, and has nothing that is needed here
@@ -61,7 +63,7 @@ class Clients:
         self._is_closed = False
         if isinstance(server, str):
             self._url, self._options = server, {**_OPTIONS, **options}
-            self.place = _place_in(server, options)
+            self._settle({**options, **_settings(server)})
             return
         if not isinstance(server, Redis):
             raise UsageError(
@@ -71,7 +73,11 @@ class Clients:
         if options:
             raise UsageError("options are for an address: a client that is given has its own")
         self._given = server
-        self.place = place_of(server.connection_pool.connection_kwargs)
+        self._settle(server.connection_pool.connection_kwargs)
+
+    def _settle(self, settings: Mapping[str, Any]) -> None:
+        self.place = place_of(settings)
+        self.database = int(settings.get("db") or 0)
 
     async def client(self) -> Client:
         """Give the client of this event loop."""
@@ -154,14 +160,15 @@ def _close(loop: AbstractEventLoop, keeper: AsyncGenerator[Client, None]) -> Non
 _closing: set[asyncio.Task[None]] = set()  # so that nobody drops them
 
 
-def _place_in(url: str, options: Mapping[str, Any]) -> str:
-    """Say where an address leads, which may have a password in it."""
-    try:
-        return place_of({**options, **parse_url(url)})
-    except ValueError:
-        pass  # it may tell a part of the password
+def _settings(url: str) -> Mapping[str, Any]:
+    """Read an address, which may have a password in it: no part of that is told."""
+    _, *rest = _AUTHORITY_END.split(url.partition("://")[2], maxsplit=1)
+    is_cut_off = "@" in "".join(rest)  # what is before it would be taken for something else
+    with suppress(ValueError):  # it may tell a part of the password
+        if not is_cut_off:
+            return parse_url(url)
     raise UsageError(
         "this is no address of a Redis server: write redis://HOST:PORT/DATABASE, rediss://… or "
-        "unix://PATH, with a password as :PASSWORD@HOST, where characters such as / and # are "
-        "percent-encoded"
+        "unix://PATH, with a password as :PASSWORD@HOST, where characters such as @, /, ? and # "
+        "are percent-encoded (%40, %2F, %3F, %23)"
     )

@@ -8,18 +8,23 @@ from argstream.events import RunStatus
 from argstream.log import Posts, RunInfo
 from argstream.stores._batches import posts_from_json
 
-__all__ = ["info_of", "posts_of"]
+__all__ = ["identity_of", "info_of", "posts_of"]
 
 _NEEDED: Final = (b"session", b"agent", b"status", b"seq", b"created", b"updated")
 
 
 def info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
     """Say what is known of a run, by the fields and values of its hash."""
-    found = dict(_pairs(fields))
-    if any(name not in found for name in _NEEDED):
+    try:
+        return _info(run_id, fields, now)
+    except (KeyError, ValueError) as error:
         raise StoreFailure(
             f"Redis has no run {run_id!r} that can be read: something else changed it"
-        )
+        ) from error
+
+
+def _info(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
+    found = dict(_pairs(fields))
     session_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)
     until = int(found.get(b"until", 0)) / 1000
     is_driven = until > now
@@ -35,6 +40,11 @@ def info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
         claimed_until=until if is_driven else None,
         pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
     )
+
+
+def identity_of(fields: Sequence[bytes]) -> bytes:
+    """Give that by which a run is told from others that had its name, or will have it."""
+    return dict(_pairs(fields)).get(b"begun", b"")
 
 
 def posts_of(fields: Sequence[bytes]) -> Posts | None:

@@ -6,13 +6,20 @@ A run has two keys, and all runs together a third:
   ``updated``; ``token`` of the newest claim, and unless that was given up its ``owner`` and
   ``until`` (in ms); ``pending:CALL`` with the digest of a request, ``decider:CALL`` and, until it
   is used, ``decision:CALL`` with what was said to it; ``stop`` with the reason; the nonces by which
-  a request is known that is made again: ``begun``, ``claimed``, ``reopened``.
+  a request is known that is made again: ``begun``, ``claimed``, ``reopened``. The first is also
+  the identity of the run: one that is given the same name later is another.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
 - ``PREFIX:runs``, a sorted set: the ids of runs by the time of their newest record.
 
-What changes a run is told on the channel ``PREFIX:{RUN}:news``: to those who follow it, here or
-elsewhere. Times are the server's, so that clocks of other machines need not agree.
+In the names of keys, ``RUN`` is the id with ``%``, ``{`` and ``}`` percent-encoded. So no id makes
+a key of another prefix, and what a cluster takes for the tag of a key is the whole id.
+
+What changes a run is told on the channel ``PREFIX:{RUN}:news:DATABASE``, to those who follow it,
+here or elsewhere: channels know no databases. The lines are the kind (``gone``, ``posts``, or empty
+if only records were written), the identity of the run, and if records were written the seq of the
+first and, unless they are large, the records. Times are the server's, so that clocks of other
+machines need not agree.
 
 A connection may be lost before the answer comes, so each can be made again and changes nothing the
 second time. For that the caller makes a nonce where the arguments do not tell. The first request
@@ -67,17 +74,28 @@ local function let_go()
   redis.call('HDEL', run, 'owner', 'until')
 end
 
+local function tell(kind, ...)
+  local identity = redis.call('HGET', run, 'begun') or ''
+  redis.call('PUBLISH', news, table.concat({kind, identity, ...}, '\\n'))
+end
+
 local function forget()
+  tell('gone')
   redis.call('DEL', run, log)
   redis.call('ZREM', index, ARGV[1])
-  redis.call('PUBLISH', news, 'gone')
 end
 
 -- ARGV from `at` on: run id, first seq, updated, status, ms to live, number of calls, for each its
 -- name, and '=' with the digest of a request or '' if it is decided on; then the records.
 
+local function enter(at)
+  -- Note it in the index. Before all else: it fails if a key is something else's.
+  redis.call('XLEN', log)
+  redis.call('ZADD', index, ARGV[at + 2], ARGV[at])
+end
+
 local function write(at)
-  local id, first, updated, status, to_live, calls = unpack(ARGV, at, at + 5)
+  local first, updated, status, to_live, calls = unpack(ARGV, at + 1, at + 5)
   local records = at + 6 + 2 * calls
   local size = 0
   for place = records, #ARGV do
@@ -85,7 +103,6 @@ local function write(at)
     size = size + #ARGV[place]
   end
   redis.call('HSET', run, 'seq', whole(first + #ARGV - records), 'updated', updated)
-  redis.call('ZADD', index, updated, id)
   for place = at + 6, records - 1, 2 do
     local name, digest = ARGV[place], ARGV[place + 1]
     if digest == '' then
@@ -106,11 +123,12 @@ local function write(at)
       redis.call('PEXPIRE', log, to_live)
     end
   end
-  local told = {(ends or calls ~= '0') and 'posts' or '', first}
+  local kind = (ends or calls ~= '0') and 'posts' or ''
   if size <= 16384 then
-    for place = records, #ARGV do told[#told + 1] = ARGV[place] end
+    tell(kind, first, table.concat(ARGV, '\\n', records))
+  else
+    tell(kind, first)
   end
-  redis.call('PUBLISH', news, table.concat(told, '\\n'))
 end
 
 local function is_there(at, seq)
@@ -133,6 +151,7 @@ _BEGIN: Final = """
 local owner, nonce, lasts, session, agent, created = unpack(ARGV, 1, 6)
 local found = redis.call('HMGET', run, 'token', 'begun')
 if found[1] then return {found[2] == nonce and 'done' or 'exists'} end
+enter(7)
 redis.call('DEL', log)
 redis.call('HSET', run, 'session', session, 'agent', agent, 'created', created, 'token', 1,
   'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
@@ -144,15 +163,15 @@ _CLAIM: Final = """
 local owner, nonce, lasts, after = unpack(ARGV)
 local found = redis.call('HMGET', run, 'token', 'claimed')
 if not found[1] then return {'unknown'} end
-local next = whole((tonumber(after) or 0) + 1)
-local is_mine = found[1] == next and found[2] == nonce
+local token = whole((tonumber(after) or 0) + 1)
+local is_mine = found[1] == token and found[2] == nonce
 if not is_mine then
   if is_driven() then return taken() end
   if found[1] ~= after then return {'after', found[1]} end
 end
-redis.call('HSET', run, 'token', next, 'owner', owner, 'claimed', nonce,
+redis.call('HSET', run, 'token', token, 'owner', owner, 'claimed', nonce,
   'until', whole(now() + lasts))
-return {'done', next}
+return {'done', token}
 """
 
 _RENEW: Final = """
@@ -179,6 +198,7 @@ if refused then return refused end
 if there then return {'other'} end
 if is_over() then return {'over', redis.call('HGET', run, 'status')} end
 if tonumber(ARGV[3]) ~= last + 1 then return {'gap', last} end
+enter(2)
 write(2)
 return {'done'}
 """
@@ -190,14 +210,14 @@ if redis.call('HGET', run, 'reopened') == ARGV[3] then return {'done'} end
 if redis.call('HDEL', run, 'decision:' .. ARGV[2]) == 1 then
   redis.call('HDEL', run, 'decider:' .. ARGV[2])
   redis.call('HSET', run, 'reopened', ARGV[3])
-  redis.call('PUBLISH', news, 'posts')
+  tell('posts')
 end
 return {'done'}
 """
 
 # As one text, since to read many of them takes the client longer. At least one, however large.
 _READ: Final = """
-local last = redis.call('HGET', run, 'seq')
+local last, created, identity = unpack(redis.call('HMGET', run, 'seq', 'created', 'begun'))
 if not last then return {'unknown'} end
 local found = redis.call('XRANGE', log, whole(ARGV[1] + 1) .. '-0', '+', 'COUNT', ARGV[2])
 local lines, size = {}, 0
@@ -206,7 +226,7 @@ for place, entry in ipairs(found) do
   if place > 1 and size > 4000000 then break end
   lines[place] = entry[2][2]
 end
-return {'done', last, table.concat(lines, '\\n')}
+return {'done', last, created, identity, table.concat(lines, '\\n')}
 """
 
 _DECIDE: Final = """
@@ -226,14 +246,14 @@ end
 for _, at in ipairs(left) do
   redis.call('HSET', run, 'decider:' .. ARGV[at], nonce, 'decision:' .. ARGV[at], ARGV[at + 2])
 end
-if #left > 0 then redis.call('PUBLISH', news, 'posts') end
+if #left > 0 then tell('posts') end
 return {'done'}
 """
 
 _STOP: Final = """
 if redis.call('EXISTS', run) == 0 then return {'unknown'} end
 if is_over() then return {'over', redis.call('HGET', run, 'status')} end
-if redis.call('HSETNX', run, 'stop', ARGV[1]) == 1 then redis.call('PUBLISH', news, 'posts') end
+if redis.call('HSETNX', run, 'stop', ARGV[1]) == 1 then tell('posts') end
 return {'done'}
 """
 
@@ -260,19 +280,27 @@ return {'done'}
 """
 
 _TIDY: Final = """
-if redis.call('EXISTS', run) == 0 then redis.call('ZREM', index, ARGV[1]) end
+for place, id in ipairs(ARGV) do
+  if redis.call('EXISTS', KEYS[place + 1]) == 0 then redis.call('ZREM', KEYS[1], id) end
+end
 return {'done'}
 """
 
 _LOOK: Final = """
 local found = {}
-for place, key in ipairs(KEYS) do found[place] = redis.call('HGETALL', key) end
+for place, key in ipairs(KEYS) do
+  found[place] = redis.pcall('HGETALL', key)
+  if found[place].err then
+    if not found[place].err:find('WRONGTYPE') then return found[place] end
+    found[place] = {'', ''}  -- something that is no run
+  end
+end
 local time = redis.call('TIME')
 return {'done', time[1] .. '.' .. string.format('%06d', time[2]), found}
 """
 
 _NEWEST: Final = """
-return {'done', redis.call('ZREVRANGE', KEYS[1], ARGV[1], ARGV[2])}
+return {'done', redis.call('ZREVRANGE', KEYS[1], 0, ARGV[1])}
 """
 
 _OLDEST: Final = """
@@ -293,7 +321,7 @@ SCRIPTS: Final = {
     "stop": _COMMON + _STOP,
     "delete": _COMMON + _DELETE,
     "expire": _COMMON + _EXPIRE,
-    "tidy": _COMMON + _TIDY,
+    "tidy": _TIDY,
     "look": _LOOK,
     "newest": _NEWEST,
     "oldest": _OLDEST,

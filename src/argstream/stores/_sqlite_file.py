@@ -1,16 +1,25 @@
-"""The file of the SQLite store: how it is opened, what is in it, what can be wrong with it."""
+"""The file of the SQLite store: how it is opened, what is in it, what can be wrong with it.
+
+Nothing here opens the file but SQLite. When a process closes any file, it loses all locks that it
+has on that, whoever of its parts took them; other processes would think that nobody uses the
+database, and take its log away.
+"""
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Final
+from tempfile import mkstemp
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from argstream.errors import StoreFailure, UsageError
 
-__all__ = ["check_path", "connect", "failure"]
+__all__ = ["Opened", "check_path", "failure", "open_file"]
 
 _APPLICATION_ID: Final = 0x61726773  # "args": so that `file` and we can tell what it is
 _VERSION: Final = 1
@@ -28,6 +37,7 @@ _SCHEMA: Final = (
         token INTEGER NOT NULL,
         owner TEXT,
         until REAL NOT NULL,
+        lasts REAL NOT NULL,
         pending TEXT NOT NULL,
         decisions TEXT NOT NULL,
         stop_reason TEXT,
@@ -48,31 +58,101 @@ _SCHEMA: Final = (
 )
 
 
+class _Place(NamedTuple):
+    """Which file is at a path."""
+
+    device: int
+    number: int
+
+
+class Opened:
+    """A connection to the file, and which file that was."""
+
+    def __init__(self, path: Path, connection: Connection, database: _Place) -> None:
+        self.connection = connection
+        log = _log(path)
+        self._places = {path: database, log: _place(log)}
+
+    def check(self) -> None:
+        """See that what is written will be found by others: not if the file was taken away."""
+        for path, place in self._places.items():
+            if _place(path) != place:
+                raise StoreFailure(
+                    f"the file {str(path)!r} was deleted, or another was put in its place, while "
+                    "it was in use: what was not acknowledged is not stored"
+                )
+
+
+def _log(path: Path) -> Path:
+    """Where SQLite first writes what changes."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _place(path: Path) -> _Place:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return _Place(-1, -1)
+    return _Place(found.st_dev, found.st_ino)
+
+
 def check_path(path: Path) -> Path:
     """See that a file can be at this path."""
-    if path.is_dir():
-        raise UsageError(f"{str(path)!r} is a directory: name a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{str(path)!r} cannot be: there is no directory {str(path.parent)!r}")
-    # What the process does later in another directory must not lead to another file.
-    return path.absolute()
+    try:
+        if path.is_dir():
+            raise UsageError(f"{str(path)!r} is a directory: name a file in it")
+        if "\0" in str(path):
+            raise UsageError(f"{str(path)!r} cannot be the name of a file")
+        # What the process does later in another directory must not lead to another file.
+        path = Path(os.path.realpath(path))
+        if not path.parent.is_dir():
+            raise UsageError(f"{str(path)!r} cannot be: there is no directory {str(path.parent)!r}")
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{str(path)!r} cannot be the path of a store: {error}") from error
+    return path
 
 
-def connect(path: Path, busy_seconds: float) -> Connection:
+def open_file(path: Path, busy_seconds: float) -> Opened:
     """Open the file, or make it."""
     connection = None
     try:
-        # The logs hold what people wrote. SQLite gives its other files the same mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
+        _make(path)
+        before = _place(path)
+        # It must not be made here: others could read it. Their logs hold what people wrote.
+        address = f"file:{quote(os.fsencode(path))}?mode=rw"
+        connection = sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None)
         _prepare(connection, path, busy_seconds)
+        opened = Opened(path, connection, before)
+        opened.check()
     except (sqlite3.Error, OSError, StoreFailure) as error:
         if connection is not None:
             connection.close()
         if isinstance(error, StoreFailure):
             raise
         raise failure(path, error) from error
-    return connection
+    return opened
+
+
+def _make(path: Path) -> None:
+    """Make an empty file for its owner's eyes only, if there is none; SQLite's others follow it."""
+    has_log = _log(path).exists()  # it is made after what is in the file, so look there first
+    if has_log and not (path.exists() and path.stat().st_size):
+        raise StoreFailure(
+            f"the store {str(path)!r} cannot be used: it is empty or gone, but the log of what was "
+            f"in it is there. Put the file back, or delete {str(_log(path))!r}"
+        )
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreFailure(f"the store {str(path)!r} cannot be used: it is no file")
+        return
+    # The name is given to a file that nobody has open: see above.
+    number, name = mkstemp(prefix=".argstream-", dir=path.parent)
+    os.close(number)
+    try:
+        with suppress(FileExistsError):  # somebody else has just made it
+            os.link(name, path)
+    finally:
+        Path(name).unlink()
 
 
 def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
@@ -85,6 +165,7 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
             f"{str(path)!r} is on a file system that cannot do what SQLite needs (WAL): put it on "
             "a local disk"
         )
+    _kind(connection)  # so that the log is there, too
 
 
 def _create(connection: Connection, path: Path) -> None:
@@ -97,7 +178,8 @@ def _create(connection: Connection, path: Path) -> None:
                 connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # it is not, if the disk is full
+            connection.execute("ROLLBACK")
         raise
 
 

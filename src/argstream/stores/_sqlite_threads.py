@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError, StoreFailure, UsageError
-from argstream.stores._sqlite_file import connect, failure
+from argstream.stores._sqlite_file import Opened, failure, open_file
 from argstream.stores._sqlite_lookout import Lookout
 
 __all__ = ["Reader", "Writer"]
@@ -64,7 +64,8 @@ class _Worker(ABC):
         self._thread: threading.Thread | None = None
         self._process: int | None = None  # that of the thread
         self._is_ended = False
-        self._open: Connection | None = None  # the thread's alone
+        self._death: str | None = None  # what the thread died of
+        self._open: Opened | None = None  # the thread's alone
 
     async def run(
         self,
@@ -103,6 +104,8 @@ class _Worker(ABC):
                 "from: open it anew here"
             )
         with self._guard:
+            if self._death is not None:
+                raise StoreFailure(self._death)
             if self._is_ended:
                 raise StoreFailure("the store is closed: open it anew")
             if self._thread is None:
@@ -115,15 +118,33 @@ class _Worker(ABC):
     # In the thread
 
     def _work(self) -> None:
-        is_ended = False
-        while not is_ended:
-            items = self._next()
-            is_ended = _Order.END in items
-            if jobs := [item for item in items if isinstance(item, _Job)]:
-                self._try(jobs)
-                _answer(jobs)
-            self._between()
-        self._close()
+        jobs: list[_Job] = []
+        try:
+            is_ended = False
+            while not is_ended:
+                items = self._next()
+                is_ended = _Order.END in items
+                if jobs := [item for item in items if isinstance(item, _Job)]:
+                    self._try(jobs)
+                    _answer(jobs)
+                    jobs = []
+                self._between()
+            self._close()
+        except BaseException as error:  # noqa: BLE001 - all who wait, or come later, are told
+            self._die(error, jobs)
+
+    def _die(self, error: BaseException, jobs: list[_Job]) -> None:
+        """See that nobody waits for ever for a thread that is no more."""
+        death = f"the store {str(self._path)!r} has broken down ({error!r}): open it anew"
+        with self._guard:
+            self._death = death
+            while not self._queue.empty():
+                item = self._queue.get_nowait()
+                jobs += [item] if isinstance(item, _Job) else []
+        for job in jobs:
+            job.error = StoreFailure(death)
+            job.error.__cause__ = error
+        _answer(jobs)
 
     def _next(self) -> list[_Job | _Order]:
         """Wait for something to do, and take all there is."""
@@ -136,11 +157,11 @@ class _Worker(ABC):
 
     def _try(self, jobs: Sequence[_Job]) -> None:
         try:
-            self._do(self._connection(), jobs)
+            self._do(jobs)
         except Exception as error:  # noqa: BLE001 - who asked gets it
             for job in jobs:
                 job.error = self._as_error(error)
-            self._close()  # whatever it was, the next one begins anew
+            self._close()  # whatever it was, the next one begins anew: the file may be mended
 
     def _as_error(self, error: Exception) -> Exception:
         """Say what went wrong, anew for each who asked."""
@@ -154,18 +175,26 @@ class _Worker(ABC):
             case _:
                 return error
 
-    def _connection(self) -> Connection:
+    def _as_failure(self, error: Exception) -> StoreFailure:
+        told = self._as_error(error)
+        if isinstance(told, StoreFailure):
+            return told
+        return StoreFailure(f"the store {str(self._path)!r} cannot be looked at: {error!r}")
+
+    def _opened(self) -> Opened:
         if self._open is None:
-            self._open = connect(self._path, self._busy_seconds)
+            self._open = open_file(self._path, self._busy_seconds)
         return self._open
 
     def _close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened.connection.close()
 
-    def _transaction(self, connection: Connection, begin: str, jobs: Sequence[_Job]) -> None:
+    def _transaction(self, begin: str, jobs: Sequence[_Job]) -> None:
         """Do some jobs all together; raises if that does not work, and then none is done."""
+        opened = self._opened()
+        connection = opened.connection
         try:
             connection.execute(begin)
         except sqlite3.Error as error:
@@ -176,20 +205,22 @@ class _Worker(ABC):
                     job.answer, job.error = job.work(connection), None
                 except ArgstreamError as error:
                     job.answer, job.error = None, error
+            opened.check()
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # it is not, if the disk is full
                 connection.execute("ROLLBACK")
             raise
 
-    def _alone(self, connection: Connection, begin: str, job: _Job) -> None:
+    def _alone(self, begin: str, job: _Job) -> None:
         try:
-            self._transaction(connection, begin, [job])
+            self._transaction(begin, [job])
         except Exception as error:  # noqa: BLE001 - as above
             job.error = self._as_error(error)
+            self._close()
 
     @abstractmethod
-    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None: ...
+    def _do(self, jobs: Sequence[_Job]) -> None: ...
 
     def _patience(self) -> float | None:
         """Say how long to wait for something to do."""
@@ -202,9 +233,9 @@ class _Worker(ABC):
 class Reader(_Worker):
     """Reads, each time from what is stored at one moment."""
 
-    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None:
+    def _do(self, jobs: Sequence[_Job]) -> None:
         for job in jobs:
-            self._alone(connection, "BEGIN", job)
+            self._alone("BEGIN", job)
 
 
 class Writer(_Worker):
@@ -216,27 +247,32 @@ class Writer(_Worker):
         self._looked = 0.0
         self._is_durable: bool | None = None
 
-    def _do(self, connection: Connection, jobs: Sequence[_Job]) -> None:
-        self._set_durability(connection, is_durable=any(job.is_durable for job in jobs))
+    def _do(self, jobs: Sequence[_Job]) -> None:
         try:
-            self._transaction(connection, "BEGIN IMMEDIATE", jobs)
-        except StoreFailure:  # it could not even begin
+            self._transaction("BEGIN IMMEDIATE", jobs)
+        except StoreFailure:  # it could not even begin, or the file is gone: so it is for each
             raise
         except Exception:  # noqa: BLE001 - who makes it fail fails again, and gets to know
             for job in jobs:
-                self._alone(connection, "BEGIN IMMEDIATE", job)
+                self._alone("BEGIN IMMEDIATE", job)
         for job in jobs:
             if job.tell is not None and job.error is None:
                 job.tell(job.answer)
 
-    def _close(self) -> None:
-        super()._close()
-        self._is_durable = None
+    def _transaction(self, begin: str, jobs: Sequence[_Job]) -> None:
+        self._set_durability(is_durable=any(job.is_durable for job in jobs))
+        super()._transaction(begin, jobs)
 
-    def _set_durability(self, connection: Connection, *, is_durable: bool) -> None:
+    def _close(self) -> None:
+        self._is_durable = None
+        self._lookout.begin_anew()
+        super()._close()
+
+    def _set_durability(self, *, is_durable: bool) -> None:
         """Have a commit wait for the disk, or not: that can be changed between transactions."""
         if is_durable is not self._is_durable:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+            level = "FULL" if is_durable else "NORMAL"
+            self._opened().connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = is_durable
 
     def _patience(self) -> float | None:
@@ -248,10 +284,16 @@ class Writer(_Worker):
             return
         self._looked = now
         try:
-            self._lookout.look(self._connection())
-        except (sqlite3.Error, StoreFailure) as error:
-            self._lookout.fail(partial(self._as_error, error))
+            opened = self._opened()
+            opened.check()
+            self._lookout.look(opened.connection)
+        except Exception as error:  # noqa: BLE001 - who follows gets it; writing goes on
+            self._lookout.fail(partial(self._as_failure, error))
             self._close()
+
+    def _die(self, error: BaseException, jobs: list[_Job]) -> None:
+        super()._die(error, jobs)
+        self._lookout.fail(partial(StoreFailure, self._death))
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

@@ -42,6 +42,8 @@ class RunState(Struct, kw_only=True):
     """Who had the last claim; None if it was given up."""
     until: float
     """How long that is good."""
+    lasts: float
+    """For how many seconds it was given."""
     pending: dict[str, str]
     """The digests of the requests that wait, by call."""
     decisions: dict[str, str | None]
@@ -51,7 +53,7 @@ class RunState(Struct, kw_only=True):
     """Another whenever what was posted may have changed."""
 
     @classmethod
-    def begun(cls, batch: Batch, owner: str, until: float) -> "RunState":
+    def begun(cls, batch: Batch, owner: str, seconds: float, now: float) -> "RunState":
         """Make a run of its first records, with a claim on it."""
         state = cls(
             run_id=batch.run_id,
@@ -63,7 +65,8 @@ class RunState(Struct, kw_only=True):
             updated=batch.updated,
             token=FIRST_TOKEN,
             owner=owner,
-            until=until,
+            until=now + seconds,
+            lasts=seconds,
             pending={},
             decisions={},
             stop_reason=None,
@@ -84,18 +87,22 @@ class RunState(Struct, kw_only=True):
 
     # Claims
 
-    def claim(self, owner: str, until: float, now: float) -> Claim:
+    def claim(self, owner: str, seconds: float, now: float) -> Claim:
         """Give somebody the run."""
         if self._is_driven(now):
             raise self._taken(now)
         self.token += 1
-        self.owner, self.until = owner, until
+        self.owner = owner
+        self._last_for(seconds, now)
         return self.newest_claim
 
-    def renew(self, claim: Claim, until: float, now: float) -> None:
+    def renew(self, claim: Claim, seconds: float, now: float) -> None:
         """Let who has the run keep it for longer."""
         self.check(claim, now)
-        self.until = until
+        self._last_for(seconds, now)
+
+    def _last_for(self, seconds: float, now: float) -> None:
+        self.until, self.lasts = now + seconds, seconds
 
     def release(self, claim: Claim) -> bool:
         """Take the run from who gives it up; say whether he had it."""
@@ -106,7 +113,7 @@ class RunState(Struct, kw_only=True):
 
     def _let_go(self) -> None:
         self.token += 1
-        self.owner, self.until = None, 0.0
+        self.owner, self.until, self.lasts = None, 0.0, 0.0
 
     def check(self, claim: Claim, now: float) -> None:
         """See that nobody has claimed the run since."""
@@ -124,7 +131,9 @@ class RunState(Struct, kw_only=True):
         return is_idle and self.updated <= before
 
     def _is_driven(self, now: float) -> bool:
-        return self.owner is not None and self.until > now
+        # If it seems to be good for much longer than it was given for, the clock was set back. Who
+        # has it renews it; one who is dead must not keep it until that time comes again.
+        return self.owner is not None and 0 < self.until - now <= 2 * self.lasts
 
     def _taken(self, now: float) -> RunTaken:
         return lost(self.run_id, self.owner, self.until - now)
@@ -156,7 +165,7 @@ class RunState(Struct, kw_only=True):
         self.posts_version += batch.changes_posts
         if batch.rests:
             self._let_go()
-        for call_id, digest in batch.asked.items():
+        for call_id, digest in batch.asked:
             if digest is None:
                 self.pending.pop(call_id, None)
                 self.decisions[call_id] = None

@@ -4,37 +4,47 @@ Each batch is read and decoded once for all of them. Who has fallen behind what 
 from the store until he has caught up. There is no task behind it: of those who wait, one reads for
 all, and when he is cancelled the next one does. So there is nothing to end, and no event loop waits
 for what another one does.
+
+Those who do not fetch cost little, however many they are: what all tails of a store keep together
+is bounded, and a loop that does not run has one note waiting for it, not all that was written.
 """
 
 import asyncio
 import threading
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from argstream.errors import StoreFailure, UnknownRun
 from argstream.log import Record
 from argstream.stores._batches import ENDS, records_of
+from argstream.stores._bounds import Budget, Unheard
 
-__all__ = ["PAGE", "Page", "Tail", "Tails"]
+__all__ = ["PAGE", "Page", "ReadPage", "Tail", "Tails"]
 
 PAGE: Final = 500
 """How many records are read at once."""
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 4_000_000
+_RECORD_BYTES: Final = 500
+"""What a record takes besides its text, about."""
 
 Page = tuple[Sequence[bytes], bool]
 """Records as they are stored, and whether there are more."""
-ReadPage = Callable[[str, int, int], Awaitable[Page]]
+ReadPage = Callable[[str, float | None, int, int], Awaitable[Page]]
+"""Reads from a run that was created then: after a seq, so many."""
 
 
 class Tail:
     """The newest records of a run, for all who follow it in one event loop: belongs to that."""
 
-    def __init__(self, run_id: str, read: ReadPage) -> None:
+    def __init__(self, run_id: str, read: ReadPage, budget: Budget | None = None) -> None:
         self.run_id = run_id
+        self.created: float | None = None
+        """When the run was; None before it is known. Another one may get the name of this one."""
         self.watchers = 0
+        self.unheard: Unheard | None = None
         self.is_over = False
         """Whether ``last`` is the record that ends the run."""
         self.last: int | None = None
@@ -42,6 +52,7 @@ class Tail:
         self.posts_version = 0
         """Another whenever what was posted may have changed."""
         self._read = read
+        self._budget = budget or Budget()
         self._records: list[Record] = []  # up to the last, without gaps
         self._sizes: list[int] = []
         self._bytes = 0
@@ -52,6 +63,23 @@ class Tail:
         self._failure: Callable[[], Exception] | None = None
 
     # What there is to hear
+
+    def is_of(self, created: float) -> bool:
+        """Say whether this is about the run that was created then."""
+        if self.created is None:
+            self.created = created
+        return self.created == created
+
+    def hear(self, news: Unheard) -> None:
+        """Take all that has happened since the loop ran last."""
+        for first, lines in news.pushes:
+            self.push(first, lines)
+        if news.is_stale:
+            self.stale()
+        if news.has_posts:
+            self.posts_changed()
+        if news.failure is not None:
+            self.fail(news.failure)
 
     def begin(self, seq: int) -> None:
         """Take note that the store has records up to this one."""
@@ -124,7 +152,7 @@ class Tail:
         is_read = False
         try:
             after = self.last or 0
-            lines, is_more = await self._read(self.run_id, after, PAGE)
+            lines, is_more = await self._read(self.run_id, self.created, after, PAGE)
             self._is_stale = self._is_stale or is_more
             # What was pushed while this was read is there already.
             self._take(lines[(self.last or 0) - after :])
@@ -148,15 +176,24 @@ class Tail:
         """Keep records that come after the last, and wake who waits for them."""
         if not lines:
             return
-        records = records_of(lines, self.last or 0)
-        self._records += records
-        self._sizes += map(len, lines)
+        records = records_of(self.run_id, lines, self.last or 0)
         self.last = records[-1].seq
         self.is_over = isinstance(records[-1].event, ENDS)
-        self._bytes += sum(map(len, lines))
+        self._keep(records, [len(line) + _RECORD_BYTES for line in lines])
+        _wake(self._waiting)
+
+    def _keep(self, records: list[Record], sizes: list[int]) -> None:
+        if self._budget.spend(sum(sizes)):
+            # Those before are in the store, for who has not fetched them; these, too, if none does.
+            self.let_go()
+            if not (self._waiting or self._is_reading):
+                self._budget.spend(-sum(sizes))
+                return
+        self._records += records
+        self._sizes += sizes
+        self._bytes += sum(sizes)
         if len(self._records) > 2 * _KEPT or self._bytes > 2 * _KEPT_BYTES:
             self._trim()
-        _wake(self._waiting)
 
     def _trim(self) -> None:
         """Let the oldest go, so that what is kept is not much, nor is each record moved often."""
@@ -166,7 +203,13 @@ class Tail:
                 break
             kept, size = kept + 1, size + one
         del self._records[:-kept], self._sizes[:-kept]
+        self._budget.spend(size - self._bytes)
         self._bytes = size
+
+    def let_go(self) -> None:
+        """Keep nothing: who wants a record reads it."""
+        self._budget.spend(-self._bytes)
+        self._records, self._sizes, self._bytes = [], [], 0
 
     def _wake_one(self) -> None:
         while self._waiting:
@@ -201,7 +244,9 @@ class Tails:
         self._read = read
         self._watch = watch
         self._unwatch = unwatch
-        self._lock = threading.Lock()
+        self._budget = Budget()
+        # The collector of garbage may end a follower at any moment, in any thread.
+        self._lock = threading.RLock()
         self._tails: dict[str, dict[AbstractEventLoop, Tail]] = {}
 
     @contextmanager
@@ -211,54 +256,112 @@ class Tails:
         with self._lock:
             tail = self._tails.setdefault(run_id, {}).get(loop)
             if tail is None:
-                tail = self._tails[run_id][loop] = Tail(run_id, self._read)
+                tail = self._tails[run_id][loop] = Tail(run_id, self._read, self._budget)
             tail.watchers += 1
         try:
             if tail.watchers == 1:
                 self._watch(run_id)
             yield tail
         finally:
-            tail.watchers -= 1
-            if not tail.watchers:
-                self._drop(run_id, loop, tail)
-                self._unwatch(run_id)
+            with self._lock:
+                tail.watchers -= 1
+                is_last = not tail.watchers
+            if is_last:
+                tail.let_go()
+                self._leave(run_id, loop, tail)
+
+    def _leave(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
+        self._drop(run_id, loop, tail)
+        with self._lock:
+            if loop in self._tails.get(run_id, {}):
+                return  # there is a new one, after this one has failed
+        if _running_loop() is loop:
+            self._unwatch(run_id)
+        else:  # it was forgotten, not ended; if the loop is closed there is nothing left to end
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._unwatch, run_id)
 
     def push(self, run_id: str, first: int, lines: Sequence[bytes]) -> None:
         """Tell all who follow a run what has just been stored."""
-        self._tell(run_id, lambda tail: tail.push(first, lines))
+        self._tell(self._of(run_id), lambda news: news.push(first, lines))
 
     def stale(self, run_id: str) -> None:
         """Tell all who follow a run that there may be more."""
-        self._tell(run_id, Tail.stale)
+
+        def note(news: Unheard) -> None:
+            news.is_stale = True
+
+        self._tell(self._of(run_id), note)
 
     def posts_changed(self, run_id: str) -> None:
         """Tell all who listen to a run that something may have been posted."""
-        self._tell(run_id, Tail.posts_changed)
+
+        def note(news: Unheard) -> None:
+            news.has_posts = True
+
+        self._tell(self._of(run_id), note)
 
     def forget(self, run_id: str) -> None:
-        """Tell all who follow a run that it is no more."""
-        self._tell(run_id, lambda tail: tail.fail(lambda: UnknownRun(run_id)))
-        with self._lock:
-            self._tails.pop(run_id, None)  # a run that is given the same name is another
+        """Tell all who follow a run that it is no more; one that gets its name is another."""
+        self._end(self._of(run_id), lambda: UnknownRun(run_id))
+
+    def begun(self, run_id: str, created: float) -> None:
+        """Tell those who follow another run that had this name before that it is no more."""
+        known = (None, created)
+        others = [found for found in self._of(run_id) if found[1].created not in known]
+        self._end(others, lambda: UnknownRun(run_id))
 
     def fail(self, failure: Callable[[], Exception]) -> None:
-        """Tell all who follow any run that nothing more will come, and why."""
-        for run_id in self.watched():
-            self._tell(run_id, lambda tail: tail.fail(failure))
+        """Tell all who follow any run that nothing more will come, and why.
+
+        Who comes after that finds out for himself whether it works again.
+        """
+        self._end(self._all(), failure)
+
+    def fail_here(self, failure: Callable[[], Exception]) -> None:
+        """Tell this to those in this event loop only."""
+        here = _running_loop()
+        self._end([found for found in self._all() if found[0] is here], failure)
 
     def watched(self) -> list[str]:
         """Name the runs that somebody follows."""
         with self._lock:
             return list(self._tails)
 
-    def _tell(self, run_id: str, what: Callable[[Tail], None]) -> None:
+    def _of(self, run_id: str) -> "list[_Found]":
         with self._lock:
-            tails = list(self._tails.get(run_id, {}).items())
+            return list(self._tails.get(run_id, {}).items())
+
+    def _all(self) -> "list[_Found]":
+        with self._lock:
+            return [found for run_id in list(self._tails) for found in self._of(run_id)]
+
+    def _end(self, tails: "list[_Found]", failure: Callable[[], Exception]) -> None:
+        def note(news: Unheard) -> None:
+            news.failure = failure
+
         for loop, tail in tails:
+            self._drop(tail.run_id, loop, tail)
+        self._tell(tails, note)
+
+    def _tell(self, tails: "Iterable[_Found]", note: Callable[[Unheard], None]) -> None:
+        for loop, tail in tails:
+            with self._lock:
+                is_told = tail.unheard is not None
+                tail.unheard = tail.unheard or Unheard()
+                note(tail.unheard)
+            if is_told:
+                continue
             try:
-                loop.call_soon_threadsafe(what, tail)
+                loop.call_soon_threadsafe(self._deliver, tail)
             except RuntimeError:  # the loop was closed, and those in it never got to leave
-                self._drop(run_id, loop, tail)
+                self._drop(tail.run_id, loop, tail)
+
+    def _deliver(self, tail: Tail) -> None:
+        with self._lock:
+            news, tail.unheard = tail.unheard, None
+        if news is not None:
+            tail.hear(news)
 
     def _drop(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
         with self._lock:
@@ -267,3 +370,14 @@ class Tails:
                 del tails[loop]
                 if not tails:
                     del self._tails[run_id]
+
+
+_Found = tuple[AbstractEventLoop, Tail]
+
+
+def _running_loop() -> AbstractEventLoop | None:
+    """Give the event loop that this is in; None if it is in none: garbage is collected anywhere."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

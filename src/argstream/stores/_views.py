@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -12,7 +11,7 @@ from msgspec import Struct
 from argstream.log import Record, RunInfo
 from argstream.snapshots import RunView
 from argstream.stores._batches import records_of
-from argstream.stores._tails import PAGE, Page
+from argstream.stores._tails import PAGE, ReadPage
 
 __all__ = ["Views"]
 
@@ -30,7 +29,7 @@ class _Folded(Struct):
 class Views:
     """Makes snapshots. May be used from any thread."""
 
-    def __init__(self, read: Callable[[str, int, int], Awaitable[Page]]) -> None:
+    def __init__(self, read: ReadPage) -> None:
         self._read = read
         self._guard = threading.Lock()
         self._kept: OrderedDict[str, _Folded] = OrderedDict()
@@ -58,8 +57,8 @@ class Views:
     async def _go_on(self, folded: _Folded, run_id: str) -> None:
         is_more = True
         while is_more:
-            lines, is_more = await self._read(run_id, folded.seq, PAGE)
-            for record in records_of(lines, folded.seq):
+            lines, is_more = await self._read(run_id, folded.created, folded.seq, PAGE)
+            for record in records_of(run_id, lines, folded.seq):
                 folded.view.take(record.event)
                 folded.seq, folded.time = record.seq, record.time
             if is_more:

@@ -41,19 +41,17 @@ class MemoryStore(BaseStore):
         with self._lock:
             if batch.run_id in self._kept:
                 raise begun_already(batch.run_id)
-            state = RunState.begun(batch, owner, self._clock() + seconds)
+            state = RunState.begun(batch, owner, seconds, self._clock())
             self._kept[batch.run_id] = _Run(state, list(batch.lines))
             return Claim(batch.run_id, owner, FIRST_TOKEN)
 
     async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
         with self._run(run_id) as run:
-            now = self._clock()
-            return run.state.claim(owner, now + seconds, now)
+            return run.state.claim(owner, seconds, self._clock())
 
     async def _renew(self, claim: Claim, seconds: float) -> None:
         with self._run(claim.run_id) as run:
-            now = self._clock()
-            run.state.renew(claim, now + seconds, now)
+            run.state.renew(claim, seconds, self._clock())
 
     async def _release(self, claim: Claim) -> None:
         with self._lock:

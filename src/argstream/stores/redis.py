@@ -13,6 +13,8 @@ On a cluster, everything must be in one slot: ``prefix="{argstream}"``.
 """
 
 import asyncio
+import logging
+import re
 import secrets
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping, Sequence
@@ -32,6 +34,7 @@ from argstream.stores._base import (
     run_is_over,
 )
 from argstream.stores._batches import Batch
+from argstream.stores._checks import text
 from argstream.stores._state import FIRST_TOKEN
 from argstream.stores._tails import Page
 
@@ -43,12 +46,18 @@ except ModuleNotFoundError:
 from argstream.stores._redis_calls import Calls
 from argstream.stores._redis_clients import Clients, soon
 from argstream.stores._redis_news import News
-from argstream.stores._redis_runs import info_of, posts_of
+from argstream.stores._redis_runs import identity_of, info_of, posts_of
 
 __all__ = ["RedisStore"]
 
+logger = logging.getLogger("argstream.stores")
+
 _LISTED: Final = 200
 """How many runs are looked at together."""
+_LONGEST: Final = 1e9
+"""In seconds, some thirty years: the time at which a run is forgotten must not overflow."""
+_SEQ: Final = re.compile(rb"[0-9]{1,16}")
+_ENCODED: Final = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
 class RedisStore(BaseStore):
@@ -73,14 +82,14 @@ class RedisStore(BaseStore):
         super().__init__()
         if not prefix:
             raise UsageError("the keys of a store need a prefix, such as 'argstream'")
-        if ttl is not None and not ttl > 0:
+        if ttl is not None and not 0 < ttl <= _LONGEST:
             raise UsageError(f"runs cannot be kept for {ttl} seconds: None keeps them for ever")
         if not patience > 0:
             raise UsageError(f"the store needs some patience, not {patience} seconds")
         self._clients = Clients(server, options)
         self._calls = Calls(self._clients, patience)
-        self._prefix = prefix.encode()
-        self._ttl = "" if ttl is None else str(max(1, round(ttl * 1000)))
+        self._prefix = text(prefix, "the prefix of a store's keys").encode()
+        self._ttl = "" if ttl is None else _milliseconds(ttl)
         self._patience = patience
         self._news: dict[AbstractEventLoop, News] = {}
 
@@ -138,16 +147,22 @@ class RedisStore(BaseStore):
         """Give a batch as the scripts want it."""
         arguments: list[str | bytes] = [batch.run_id, str(batch.first), repr(batch.updated)]
         arguments += [batch.status or "", self._ttl, str(len(batch.asked))]
-        for call_id, digest in batch.asked.items():
+        for call_id, digest in batch.asked:
             arguments += [call_id, "" if digest is None else f"={digest}"]
         return arguments + batch.lines
 
     # Who follows it
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
+        return await self._page_of(run_id, None, after, limit)
+
+    async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
         answer = await self._run("read", run_id, str(after), str(limit))
-        _, last, text = self._done(run_id, answer)
-        lines: list[bytes] = text.split(b"\n") if text else []
+        _, last, begun_at, identity, joined = self._done(run_id, answer)
+        if created not in (None, float(begun_at)):
+            raise UnknownRun(run_id)
+        self._see(run_id, identity)
+        lines: list[bytes] = joined.split(b"\n") if joined else []
         if not lines and int(last) > after:
             raise StoreFailure(
                 f"Redis at {self._clients.place}: the log of the run {run_id!r} is gone. Did the "
@@ -188,32 +203,56 @@ class RedisStore(BaseStore):
     async def _runs(
         self, status: RunStatus | None, session_id: str | None, limit: int | None
     ) -> list[RunInfo]:
-        found: dict[str, RunInfo] = {}  # one that is written to meanwhile may come twice
-        start = 0
-        while limit is None or len(found) < limit:
-            stop = start + _LISTED - 1
-            _, names = await self._calls.run("newest", [self._index], [str(start), str(stop)])
-            for info in await self._infos([name.decode() for name in names]):
-                if status in (None, info.status) and session_id in (None, info.session_id):
-                    found[info.run_id] = info
-            if len(names) < _LISTED:
+        found: dict[str, RunInfo] = {}
+        seen: set[bytes] = set()
+        count = _LISTED
+        while True:
+            # From the first one on, each time: meanwhile others may have come to the front, or are
+            # no more, and those behind them are elsewhere.
+            _, names = await self._calls.run("newest", [self._index], [str(count - 1)])
+            new = [name for name in names if name not in seen]
+            seen.update(new)
+            for start in range(0, len(new), _LISTED):
+                for info in await self._infos(new[start : start + _LISTED]):
+                    if status in (None, info.status) and session_id in (None, info.session_id):
+                        found[info.run_id] = info
+                if limit is not None and len(found) >= limit:
+                    break
+            if len(names) < count or (limit is not None and len(found) >= limit):
                 break
-            start += _LISTED
+            count *= 2
         ordered = sorted(found.values(), key=lambda info: (info.updated, info.run_id))
         return ordered[::-1][:limit]
 
-    async def _infos(self, run_ids: Sequence[str]) -> list[RunInfo]:
+    async def _infos(self, names: Sequence[bytes]) -> list[RunInfo]:
         """Look at runs together; those that have expired are taken from the index."""
+        run_ids = [run_id for name in names if (run_id := self._listed(name)) is not None]
         if not run_ids:
             return []
-        answer = await self._calls.run("look", [self._keys(run_id)[0] for run_id in run_ids])
-        infos = []
-        for run_id, fields in zip(run_ids, answer[2], strict=True):
-            if fields:
-                infos.append(info_of(run_id, fields, float(answer[1])))
-            else:
-                await self._run("tidy", run_id, run_id)
+        keys = [self._keys(run_id)[0] for run_id in run_ids]
+        _, now, found = await self._calls.run("look", keys)
+        infos, gone = [], []
+        for run_id, key, fields in zip(run_ids, keys, found, strict=True):
+            if not fields:
+                gone.append((key, run_id))
+                continue
+            try:
+                infos.append(info_of(run_id, fields, float(now)))
+            except StoreFailure as failure:
+                logger.warning("%s; it is not listed", failure)  # but the others are
+        if gone:
+            await self._calls.run(
+                "tidy", [self._index, *(key for key, _ in gone)], [run_id for _, run_id in gone]
+            )
         return infos
+
+    def _listed(self, name: bytes) -> str | None:
+        """Give the run of a name in the index; None if something else put it there."""
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            logger.warning("Redis has %r in %r, which is no run", name, self._index)
+            return None
 
     async def _delete(self, run_id: str) -> None:
         self._done(run_id, await self._run("delete", run_id, run_id))
@@ -221,7 +260,7 @@ class RedisStore(BaseStore):
     async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
         _, till, names = await self._calls.run("oldest", [self._index], [repr(float(seconds))])
         expired = []
-        for run_id in [name.decode() for name in names]:
+        for run_id in [run_id for name in names if (run_id := self._listed(name)) is not None]:
             flag = "unfinished" if unfinished else ""
             if (await self._run("expire", run_id, run_id, till, flag))[0] == b"done":
                 expired.append(run_id)
@@ -243,7 +282,7 @@ class RedisStore(BaseStore):
                 self._news.pop(other, None)
             news = News(self._clients, self._patience, self._heard, self._cut_off)
             self._news[loop] = news
-        news.want(self._keys(run_id)[3])
+        news.want(run_id, self._keys(run_id)[3])
 
     def _unwatch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
@@ -252,25 +291,32 @@ class RedisStore(BaseStore):
             if not news.is_wanted:
                 self._news.pop(loop, None)
 
-    def _heard(self, channel: bytes, said: bytes | None) -> None:
-        """Pass on what was told of a run: ``gone``, or ``posts``, first seq and records."""
-        run_id = channel[len(self._prefix) + 2 : -len(b"}:news")].decode()
-        if said is None:
-            self._may_have_grown(run_id)
-            self._posted_to(run_id)
-        elif said == b"gone":
-            self._forgotten(run_id)
-        else:
-            kind, *rest = said.split(b"\n")
-            if kind == b"posts":
+    def _heard(self, run_id: str, identity: bytes | None, said: bytes | None) -> None:
+        """Pass on what was told of a run: see ``_redis_scripts`` for its form."""
+        match (said or b"").split(b"\n"):
+            case [b"posts", of] if of == identity:
                 self._posted_to(run_id)
-            if len(rest) > 1:
-                self._tails.push(run_id, int(rest[0]), rest[1:])
-            elif rest:
+            case [b"posts" | b"" as kind, of, first, *lines] if of == identity and _SEQ.fullmatch(
+                first
+            ):
+                if kind:
+                    self._posted_to(run_id)
+                if lines:
+                    self._tails.push(run_id, int(first), lines)
+                else:
+                    self._may_have_grown(run_id)
+            case _:
+                # It is gone, or another run has its name, or who knows: whoever follows it sees.
                 self._may_have_grown(run_id)
+                self._posted_to(run_id)
 
     def _cut_off(self, problem: StoreFailure) -> None:
-        self._tails.fail(lambda: StoreFailure(*problem.args))
+        self._tails.fail_here(lambda: StoreFailure(*problem.args))
+
+    def _see(self, run_id: str, identity: bytes) -> None:
+        """Take note which run it is that is followed here, if it is."""
+        if (news := self._news.get(asyncio.get_running_loop())) is not None:
+            news.see(self._keys(run_id)[3], identity)
 
     # The server
 
@@ -280,8 +326,9 @@ class RedisStore(BaseStore):
 
     def _keys(self, run_id: str) -> tuple[bytes, bytes, bytes, bytes]:
         """Give the keys of a run: of its hash, its log, the index, and its channel."""
-        start = b"%b:{%b}:" % (self._prefix, run_id.encode())
-        return start + b"run", start + b"log", self._index, start + b"news"
+        start = b"%b:{%b}:" % (self._prefix, run_id.translate(_ENCODED).encode())
+        channel = b"%bnews:%d" % (start, self._clients.database)
+        return start + b"run", start + b"log", self._index, channel
 
     async def _run(self, name: str, run_id: str, *arguments: str | bytes) -> list[Any]:
         return await self._calls.run(name, self._keys(run_id), arguments)
@@ -290,6 +337,7 @@ class RedisStore(BaseStore):
         _, now, found = await self._calls.run("look", [self._keys(run_id)[0]])
         if not found[0]:
             raise UnknownRun(run_id)
+        self._see(run_id, identity_of(found[0]))
         return float(now), found[0]
 
     def _done(self, run_id: str, answer: list[Any]) -> list[Any]:

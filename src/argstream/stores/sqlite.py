@@ -67,7 +67,7 @@ class SqliteStore(BaseStore):
     # Who drives a run
 
     async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
-        state = RunState.begun(batch, owner, self._clock() + seconds)
+        state = RunState.begun(batch, owner, seconds, self._clock())
 
         def begin(connection: Connection) -> Claim:
             if find(connection, batch.run_id) is not None:
@@ -78,18 +78,14 @@ class SqliteStore(BaseStore):
         return await self._writer.run(begin, is_durable=True)
 
     async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
-        def claim(state: RunState) -> Claim:
-            now = self._clock()
-            return state.claim(owner, now + seconds, now)
-
-        return await self._change(run_id, claim)
+        return await self._change(run_id, lambda state: state.claim(owner, seconds, self._clock()))
 
     async def _renew(self, claim: Claim, seconds: float) -> None:
-        def renew(state: RunState) -> None:
-            now = self._clock()
-            state.renew(claim, now + seconds, now)
-
-        await self._change(claim.run_id, renew, is_durable=False)
+        await self._change(
+            claim.run_id,
+            lambda state: state.renew(claim, seconds, self._clock()),
+            is_durable=False,
+        )
 
     async def _release(self, claim: Claim) -> None:
         def release(connection: Connection) -> None:

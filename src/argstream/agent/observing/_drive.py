@@ -7,8 +7,7 @@ before it is written.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
@@ -17,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from argstream.adapters import AGENTS, ProtocolName
+from argstream.agent._inbox import Inbox
 from argstream.agent._outbox import Outbox
 from argstream.agent._questions import is_cancelled
 from argstream.agent._run_log import RunLog
@@ -31,8 +31,6 @@ from argstream.streaming.sources import awaited
 
 __all__ = ["Course", "Drive"]
 
-_UNWRITTEN: Final = 1024
-"""How many events may wait for the store, before reading waits."""
 _GRACE: Final = 5.0
 """How long an agent that was told to end may take for it, in seconds."""
 _LEAVING: Final = 5.0
@@ -76,9 +74,8 @@ class Drive:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._early_stop: str | None = None  # before it had begun
-        self._inbox: deque[_Post] = deque()
-        self._bell = anyio.Event()  # for the task that writes
-        self._written = anyio.Event()  # for those who wait for the store
+        self._inbox: Inbox[_Post] = Inbox()  # for the task that writes
+        self._unwritten: Iterable[_Post] = ()  # what was taken out of it, while it is written
         self._is_over = False  # the last event is in the log
         self._is_stopping = anyio.Event()
         self._may_end_itself = False  # when it is stopped
@@ -137,8 +134,7 @@ class Drive:
                 for work in (self._log.keep, self._hear, self._read, self._end_agent):
                     self._tasks.start_soon(work)
                 while not self._is_over:
-                    await self._bell.wait()
-                    self._bell = anyio.Event()
+                    await self._inbox.wait()
                     while self._inbox:
                         await self._work_off()
                 self._tasks.cancel_scope.cancel()
@@ -153,7 +149,7 @@ class Drive:
 
     async def _leave(self) -> None:
         """Write the end of a run that was cut off here: nobody can go on with it."""
-        rest = [event for post in self._inbox for event in post.events]
+        rest = [event for post in (*self._unwritten, *self._inbox.take()) for event in post.events]
         if not self.observed.is_over:
             rest += self.observed.over(_INTERRUPTED)
         with anyio.move_on_after(_LEAVING, shield=True):
@@ -171,27 +167,24 @@ class Drive:
 
     def _post(self, events: list[Event], then: Callable[[], None] | None = None) -> None:
         if events or then is not None:
-            self._inbox.append(_Post(events, then))
-            self._bell.set()
+            self._inbox.post(_Post(events, then))
 
     async def _work_off(self) -> None:
         """Write what has come, and then tell it."""
-        is_last, count = self.observed.is_over, len(self._inbox)
-        await self._log.write(event for post in self._inbox for event in post.events)
+        is_last, self._unwritten = self.observed.is_over, self._inbox.take()
+        await self._log.write(event for post in self._unwritten for event in post.events)
+        written, self._unwritten = self._unwritten, ()
         self._is_over = is_last  # who hears the last event finds it so
-        for _ in range(count):
-            events, then = self._inbox.popleft()
+        for events, then in written:
             self.outbox.add_all(events)
             if then is not None:
                 then()
-        self._written.set()
-        self._written = anyio.Event()
+        self._inbox.worked_off()
 
     async def _room(self) -> None:
         """Wait while so much is held that who can wait should."""
         await self.outbox.room()
-        while len(self._inbox) >= _UNWRITTEN:
-            await self._written.wait()
+        await self._inbox.room()
 
     # What others say
 
@@ -246,7 +239,7 @@ class Drive:
                     raise not_an_agent(events.protocol)
                 self._post(self.observed.heard(event))
                 self._course.news.tell()
-                if self.outbox.is_full or len(self._inbox) >= _UNWRITTEN:
+                if self.outbox.is_full or self._inbox.is_full:
                     await self._room()
         finally:
             with anyio.CancelScope(shield=True):

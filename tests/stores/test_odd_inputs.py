@@ -1,0 +1,225 @@
+"""What no store can mean anything by is refused, by all stores alike, and harms nobody."""
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argstream.decisions import Approve, Deny
+from argstream.errors import AlreadyDecided, StoreFailure, UnknownRun, UsageError
+from argstream.events import RunStarted, TextDelta
+from argstream.log import Claim, Posts, Record, Store, to_json
+from argstream.snapshots import RunView
+from argstream.stores import SqliteStore
+from argstream.stores._batches import records_of
+from tests.stores.records import SECONDS, Writer, asked, begun, decided
+from tests.stores.stores import Place, contract
+
+HALF = "\ud800"
+CLAIM = Claim("run-1", "me", 1)
+
+
+async def first(following: AsyncGenerator[Any, None]) -> object:
+    async with aclosing(following):
+        return await anext(following)
+
+
+REFUSED: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "no text in a run id": lambda store: store.info(HALF),
+    "no text to read": lambda store: store.read(HALF),
+    "no text to follow": lambda store: first(store.follow(HALF)),
+    "no text to join": lambda store: first(store.join(HALF)),
+    "no text to listen to": lambda store: first(store.posts(HALF)),
+    "no text to delete": lambda store: store.delete(HALF),
+    "no text in an owner": lambda store: store.claim("run-1", HALF, 5),
+    "no text in a reason": lambda store: store.stop("run-1", HALF),
+    "no text in a session": lambda store: store.runs(session_id=HALF),
+    "no text in a call": lambda store: store.decide("run-1", {HALF: Approve()}),
+    "no text in a digest": lambda store: store.decide("run-1", {"c1": Approve(digest=HALF)}),
+    "no text in what is reopened": lambda store: store.reopen(CLAIM, HALF),
+    "no text in what is begun": lambda store: store.begin(Writer(HALF).started(), "me", 5),
+    "no id": lambda store: store.info(""),
+    "no id for what is begun": lambda store: store.begin(Writer("").started(), "me", 5),
+    "a long id": lambda store: store.begin(Writer("x" * 1_001).started(), "me", 5),
+    "no owner": lambda store: store.claim("run-1", "", 5),
+    "an id that is a number": lambda store: store.info(5),  # type: ignore[arg-type] # it is meant
+    "a claim for no time": lambda store: store.renew(CLAIM, 0),
+    "a claim for less": lambda store: store.renew(CLAIM, -1),
+    "a claim for ever": lambda store: store.renew(CLAIM, math.inf),
+    "a claim for an age": lambda store: store.renew(CLAIM, 1e300),
+    "a claim for who knows": lambda store: store.renew(CLAIM, math.nan),
+    "a token that none has": lambda store: store.renew(Claim("run-1", "me", 2**70), 5),
+    "no claim": lambda store: store.release(None),  # type: ignore[arg-type] # it is meant
+    "a place before the first": lambda store: store.read("run-1", -1),
+    "no records": lambda store: store.read("run-1", limit=0),
+    "no runs": lambda store: store.runs(limit=0),
+    "an age that is none": lambda store: store.expire(math.nan),
+    "a negative age": lambda store: store.expire(-1),
+    "no decisions": lambda store: store.decide("run-1", None),  # type: ignore[arg-type] # as above
+    "a decision that is none": lambda store: store.decide("run-1", {"c1": True}),  # type: ignore[dict-item] # as above
+    "a negative seq": lambda store: store.append(CLAIM, [record(-1)]),
+    "a huge seq": lambda store: store.append(CLAIM, [record(2**70)]),
+    "no time": lambda store: store.append(CLAIM, [record(3, time=math.nan)]),
+    "infinity in an edit": lambda store: store.decide("run-1", edit(math.inf)),
+    "not a number in an edit": lambda store: store.decide("run-1", edit({"a": [math.nan]})),
+    "bytes in an edit": lambda store: store.decide("run-1", edit(b"ab")),
+    "a set in an edit": lambda store: store.decide("run-1", edit({"a"})),
+    "a decision that cannot be read": lambda store: store.decide("run-1", {"c1": Deny(5)}),  # type: ignore[arg-type] # as above
+}
+
+
+def record(seq: int, time: float = 1.0) -> Record:
+    return Record(seq, time, "run-1", "s", "agent", TextDelta("a", 0))
+
+
+def edit(value: object) -> dict[str, Approve]:
+    return {"c1": Approve(arguments={"limit": value})}
+
+
+@contract
+async def test_what_cannot_be_meant_is_refused_and_changes_nothing(place: Place) -> None:
+    writer, claim, records = await begun(place.store, "run-1", asked())
+    assert claim == CLAIM
+    for what, ask in REFUSED.items():
+        with pytest.raises(UsageError):
+            pytest.fail(f"{what}: {await asyncio.wait_for(ask(place.store), 5)}")
+    await place.store.append(claim, more := writer.texts("a"))
+    assert await place.store.read("run-1") == records + more
+    assert await place.store.posted("run-1") == Posts()
+    await place.store.decide("run-1", edit([1, 1.5, None, True, "é"]))
+
+
+@contract
+async def test_who_is_ahead_of_any_log_gets_nothing(place: Place) -> None:
+    await begun(place.store)
+    for after in (2**53, 2**63 - 1, 2**63, 2**70):
+        assert await place.store.read("run-1", after) == []
+    assert len(await place.store.read("run-1", limit=2**70)) == 1
+    assert len(await place.store.runs(limit=2**70)) == 1
+
+
+@contract
+async def test_a_decision_that_was_used_is_gone_though_the_request_comes_anew(place: Place) -> None:
+    writer, claim, _ = await begun(place.store, "run-1", asked())
+    await place.store.decide("run-1", {"c1": Approve()})
+    await place.store.append(claim, writer.records(decided(), asked()))
+    assert await place.store.posted("run-1") == Posts()
+    await place.store.decide("run-1", {"c1": Deny()})
+    with pytest.raises(AlreadyDecided):
+        await place.store.decide("run-1", {"c1": Deny()})
+
+
+@pytest.mark.parametrize("name", ["\0.db", "n" * 300, f"{HALF}.db"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        SqliteStore(tmp_path / name)
+
+
+def test_a_record_of_another_run_is_none_of_this() -> None:
+    line = to_json(record(1))
+    assert records_of("run-1", [line], 0) == [record(1)]
+    with pytest.raises(StoreFailure, match="a record of 'run-1'"):
+        records_of("run-2", [line], 0)
+
+
+# Names that are given twice
+
+
+@contract
+async def test_a_follower_does_not_go_on_with_another_run_of_the_same_name(place: Place) -> None:
+    _, claim, _ = await begun(place.store)
+    async with place.elsewhere() as other, aclosing(other.follow("run-1")) as following:
+        await anext(following)
+        await place.store.release(claim)
+        await place.store.delete("run-1")
+        await begun(place.store, "run-1", TextDelta("new", 0), TextDelta("run", 0))
+        with pytest.raises(UnknownRun):
+            await asyncio.wait_for(anext(following), 5)
+        async with aclosing(other.follow("run-1", 2)) as anew:
+            assert (await anext(anew)).event == TextDelta("run", 0)
+
+
+def test_a_view_that_takes_the_snapshot_of_another_run_forgets_its_own() -> None:
+    view, other = RunView(), RunView()
+    view.take(RunStarted("A", "x"))
+    view.take(TextDelta("old", 0))
+    other.take(RunStarted("B", "y"))
+    view.take(other.snapshot())
+    for one in (view, other):
+        one.take(TextDelta("new", 0))
+    assert view.snapshot() == other.snapshot()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])  # the clock of Redis is its own
+def test_a_claim_does_not_last_longer_because_the_clock_is_set_back(
+    kind: str, tmp_path: Path
+) -> None:
+    async def story(place: Place) -> None:
+        await begun(place.store)
+        await place.later(-3_600)
+        assert (await place.store.info("run-1")).owner is None
+        claim = await place.store.claim("run-1", "you", SECONDS)
+        assert (await place.store.info("run-1")).owner == "you"
+        await place.later(-1)
+        await place.store.renew(claim, SECONDS)
+        assert (await place.store.info("run-1")).owner == "you"
+
+    Place(kind, tmp_path).play(story)
+
+
+# A thread that dies
+
+
+def test_when_the_writer_dies_all_who_wait_or_come_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with aclosing(SqliteStore(tmp_path / "runs.db")) as store:
+            writer, claim, _ = await begun(store)
+            following = asyncio.create_task(anext(store.follow("run-1", 1)))
+            await asyncio.sleep(0.05)
+            entered, go_on = threading.Event(), threading.Event()
+
+            def die(*_: object) -> None:
+                entered.set()
+                go_on.wait(10)
+                raise SystemExit("the end")
+
+            monkeypatch.setattr(store._writer, "_try", die)
+            texts = writer.texts("a")
+            waiting = [asyncio.create_task(store.append(claim, texts))]
+            await asyncio.to_thread(entered.wait, 10)
+            waiting += [asyncio.create_task(store.append(claim, texts)) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            go_on.set()
+            for task in (*waiting, following):
+                with pytest.raises(StoreFailure, match="has broken down"):
+                    await asyncio.wait_for(task, 5)
+            with pytest.raises(StoreFailure, match="has broken down"):
+                await store.append(claim, texts)
+
+    asyncio.run(story())
+
+
+def test_an_error_while_looking_for_others_does_not_end_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with aclosing(SqliteStore(tmp_path / "runs.db")) as store:
+            writer, claim, records = await begun(store)
+
+            def look(_: object) -> None:
+                raise ValueError("what")
+
+            monkeypatch.setattr(store._writer._lookout, "look", look)
+            with pytest.raises(StoreFailure, match="what"):
+                await asyncio.wait_for(anext(store.follow("run-1", 1)), 5)
+            await asyncio.wait_for(store.append(claim, more := writer.texts("a")), 5)
+            assert await store.read("run-1") == records + more
+
+    asyncio.run(story())

@@ -74,10 +74,15 @@ class RunLog:
         if not self.has_begun:
             self._claim = await self._store.begin(records, _owner(), self._seconds)
         else:
-            await self._store.append(self._claim or await self._claimed_anew(), records)
+            self._claim = self._claim or await self._claimed_anew()
+            await self._store.append(self._claim, records)
         self._seq = records[-1].seq
         if status_after(record.event for record in records) not in (None, "running"):
             self._claim = None  # it was given up with that
+        elif time.time() - now > self._seconds:
+            # This process was away for so long that others may have taken the run over, and have
+            # said of what it was about to do that it was interrupted.
+            await self._store.renew(self._claim, self._seconds)
 
     async def keep(self) -> None:
         """Renew the claim while there is one; raises RunTaken if somebody else has the run."""

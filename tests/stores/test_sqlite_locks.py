@@ -203,3 +203,18 @@ def test_a_file_that_was_mended_works_again(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("ALTER TABLE runs RENAME TO gone")
     play(path, story)
+
+
+def test_a_disk_that_is_full_from_the_first_is_named(path: Path) -> None:
+    program = (
+        "import asyncio, resource, signal",
+        "from argstream.errors import StoreFailure",
+        "from argstream.stores import SqliteStore",
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
+        "try:",
+        f"    asyncio.run(SqliteStore({str(path)!r}).runs())",
+        "except StoreFailure as error:",
+        "    print(error)",
+    )
+    assert "the disk does not work" in run(sys.executable, "-c", "\n".join(program))

@@ -24,7 +24,7 @@ _MAX_CANDIDATES: Final = 8
 async def opened(place: str) -> AsyncIterator[Store]:
     """Open a store that is there, by its name, or the usual one; looking does not make one."""
     place = place or os.environ.get(_VARIABLE, "") or _DEFAULT
-    if "://" not in place and not Path(place.removeprefix("sqlite:")).exists():
+    if "://" not in place and not _is_there(Path(place.removeprefix("sqlite:"))):
         shown = f" {place!r}" if "@" not in place else ""  # which may have a password in it
         raise UsageError(
             f"there is no store{shown}: name the SQLite file or the redis:// address that the "
@@ -35,6 +35,13 @@ async def opened(place: str) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.aclose()
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 async def find_run(store: Store, name: str) -> RunInfo:

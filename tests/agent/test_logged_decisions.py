@@ -1,0 +1,190 @@
+"""Deciding in a run with a log: anybody may, and the first one counts."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from argstream.agent import Agent, Approve, Deny
+from argstream.clients import CallTool, Reply
+from argstream.errors import (
+    AlreadyDecided,
+)
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+)
+from argstream.log import Claim, Record, Store
+from argstream.stores import MemoryStore
+from tests.agent.following import complete, mailing, one, send, steps
+from tests.agent.logged_runs import Hasty, Play, Slow, logged, told, tools_of
+from tests.agent.ordering import check_order
+
+# Deciding
+
+
+def test_anybody_can_decide_while_the_run_goes_on(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent, effects = mailing(Reply(send(), CallTool("wait", {})), "Done.", store=store)
+        agent = Agent(agent.model, [*tools_of(agent), slow.wait], store=store)
+        run = agent.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        await slow.started.wait()
+        (call_id,) = (request.call_id for request in run.pending)
+        await store.decide(run.run_id, {call_id: Approve(reason="fine")})
+        with pytest.raises(AlreadyDecided):
+            await store.decide(run.run_id, {call_id: Deny()})
+        while run.pending:
+            await asyncio.sleep(0.002)
+        slow.may_end.set()
+        decided = one(await driving, ApprovalDecided)
+        assert (decided.decision, decided.reason) == ("approved", "fine")
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_what_was_decided_while_a_run_paused_keeps_it_going() -> None:
+    async def story() -> None:
+        store = Hasty()
+        agent, effects = mailing(send(), "Sent.", store=store)
+        run = agent.run_stream("Go")
+        events = await told(run)
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+        at = steps(events).index("run_paused")
+        assert steps(events)[at + 1 : at + 3] == ["run_resumed", "approval_decided"]
+        check_order(await logged(store, run))
+
+    complete(story)
+
+
+def test_an_edit_that_does_not_fit_is_taken_back_so_that_somebody_can_decide_anew(
+    play: Play,
+) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store)
+        paused = await agent.run_stream("Go")
+        (call_id,) = (request.call_id for request in paused.pending)
+        await store.decide(paused.run_id, {call_id: Approve(arguments={"to": 5})})
+        again = await agent.resume(paused)
+        assert again.is_paused
+        await store.decide(paused.run_id, {call_id: Approve(arguments={"to": "bob"})})
+        await agent.resume(paused)
+        assert effects.seen == [("send", {"to": "bob"})]
+
+    play(story)
+
+
+def test_a_second_decision_loses_and_the_run_stays_as_it_is(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Oh.", store=store)
+        paused = await agent.run_stream("Go")
+        (call_id,) = (request.call_id for request in paused.pending)
+        await store.decide(paused.run_id, {call_id: Deny("no")})
+        with pytest.raises(AlreadyDecided):
+            await agent.resume(paused, {call_id: Approve()})
+        result = await agent.resume(paused, {call_id: Deny("no")})
+        assert result.outcome == "completed"
+        assert effects.seen == []
+
+    play(story)
+
+
+def test_decide_from_a_thread_waits_until_it_counts(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent, effects = mailing(Reply(send(), CallTool("wait", {})), "Done.", store=store)
+        agent = Agent(agent.model, [*tools_of(agent), slow.wait], store=store)
+        run = agent.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        await slow.started.wait()
+        (call_id,) = (request.call_id for request in run.pending)
+        await asyncio.to_thread(run.decide, call_id, Approve())
+        posted = await store.posted(run.run_id)
+        assert call_id in posted.decisions or not run.pending
+        slow.may_end.set()
+        await driving
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_an_approver_decides_where_all_others_do(play: Play) -> None:
+    async def story(store: Store) -> None:
+        async def too_slow(request: ApprovalRequested) -> Any:
+            await store.decide(run.run_id, {request.call_id: Deny("another was quicker")})
+            return Approve()
+
+        agent, effects = mailing(send(), "Oh.", store=store, approver=too_slow)
+        run = agent.run_stream("Go")
+        decided = one(await told(run), ApprovalDecided)
+        assert (decided.decision, decided.reason) == ("denied", "another was quicker")
+        assert effects.seen == []
+
+    play(story)
+
+
+def test_what_nobody_decides_in_time_expires(play: Play) -> None:
+    async def story(store: Store) -> None:
+        async def never(request: ApprovalRequested) -> Any:  # noqa: ARG001 - whatever it is
+            await asyncio.sleep(60)
+
+        agent, effects = mailing(send(), "Oh.", store=store, approver=never, approval_timeout=0.05)
+        events = await told(agent.run_stream("Go"))
+        assert one(events, ApprovalDecided).decision == "expired"
+        assert effects.seen == []
+
+    play(story)
+
+
+def test_a_decision_that_came_in_time_counts_when_the_run_goes_on_later(
+    play: Play,
+) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store, approval_timeout=0.1)
+        paused = await agent.run_stream("Go")
+        await store.decide(paused.run_id, {paused.pending[0].call_id: Approve()})
+        await asyncio.sleep(0.15)
+        await agent.resume(paused)
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_who_is_told_of_a_request_can_decide_on_it_before_the_run_rests(
+    play: Play,
+) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), "Sent.", store=store)
+        run = agent.run_stream("Go")
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                run.decide(event.call_id, Approve())
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+        check_order(await logged(store, run))
+
+    play(story)
+
+
+def test_what_is_pending_before_it_is_written_can_be_decided_on() -> None:
+    class Slowly(MemoryStore):
+        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+            await asyncio.sleep(0.02)
+            await super().append(claim, records)
+
+    async def story() -> None:
+        agent, effects = mailing(send(), "Sent.", store=Slowly())
+        run = agent.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        while not run.pending:
+            await asyncio.sleep(0.001)
+        run.decide(run.pending[0].call_id, Approve())
+        await driving
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    complete(story)

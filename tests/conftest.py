@@ -3,7 +3,13 @@
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+# These check for many tests, and should say what they saw.
+pytest.register_assert_rewrite(
+    "tests.agent.histories", "tests.agent.ordering", "tests.surviving.checks"
+)
 
 # No deadlines and no complaint about slowness: the machine may be busy with something else.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -91,7 +91,7 @@ class RunTaken(ArgstreamError):  # noqa: N818 - as above
             f"the run {run_id!r} is driven by {owner}: if that has died, the run can be resumed in "
             f"{seconds:.1f} s"
             if owner
-            else f"the claim on the run {run_id!r} is out of date: it was given up, or others have it"
+            else f"the claim on the run {run_id!r} is out of date: others have it, or had it"
         )
         self.run_id = run_id
         self.owner = owner

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.surviving.checks", "tests.agent.ordering")
-
-from tests.surviving.lanes import Lanes  # noqa: E402 - its checks should say what they saw
+from tests.surviving.lanes import Lanes
 
 
 @pytest.fixture(scope="package")

@@ -4,16 +4,16 @@ import asyncio
 import inspect
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import closing
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 from msgspec.structs import replace
 
 from argstream.agent._effects import Step
+from argstream.agent._faces import FollowedRun
 from argstream.agent._listening import PASSING
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
@@ -51,7 +51,7 @@ class Course(NamedTuple):
     log: RunLog | None = None
 
 
-class AgentRun:
+class AgentRun(FollowedRun):
     """One run: its events as they happen, and what came of it.
 
     It begins when it is first asked for an event, and ends with ``RunCompleted``, ``RunFailed`` or
@@ -75,7 +75,6 @@ class AgentRun:
         self._following = _Following(runner, setting.on_event, outlives=log is not None)
         self._is_logged = log is not None
         self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
-        self._kept: AsyncGenerator[Event, None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_reason: str | None = None  # of a stop before it had begun
 
@@ -169,32 +168,9 @@ class AgentRun:
             self._generator = weakref.ref(generator)
         return generator
 
-    async def __anext__(self) -> Event:
-        self._kept = aiter(self)
-        return await anext(self._kept)
-
     async def aclose(self) -> None:
         """End the run, if it has not ended, or paused and said so."""
         await self._following.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __await__(self) -> Generator[Any, None, RunResult]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> RunResult:
-        async for _ in self:
-            pass
-        return self._outcome()
 
     async def _start(self) -> None:
         if self._loop is not None:

@@ -2,11 +2,11 @@
 
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import closing
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
+from argstream.agent._faces import FollowedRun
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent.observing._drive import Drive
 from argstream.agent.result import RunResult
@@ -18,7 +18,7 @@ __all__ = ["ObservedRun"]
 _NOBODY: Final = "nobody follows the run any more"
 
 
-class ObservedRun:
+class ObservedRun(FollowedRun):
     """One run of another agent: its events as they happen, and what came of it.
 
     It begins when it is first asked for an event, and ends with ``RunCompleted``, ``RunFailed`` or
@@ -31,7 +31,6 @@ class ObservedRun:
         self._batch: deque[Event] = deque()  # fetched, and not told yet
         # Nothing that the run needs may refer to this: who drops it has left the run.
         self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
-        self._kept: AsyncGenerator[Event, None] | None = None
 
     @property
     def run_id(self) -> str:
@@ -62,32 +61,9 @@ class ObservedRun:
             self._generator = weakref.ref(generator)
         return generator
 
-    async def __anext__(self) -> Event:
-        self._kept = aiter(self)
-        return await anext(self._kept)
-
     async def aclose(self) -> None:
         """End the run, if it has not ended."""
         await self._drive.close(_NOBODY)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __await__(self) -> Generator[Any, None, RunResult]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> RunResult:
-        async for _ in self:
-            pass
-        return self._outcome()
 
     def _outcome(self) -> RunResult:
         failure = self._drive.observed.failure

@@ -12,12 +12,12 @@ That is the Claude Agent SDK, or the lines of ``claude --output-format stream-js
 
 import weakref
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from argstream.adapters import AGENTS, ProtocolName
 from argstream.agent._arguments import read_arguments
+from argstream.agent._faces import AsyncClosing
 from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approver
 from argstream.agent.observing._asking import News
@@ -65,7 +65,7 @@ def observe(  # noqa: PLR0913 - by name, and once
     return observer.observe(source, prompt, session_id=session_id, protocol=protocol)
 
 
-class Observer:
+class Observer(AsyncClosing):
     """Observes runs of an agent that runs its tools itself, and has people asked about its calls.
 
     ::
@@ -175,17 +175,6 @@ class Observer:
         """Close the store, if it is our own."""
         if self._owns_store:
             await self.store.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _log(self, run_id: str, session_id: str) -> RunLog:
         session_id = session_id or f"session_{uuid4().hex}"

@@ -13,7 +13,7 @@ counts, and whoever comes second is told.
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import msgspec
 from msgspec import Struct
@@ -224,6 +224,10 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Close what is open; those who follow are told that it is closed (``StoreFailure``)."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *failure: object) -> None: ...
 
 
 _encoder = msgspec.json.Encoder()

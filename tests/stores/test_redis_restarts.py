@@ -16,6 +16,7 @@ from tests.stores.redis_server import RedisServer, shared_server
 from tests.stores.redis_stores import opened, raw
 from tests.stores.stores import all_of
 
+pytestmark = pytest.mark.hypothesis  # so that `make soak` runs them, at length
 RECORDS = 5_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 300
 
 

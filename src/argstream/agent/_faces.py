@@ -1,7 +1,7 @@
 """What all that can be closed, and all runs that can be followed, have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import Any, Self
 

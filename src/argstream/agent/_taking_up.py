@@ -13,8 +13,9 @@ from argstream.agent.observing._observed import is_observed, last_events
 from argstream.decisions import Decisions
 from argstream.errors import UnknownRun, UsageError
 from argstream.events import Event
+from argstream.log import Store
 
-__all__ = ["ended", "taken_up"]
+__all__ = ["caught_up", "ended", "taken_up"]
 
 
 async def taken_up(
@@ -61,10 +62,24 @@ async def _read(
     if conversation.run_id is None:
         conversation.messages = machine.state.history
     if machine.is_over:  # perhaps in another process
-        conversation.run_id, conversation.messages = None, machine.final_messages
+        conversation.go_on_after(machine.state.run_id, machine.final_messages)
         outcome = machine.state.status
         raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
     return told
+
+
+async def caught_up(store: Store, machine: Machine, conversation: Conversation) -> None:
+    """Have a conversation go on after its run, if that has ended in another process."""
+    run_id = machine.state.run_id
+    try:
+        info = await store.info(run_id)
+        records = await store.read(run_id) if info.is_over else []
+    except UnknownRun:
+        conversation.forget(run_id)
+        return
+    if records:
+        machine.restore(record.event for record in records)
+        conversation.go_on_after(run_id, machine.final_messages)
 
 
 async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:

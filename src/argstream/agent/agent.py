@@ -8,12 +8,13 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from argstream.agent._effects import Step
+from argstream.agent._faces import AsyncClosing
 from argstream.agent._last_events import LastEvents
 from argstream.agent._loop_thread import run_alone
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
-from argstream.agent._taking_up import ended, taken_up
+from argstream.agent._taking_up import caught_up, ended, taken_up
 from argstream.agent._toolbox import Toolbox
 from argstream.agent.approvals import Approver, Decisions
 from argstream.agent.conversation import Conversation
@@ -21,7 +22,7 @@ from argstream.agent.result import RunResult
 from argstream.agent.run import AgentRun, Course
 from argstream.agent.tools import encodable, refuse_while_imported
 from argstream.clients import Model, ModelSettings, as_model
-from argstream.errors import RunTaken, UnknownRun, UsageError
+from argstream.errors import RunTaken, UsageError
 from argstream.events import Event, RunPaused
 from argstream.log import Store
 from argstream.policy import Policy
@@ -41,7 +42,7 @@ class _Paused(NamedTuple):
     conversation: Conversation
 
 
-class Agent:
+class Agent(AsyncClosing):
     """Asks a model, runs the tools that it calls, and tells all of it while it happens.
 
     ::
@@ -233,8 +234,8 @@ class Agent:
         conversation = self._conversations.setdefault(run_id, Conversation())
         try:
             await store.stop(run_id, reason)
-        except UnknownRun:
-            conversation.forget(run_id)
+        except UsageError:  # it is over, or not there
+            await self.catch_up(conversation, "")
             raise
         machine = Machine(run_id, self._setting.tools, self._rules)
         log = self._setting.log(run_id, conversation.id)
@@ -253,6 +254,13 @@ class Agent:
             self.stop(run_id, reason)
         else:
             self._last_events.run(self._stop_quietly(run_id, reason))
+
+    async def catch_up(self, conversation: Conversation, run_id: str) -> None:
+        """See whether another run of a conversation has ended in another process; for runs only."""
+        store, other = self._setting.store, conversation.run_id
+        if store is not None and other not in (None, run_id):
+            machine = Machine(other or "", self._setting.tools, self._rules)
+            await caught_up(store, machine, conversation)
 
     async def _stop_quietly(self, run_id: str, reason: str) -> None:
         await self.stop_async(run_id, reason)
@@ -289,4 +297,7 @@ class Agent:
 
 
 def _id_of(run: AnyRun) -> str:
-    return run if isinstance(run, str) else run.run_id
+    run_id = run if isinstance(run, str) else getattr(run, "run_id", None)
+    if not isinstance(run_id, str):
+        raise UsageError(f"which run is meant is said by its id, not by {type(run).__name__}")
+    return run_id.removeprefix("run:")  # as the command line has it

@@ -45,6 +45,11 @@ class Conversation:
         self.run_id: str | None = None
         """The run that is going on with it, or waits for decisions."""
 
+    def go_on_after(self, run_id: str, messages: tuple[Message, ...]) -> None:
+        """Take what was said by the end of its run; for runs only."""
+        if self.run_id in (None, run_id):
+            self.run_id, self.messages = None, messages
+
     def forget(self, run_id: str) -> None:
         """Take that a run is not there any more, so that another can go on; for runs only."""
         if self.run_id == run_id:

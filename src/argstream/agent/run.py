@@ -42,6 +42,9 @@ class Keeper(Protocol):
     def stop_soon(self, run_id: str, reason: str) -> None:
         """End a run that has paused."""
 
+    async def catch_up(self, conversation: Conversation, run_id: str) -> None:
+        """See whether another run of a conversation has ended meanwhile."""
+
 
 class Course(NamedTuple):
     """How a run goes: its loop, how it begins, and its log, if it has one."""
@@ -175,6 +178,7 @@ class AgentRun(FollowedRun):
     async def _start(self) -> None:
         if self._loop is not None:
             return
+        await self._keeper.catch_up(self.conversation, self.run_id)
         if self.conversation.run_id not in (None, self.run_id):
             raise UsageError(
                 f"the conversation has a run that is not over ({self.conversation.run_id}): "
@@ -213,14 +217,19 @@ class AgentRun(FollowedRun):
         following = self._following
         batch = following.batch
         with closing(LoopThread(self._leave_loop)) as loop:
-            while loop.call(self._fetch):
-                while batch:
-                    event = batch.popleft()
-                    if following.minds(event):
-                        answer = following.note(event)
-                        if answer is not None:
-                            loop.wait_for(answer)
-                    yield event
+            try:
+                while loop.call(self._fetch):
+                    while batch:
+                        event = batch.popleft()
+                        if following.minds(event):
+                            answer = following.note(event)
+                            if answer is not None:
+                                loop.wait_for(answer)
+                        yield event
+            except KeyboardInterrupt:
+                if self._is_logged:  # as a task that is cancelled leaves it
+                    loop.call(following.runner.abandon)
+                raise
 
     async def _fetch(self) -> bool:
         await self._start()

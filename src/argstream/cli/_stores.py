@@ -39,7 +39,7 @@ async def opened(place: str) -> AsyncIterator[Store]:
 
 def _is_there(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.exists() and path.stat().st_size > 0  # an empty file is no store yet
     except (OSError, ValueError):  # a name that no file can have
         return False
 

@@ -13,7 +13,7 @@ import msgspec
 from argstream.cli._columns import count, fit, padded, terminal_width
 from argstream.cli._input import complain, say_aside
 from argstream.cli._stores import opened
-from argstream.errors import ArgstreamError
+from argstream.errors import ArgstreamError, StoreFailure, UnknownRun
 from argstream.events import RunStarted, RunStatus
 from argstream.log import RunInfo, Store
 from argstream.sanitise import visible_line
@@ -58,14 +58,21 @@ async def _read(
     """Give the runs with their prompts, and whether there are more."""
     async with opened(place) as store:
         infos = await store.runs(status=status, limit=limit + 1)
-        return [(info, await _prompt(store, info)) for info in infos[:limit]], len(infos) > limit
+        found = [(info, await _prompt(store, info)) for info in infos[:limit]]
+        known = [(info, prompt) for info, prompt in found if prompt is not None]
+        return known, len(infos) > limit
 
 
-async def _prompt(store: Store, info: RunInfo) -> str:
-    for record in await store.read(info.run_id, limit=1):
-        if isinstance(record.event, RunStarted):
-            return record.event.prompt
-    return ""
+async def _prompt(store: Store, info: RunInfo) -> str | None:
+    """Give what a run was asked; None if it is not there any more."""
+    try:
+        records = await store.read(info.run_id, limit=1)
+    except UnknownRun:
+        return None
+    except StoreFailure as error:  # that of one run: the others can be shown
+        return f"({error})"
+    first = records[0].event if records else None
+    return first.prompt if isinstance(first, RunStarted) else ""
 
 
 # For people

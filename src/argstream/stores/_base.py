@@ -37,7 +37,7 @@ The rules that a store keeps, in the order in which it looks:
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Self
 
 from argstream.decisions import Decisions
 from argstream.errors import RunTaken, StoreFailure, UnknownRun, UsageError
@@ -69,6 +69,12 @@ class BaseStore(ABC):
         self._tails = Tails(self._page_of, self._watch, self._unwatch)
         self._views = Views(self._page_of)
         self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.aclose()
 
     # Primitives
 

@@ -208,6 +208,14 @@ class Observed:
         """Say whether a call has begun, and has not ended."""
         return call_id in self._calls
 
+    def has_told(self, call_id: str, text: str) -> bool:
+        """Say whether a call has begun, and has just these arguments, as far as they have come."""
+        call = self._calls.get(call_id)
+        if call is None:
+            return False
+        came = parsed_anew("".join(call.pieces))
+        return came.verdict != "complete" or written(came.value) == written(read_arguments(text))
+
     def is_settled(self, call_id: str) -> bool:
         """Say whether nothing more is to be heard of a call's arguments."""
         call = self._calls.get(call_id)

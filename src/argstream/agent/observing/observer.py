@@ -61,6 +61,9 @@ def observe(  # noqa: PLR0913 - by name, and once
     the lines of ``claude --output-format stream-json``. ``prompt`` and ``agent`` are for the log:
     what it was told, and who it is. Runs with the same ``session_id`` are one conversation.
     """
+    given: object = store
+    if isinstance(given, str | Path):
+        raise UsageError("observe takes a store that is open, which is yours to close: open_store")
     observer = Observer(store=store, agent=agent)
     return observer.observe(source, prompt, session_id=session_id, protocol=protocol)
 
@@ -134,20 +137,25 @@ class Observer(AsyncClosing):
         parse of the text that the digest of the request is of.
         """
         call_id = context.tool_use_id or ""
-        await self._news.until(lambda: self._drive_of(call_id) is not None, _UNHEARD)
-        drive, text = self._drive_of(call_id), text_of_arguments(arguments)
+        text = text_of_arguments(arguments)
+        if text is None:
+            return _permission(name, not_run("its arguments are no JSON object"), interrupt=False)
+        await self._news.until(lambda: self._drive_of(call_id, text) is not None, _UNHEARD)
+        drive = self._drive_of(call_id, text)
         if drive is None:
-            answer = not_run("no run that is observed has told of this call")
-        elif text is None:
-            answer = not_run("its arguments are no JSON object")
+            answer = not_run("it is not clear which of the runs that are observed makes this call")
         else:
             reason = context.decision_reason or context.title or f"{self.agent} asks"
             answer = await drive.ask(call_id, text, reason)
         return _permission(name, answer, interrupt=drive is not None and drive.observed.is_stopped)
 
-    def _drive_of(self, call_id: str) -> Drive | None:
-        drives = list(self._drives)
-        return next((drive for drive in drives if drive.observed.knows(call_id)), None)
+    def _drive_of(self, call_id: str, text: str) -> Drive | None:
+        """Give the run that makes a call; ids may repeat in runs that are observed at once."""
+        drives = [drive for drive in self._drives if not drive.observed.is_over]
+        found = [drive for drive in drives if drive.observed.knows(call_id)]
+        if len(drives) > 1:
+            found = [drive for drive in found if drive.observed.has_told(call_id, text)]
+        return found[0] if len(found) == 1 else None
 
     async def stop_async(self, run_id: str, reason: str = "") -> list[Event]:
         """End a run, in whatever process it is observed.

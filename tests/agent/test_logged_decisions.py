@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from argstream.agent import Agent, Approve, Deny
-from argstream.clients import CallTool, Reply
+from argstream.agent import Agent, Approve, Deny, tool
+from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.errors import (
     AlreadyDecided,
 )
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
+    RunPaused,
 )
 from argstream.log import Claim, Record, Store
 from argstream.stores import MemoryStore
@@ -183,6 +184,68 @@ def test_what_is_pending_before_it_is_written_can_be_decided_on() -> None:
         while not run.pending:
             await asyncio.sleep(0.001)
         run.decide(run.pending[0].call_id, Approve())
+        await driving
+        assert run.result.outcome == "completed"
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    complete(story)
+
+
+def test_an_approval_waits_for_who_has_the_tool(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        first, _ = mailing(Reply(send(), CallTool("wait", {})), store=store)
+        confirmed = tool(requires_confirmation=True)(slow.wait)
+        first = Agent(first.model, [*tools_of(first), confirmed], store=store)
+        paused = await first.run_stream("Go")
+        mail, wait = (request.call_id for request in paused.pending)
+        without_mail = Agent(ScriptedModel("."), [confirmed], store=store)
+        run = without_mail.resume(paused, {wait: Approve()})
+        driving = asyncio.create_task(told(run))
+        await slow.started.wait()
+        await store.decide(paused.run_id, {mail: Approve()})
+        slow.may_end.set()
+        assert isinstance((await driving)[-1], RunPaused)
+        last, effects = mailing("Sent.", store=store)
+        await last.resume(paused.run_id)
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_who_was_asked_in_place_is_asked_again_if_anothers_edit_was_taken_back(play: Play) -> None:
+    async def story(store: Store) -> None:
+        asked: list[str] = []
+
+        async def approve(request: ApprovalRequested) -> Any:
+            asked.append(request.call_id)
+            if len(asked) == 1:  # somebody else is quicker, with what does not fit
+                bad = {request.call_id: Approve(arguments={"to": 5})}
+                await store.decide(run.run_id, bad)
+            return Approve()
+
+        agent, effects = mailing(send(), "Sent.", store=store, approver=approve)
+        run = agent.run_stream("Go")
+        await run
+        assert len(asked) == 2
+        assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_a_decision_from_a_thread_waits_until_its_request_is_written() -> None:
+    class Slowly(MemoryStore):
+        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+            await asyncio.sleep(0.02)
+            await super().append(claim, records)
+
+    async def story() -> None:
+        agent, effects = mailing(send(), "Sent.", store=Slowly())
+        run = agent.run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        while not run.pending:
+            await asyncio.sleep(0.001)
+        await asyncio.to_thread(run.decide, run.pending[0].call_id, Approve())
         await driving
         assert run.result.outcome == "completed"
         assert effects.seen == [("send", {"to": "ada"})]

@@ -33,7 +33,7 @@ from argstream.log import Claim, Record, Store
 from argstream.stores import MemoryStore
 from tests.agent.following import Effects, complete, mailing, one, send
 from tests.agent.histories import check_history
-from tests.agent.logged_runs import Hasty, Play, Slow, begun, cut_off, logged, told
+from tests.agent.logged_runs import Hasty, Play, Slow, begun, cut_off, drop, logged, told
 from tests.agent.ordering import check_order
 
 # Stopping
@@ -323,5 +323,87 @@ def test_who_could_not_resume_can_try_again(play: Play) -> None:
         await store.release(claim)
         assert (await run).outcome == "completed"
         assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+def test_to_leave_at_a_pause_does_not_stop_a_run_that_goes_on_since() -> None:
+    async def story() -> None:
+        store = Hasty()
+        agent, effects = mailing(send(), "Sent.", store=store)
+        async with aclosing(aiter(run := agent.run_stream("Go"))) as events:
+            async for event in events:
+                if isinstance(event, RunPaused):
+                    break
+        assert (await store.info(run.run_id)).status != "stopped"
+        if not (await store.info(run.run_id)).is_over:
+            await agent.resume(run.run_id)
+        assert len(effects.seen) <= 1
+
+    complete(story)
+
+
+def test_a_run_inside_of_one_that_is_stopped_is_stopped_with_it(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        inner = Agent(ScriptedModel(CallTool("wait", {})), [slow.wait], store=store, name="inner")
+
+        async def ask() -> str:
+            """Ask another agent."""
+            return (await inner.run_async("Go")).text
+
+        outer = Agent(ScriptedModel(CallTool("ask", {})), [ask], store=store).run_stream("Go")
+        driving = asyncio.create_task(told(outer))
+        await slow.started.wait()
+        outer.stop("enough")
+        await driving
+        assert {info.status for info in await store.runs()} == {"stopped"}
+
+    play(story)
+
+
+def test_a_renewal_while_the_end_is_written_does_no_harm() -> None:
+    class Eager(MemoryStore):
+        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+            await super().append(claim, records)
+            await asyncio.sleep(0.05)  # the answer takes longer than a renewal
+
+    async def story() -> None:
+        agent = Agent(ScriptedModel("Hello."), store=Eager(), claim_seconds=0.06)
+        assert (await agent.run_async("Go")).text == "Hello."
+
+    complete(story)
+
+
+def test_who_is_cancelled_while_a_run_begins_leaves_no_claim() -> None:
+    class Slowly(MemoryStore):
+        async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
+            claim = await super().begin(records, owner, seconds)
+            await asyncio.sleep(0.05)
+            return claim
+
+    async def story() -> None:
+        store, conversation = Slowly(), Conversation()
+        agent = Agent(ScriptedModel("Hello."), store=store)
+        following = asyncio.create_task(told(agent.run_stream("Go", conversation)))
+        while not await store.runs():
+            await asyncio.sleep(0.001)
+        await drop(following)
+        (info,) = await store.runs()
+        assert (info.status, info.owner) == ("running", None)
+        assert conversation.run_id == info.run_id, "it can be resumed, and blocks until it is"
+
+    complete(story)
+
+
+def test_an_old_run_does_not_take_a_conversation_back(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent = Agent(ScriptedModel("One.", "Two."), store=store)
+        conversation = Conversation()
+        first = await agent.run_async("one", conversation)
+        await agent.run_async("two", conversation)
+        with pytest.raises(UsageError, match="is over"):
+            await agent.resume(first)
+        assert len(conversation.messages) == 4
 
     play(story)

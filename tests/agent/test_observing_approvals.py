@@ -478,9 +478,23 @@ def test_a_call_that_nobody_was_told_of_is_denied(
     assert claude.answers == [
         {
             "behavior": "deny",
-            "message": "the call was not run: no run that is observed has told of this call",
+            "message": "the call was not run: it is not clear which run makes this call",
         }
     ]
+
+
+def test_of_two_runs_at_once_whose_calls_have_one_id_each_asks_for_itself() -> None:
+    async def story() -> None:
+        observer = Observer(store=MemoryStore())
+        claudes = [Claude({"path": "ada.py"}), Claude({"path": "bob.py"})]
+        logs = await asyncio.gather(
+            *(follow(observer, claude, deciding(Approve())) for claude in claudes)
+        )
+        for claude, told in zip(claudes, logs, strict=True):
+            assert one(told, ApprovalRequested).arguments == claude.arguments
+            assert claude.answers == [{"behavior": "allow", "updatedInput": claude.arguments}]
+
+    complete(story)
 
 
 def test_a_call_that_means_two_things_is_denied() -> None:

@@ -4,20 +4,21 @@ If the run has a log, all of them decide in its store, where the first one count
 of it from there.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
-from argstream.agent._effects import Step
+from argstream.agent._effects import AskPerson, Step
 from argstream.agent._machine import Machine
 from argstream.agent._questions import Questions
 from argstream.agent._run_log import RunLog
-from argstream.agent.approvals import Approval, Approver, Decisions, Deny
+from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny
 from argstream.errors import AlreadyDecided, UsageError
 from argstream.events import ApprovalRequested
 from argstream.log import Posts
@@ -27,6 +28,12 @@ __all__ = ["Deciding", "usable_of"]
 _CLOCKS_DIFFER: Final = 0.01
 
 logger = logging.getLogger("argstream.agent")
+
+
+class _Unposted(NamedTuple):
+    decision: Approval
+    counts: "asyncio.Future[None]"
+    """Is done when it is known whether it counts."""
 
 
 class Deciding:
@@ -43,7 +50,7 @@ class Deciding:
         self._act = act
         self._log = log
         self._said: set[str] = set()  # the calls that were decided on here
-        self._unposted: dict[str, Approval] = {}  # what was said of these
+        self._unposted: dict[str, _Unposted] = {}  # what was said of these, and is not written
         self._unposted_stop: str | None = None
         self._questions = Questions(approver, self._answered)
 
@@ -52,20 +59,38 @@ class Deciding:
         if self._log is None:
             self._act(self._machine.decided(call_id, decision, time.time()))
         else:
-            self._machine.check({call_id: decision})
-            if call_id in self._said:
-                raise AlreadyDecided(call_id)
-            self._said.add(call_id)
-            self._unposted[call_id] = decision
-            self._act(Step([], []))
+            _ = self._queue(call_id, decision)
 
     async def post(self, call_id: str, decision: Approval) -> None:
         """Take one, and wait until it counts; raises AlreadyDecided if somebody was quicker."""
         if self._log is None:
             self.decide(call_id, decision)
         else:
-            self._machine.check({call_id: decision})
-            await self._log.decide({call_id: decision})
+            await self._queue(call_id, decision)
+
+    def _queue(self, call_id: str, decision: Approval) -> "asyncio.Future[None]":
+        """Have a decision written down when its request is; give what says whether it counts."""
+        self._machine.check({call_id: decision})
+        if call_id in self._said:
+            raise AlreadyDecided(call_id)
+        self._said.add(call_id)
+        counts = asyncio.get_running_loop().create_future()
+        counts.add_done_callback(lambda done: done.exception())  # who does not wait need not know
+        self._unposted[call_id] = _Unposted(decision, counts)
+        self._act(Step([], []))
+        return counts
+
+    @property
+    def has_unposted(self) -> bool:
+        """Whether something was decided here that is not written yet."""
+        return bool(self._unposted)
+
+    def give_up(self) -> None:
+        """Say that what is not written will not be: the run is at rest here."""
+        while self._unposted:
+            _, (_, counts) = self._unposted.popitem()
+            if not counts.done():
+                counts.set_exception(UsageError("the run has paused: use Agent.resume"))
 
     def stop(self, reason: str) -> None:
         """Take that somebody wants the end of the run."""
@@ -83,20 +108,20 @@ class Deciding:
 
     async def post_decisions(self, log: RunLog) -> None:
         """Write down what was decided here. A request that is not written yet has to be, first."""
-        for call_id, decision in list(self._unposted.items()):
-            if await self._post_quietly(log, call_id, decision) or not self._asks_about(call_id):
-                del self._unposted[call_id]
-
-    async def _post_quietly(self, log: RunLog, call_id: str, decision: Approval) -> bool:
-        """Have a decision count, unless somebody was quicker; say whether it is decided."""
-        try:
-            await log.decide({call_id: decision})
-        except AlreadyDecided:
-            logger.info("somebody else has decided on the call %s before", call_id)
-        except UsageError as error:
-            logger.info("a decision on the call %s does not count yet: %s", call_id, error)
-            return False
-        return True
+        for call_id, (decision, counts) in list(self._unposted.items()):
+            try:
+                await log.decide({call_id: decision})
+            except UsageError as error:
+                is_too_early = not isinstance(error, AlreadyDecided) and self._asks_about(call_id)
+                if is_too_early:
+                    continue
+                logger.info("a decision on the call %s does not count: %s", call_id, error)
+                if not counts.done():
+                    counts.set_exception(error)
+            else:
+                if not counts.done():
+                    counts.set_result(None)
+            del self._unposted[call_id]
 
     def _asks_about(self, call_id: str) -> bool:
         return any(request.call_id == call_id for request in self._machine.pending)
@@ -131,7 +156,10 @@ class Deciding:
         if self._log is None:
             self._act(self._machine.decided(call_id, decision, time.time()))
         else:
-            await self._post_quietly(self._log, call_id, decision)
+            try:
+                await self._log.decide({call_id: decision})
+            except AlreadyDecided:
+                logger.info("somebody else has decided on the call %s before", call_id)
 
     # Anybody
 
@@ -151,6 +179,10 @@ class Deciding:
         decision = posts.decisions[call_id]
         if await usable_of(log, machine, {call_id: decision}):
             self._act(machine.decided(call_id, decision, posts.times[call_id]))
+        elif machine.has_tool(call_id):  # it was taken back, so it can be decided on anew
+            self._said.discard(call_id)
+            again = [one for one in machine.pending if one.call_id == call_id]
+            self._act(Step([], [AskPerson(request) for request in again]))
 
     async def after_pause(self, log: RunLog) -> Step | None:
         """Say how a run goes on that has just paused, if somebody has spoken meanwhile."""
@@ -173,6 +205,8 @@ async def usable_of(log: RunLog, machine: Machine, posted: Decisions) -> dict[st
     """Give the decisions that fit; others are taken back, so that somebody can decide anew."""
     usable: dict[str, Approval] = {}
     for call_id, decision in posted.items():
+        if isinstance(decision, Approve) and not machine.has_tool(call_id):
+            continue  # it waits for who has the tool
         try:
             machine.check({call_id: decision})
         except UsageError as error:

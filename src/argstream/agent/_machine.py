@@ -286,6 +286,11 @@ class Machine:
         for call in self.state.with_status("ready"):
             self._calls.reconsider(call, now)
 
+    def has_tool(self, call_id: str) -> bool:
+        """Say whether a call could be run here."""
+        call = self.state.calls.get(call_id)
+        return call is not None and self._tools.get(call.name) is not None
+
     def require_tools(self, decisions: Decisions) -> None:
         """Raise UsageError if something is to run whose tool is not here."""
         waiting = self.state.with_status("ready")

@@ -35,7 +35,7 @@ class Questions:
 
     def ask(self, tasks: TaskGroup, request: ApprovalRequested) -> None:
         """Ask, if there is anybody to be asked."""
-        if self._approver is not None:
+        if self._approver is not None and request.call_id not in self._scopes:
             self._scopes[request.call_id] = scope = anyio.CancelScope()
             tasks.start_soon(self._ask, self._approver, request, scope)
 

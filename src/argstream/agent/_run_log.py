@@ -4,11 +4,12 @@ Nothing is acted on before it is written (invariant 11). While the store writes,
 meanwhile is collected, and written at once after that, merged.
 """
 
+import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Iterable
-from typing import Final
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from typing import Any, Final
 
 import anyio
 
@@ -21,6 +22,8 @@ __all__ = ["RunLog"]
 
 _RENEWALS: Final = 3
 """How often a claim is renewed in the time for which it is good."""
+_ANSWER: Final = 5.0
+"""How long one who is cancelled waits for the answer to his claim, in seconds."""
 _LOOK_AGAIN: Final = 0.05
 """How long one waits between two looks at a claim of somebody else, in seconds."""
 
@@ -38,15 +41,16 @@ class RunLog:
         self._seconds = seconds  # for which a claim is good
         self._claim: Claim | None = None
         self._seq = 0
+        self._one_at_a_time = anyio.Lock()  # an append may give up what a renewal would renew
 
     @property
     def has_begun(self) -> bool:
         """Whether anything of the run is in the store."""
-        return self._seq > 0
+        return self._seq > 0 or self._claim is not None
 
     async def take_up(self, wait: float) -> list[Record]:
         """Claim a run that is there, and read it; raises RunTaken if it is not free in time."""
-        self._claim = await self._claimed(wait)
+        await self._claimed(wait)
         records = await self._store.read(self._run_id)
         self._seq = records[-1].seq
         self._session_id = records[-1].session_id
@@ -56,7 +60,7 @@ class RunLog:
         end = anyio.current_time() + wait
         while True:
             try:
-                return await self._store.claim(self._run_id, _owner(), self._seconds)
+                return await self._surely(self._store.claim(self._run_id, _owner(), self._seconds))
             except RunTaken:
                 if anyio.current_time() >= end:
                     raise
@@ -71,43 +75,58 @@ class RunLog:
         ]
         if not records:
             return
+        async with self._one_at_a_time:
+            claim = await self._written(records)
+            self._seq = records[-1].seq
+            if status_after(record.event for record in records) not in (None, "running"):
+                self._claim = None  # it was given up with that
+            elif time.time() - now > self._seconds:
+                # This process was away for so long that others may have taken the run over, and
+                # have said of what it was about to do that it was interrupted.
+                await self._store.renew(claim, self._seconds)
+
+    async def _written(self, records: list[Record]) -> Claim:
         if not self.has_begun:
-            self._claim = await self._store.begin(records, _owner(), self._seconds)
-        else:
-            self._claim = self._claim or await self._claimed_anew()
-            await self._store.append(self._claim, records)
-        self._seq = records[-1].seq
-        if status_after(record.event for record in records) not in (None, "running"):
-            self._claim = None  # it was given up with that
-        elif time.time() - now > self._seconds:
-            # This process was away for so long that others may have taken the run over, and have
-            # said of what it was about to do that it was interrupted.
-            await self._store.renew(self._claim, self._seconds)
+            return await self._surely(self._store.begin(records, _owner(), self._seconds))
+        claim = self._claim or await self._claimed_anew()
+        await self._store.append(claim, records)
+        return claim
+
+    async def _surely(self, asking: Coroutine[Any, Any, Claim]) -> Claim:
+        """Wait for a claim; who is cancelled meanwhile has it all the same, and can give it up."""
+        task = asyncio.ensure_future(asking)
+        task.add_done_callback(self._keep_claim)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task], timeout=_ANSWER)
+            raise
+
+    def _keep_claim(self, task: "asyncio.Future[Claim]") -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._claim = task.result()
 
     async def keep(self) -> None:
         """Renew the claim while there is one; raises RunTaken if somebody else has the run."""
         while True:
             await anyio.sleep(self._seconds / _RENEWALS)
-            claim = self._claim
-            try:
-                if claim is not None:
-                    await self._store.renew(claim, self._seconds)
-            except RunTaken:
-                if claim is self._claim:  # or it was given up meanwhile
-                    raise
+            async with self._one_at_a_time:
+                if self._claim is not None:
+                    await self._store.renew(self._claim, self._seconds)
 
     async def claim_anew(self) -> bool:
         """Claim a run again that had paused here; False if others have gone on with it."""
         try:
-            self._claim = await self._claimed_anew()
+            await self._claimed_anew()
         except RunTaken:
             return False
         return True
 
     async def _claimed_anew(self) -> Claim:
-        claim = await self._store.claim(self._run_id, _owner(), self._seconds)
+        claim = await self._surely(self._store.claim(self._run_id, _owner(), self._seconds))
         if (await self._store.info(self._run_id)).seq != self._seq:
-            await self._store.release(claim)
+            await self.release()
             raise RunTaken(self._run_id, "", 0.0)
         return claim
 

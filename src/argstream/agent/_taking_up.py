@@ -58,9 +58,8 @@ async def _read(
         raise
     told = [record.event for record in records]
     machine.restore(told)
-    conversation.id = records[-1].session_id
-    if conversation.run_id is None:
-        conversation.messages = machine.state.history
+    if conversation.is_fresh:
+        conversation.id, conversation.messages = records[-1].session_id, machine.state.history
     if machine.is_over:  # perhaps in another process
         conversation.go_on_after(machine.state.run_id, machine.final_messages)
         outcome = machine.state.status

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
@@ -10,7 +11,7 @@ from weakref import WeakValueDictionary
 from argstream.agent._effects import Step
 from argstream.agent._faces import AsyncClosing
 from argstream.agent._last_events import LastEvents
-from argstream.agent._loop_thread import run_alone
+from argstream.agent._loop_thread import LoopThread, run_alone
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
@@ -253,6 +254,9 @@ class Agent(AsyncClosing):
         if self._setting.store is None:
             self.stop(run_id, reason)
         else:
+            store = self._setting.store
+            with closing(LoopThread()) as loop:  # it counts, whatever becomes of this event loop
+                loop.call(lambda: store.stop(run_id, reason))
             self._last_events.run(self._stop_quietly(run_id, reason))
 
     async def catch_up(self, conversation: Conversation, run_id: str) -> None:
@@ -288,9 +292,8 @@ class Agent(AsyncClosing):
             conversation.run_id = None
             return
         self._paused.pop(run_id, None)
-        if conversation.run_id == run_id:
-            conversation.run_id = None
-            conversation.messages = machine.final_messages
+        self._conversations.pop(run_id, None)
+        conversation.go_on_after(run_id, machine.final_messages)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"

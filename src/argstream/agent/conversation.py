@@ -47,8 +47,13 @@ class Conversation:
 
     def go_on_after(self, run_id: str, messages: tuple[Message, ...]) -> None:
         """Take what was said by the end of its run; for runs only."""
-        if self.run_id in (None, run_id):
+        if self.run_id == run_id or self.is_fresh:
             self.run_id, self.messages = None, messages
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was said in it yet."""
+        return self.run_id is None and not self.messages
 
     def forget(self, run_id: str) -> None:
         """Take that a run is not there any more, so that another can go on; for runs only."""

@@ -5,6 +5,7 @@ import inspect
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -118,7 +119,10 @@ class AgentRun(FollowedRun):
             runner.deciding.decide(call_id, decision)
         else:
             posting = runner.deciding.post(call_id, decision)
-            asyncio.run_coroutine_threadsafe(posting, loop).result()
+            try:
+                asyncio.run_coroutine_threadsafe(posting, loop).result()
+            except CancelledError:
+                raise UsageError(f"the run {self._where()}") from None
 
     def stop(self, reason: str = "") -> None:
         """End the run: nothing more is read, tools that run are cancelled. From any thread."""
@@ -262,6 +266,7 @@ class _Following:
         """What was fetched and not told yet."""
         self._on_event = on_event
         self.has_told_pause = False
+        self._left_at_pause = False
         self._is_closed = False
 
     async def events(self, start: Callable[[], Awaitable[None]]) -> AsyncGenerator[Event, None]:
@@ -276,8 +281,8 @@ class _Following:
                         await self._shown(event)
                     yield event
         except asyncio.CancelledError:
-            if self._outlives:  # a program that shuts down should not end its runs
-                await self.runner.abandon()
+            if self._outlives and not self.runner.is_stopped_with_another:
+                await self.runner.abandon()  # a program that shuts down should not end its runs
             raise
         finally:
             await self.close()
@@ -298,7 +303,9 @@ class _Following:
             return
         is_kept = machine.is_paused and (self.has_told_pause or self._outlives)
         is_cut_off = runner.is_at_rest and not machine.is_paused
-        if not (is_kept or is_cut_off):
+        if self._outlives and self._left_at_pause:  # it has gone on since: others may go on
+            await runner.abandon()
+        elif not (is_kept or is_cut_off):
             runner.deciding.stop(_NOBODY)
         if await runner.close():
             self._is_closed = True
@@ -316,6 +323,7 @@ class _Following:
                 self.has_told_pause = True
             case _:
                 pass
+        self._left_at_pause = isinstance(event, RunPaused)
         if self._on_event is None:
             return None
         answer = self._on_event(event)

@@ -48,7 +48,7 @@ from argstream.errors import (
     StreamFailure,
     UsageError,
 )
-from argstream.events import Event, StreamFailed
+from argstream.events import Event, RunPaused, StreamFailed
 from argstream.history import Message
 from argstream.streaming import AsyncEventStream, stream
 
@@ -145,6 +145,11 @@ class Runner:
             await asyncio.wait([self._task])
         return True
 
+    @property
+    def is_stopped_with_another(self) -> bool:
+        """Whether whoever follows it is a part of a run that is ending."""
+        return any(runner.machine.is_ending for runner in _inside.get())
+
     async def abandon(self) -> None:
         """Leave a run that has a log to others: nothing more is done for it here."""
         if self._task is not None and not self._is_at_rest:
@@ -215,16 +220,19 @@ class Runner:
 
     async def _rest(self, log: RunLog, step: Step) -> None:
         """Come to rest, unless somebody has something to say to a run that pauses."""
-        if not self.machine.is_paused:
+        if not (step.events and isinstance(step.events[-1], RunPaused)):
             self._conclude(step)
             return
         *before, pause = step.events
         self.outbox.add_all(before)
-        await self.outbox.caught_up(_CATCHING_UP)  # who is told of a request may decide on it
+        if self.machine.is_paused:
+            await self.outbox.caught_up(_CATCHING_UP)  # who is told of a request may decide on it
         going_on = await self.deciding.after_pause(log)
+        while going_on is None and self.deciding.has_unposted and self.machine.is_paused:
+            going_on = await self.deciding.after_pause(log)
         if going_on is not None:
             self._inbox.post(going_on)
-        if going_on is not None or self.machine.is_over:
+        if going_on is not None or not self.machine.is_paused:
             self.outbox.add(pause)
         else:
             self._conclude(Step([pause], []))
@@ -241,6 +249,7 @@ class Runner:
         """Tell the last events; whoever hears them finds the run at rest."""
         self._is_at_rest = True
         self._on_rest(self.machine)
+        self.deciding.give_up()
         self.deciding.withdraw_all()
         self.outbox.add_all(step.events)
         self._inbox.ring()

@@ -143,7 +143,7 @@ class Observer(AsyncClosing):
         await self._news.until(lambda: self._drive_of(call_id, text) is not None, _UNHEARD)
         drive = self._drive_of(call_id, text)
         if drive is None:
-            answer = not_run("it is not clear which of the runs that are observed makes this call")
+            answer = not_run("it is not clear which run makes this call")
         else:
             reason = context.decision_reason or context.title or f"{self.agent} asks"
             answer = await drive.ask(call_id, text, reason)

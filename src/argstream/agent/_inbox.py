@@ -9,7 +9,7 @@ __all__ = ["Inbox"]
 
 Item = TypeVar("Item")
 
-_ROOM: Final = 512
+_ROOM: Final = 1024
 
 
 class Inbox(Generic[Item]):

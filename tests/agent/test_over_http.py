@@ -252,11 +252,13 @@ def test_a_reply_for_a_scripted_model_does_for_a_provider_as_well() -> None:
 def test_a_tool_that_reads_its_text_takes_back_what_a_fault_cuts_off(
     api: str, fault: Fault
 ) -> None:
+    begun: list[str] = []
     kept: list[str] = []
     taken_back: list[str] = []
 
     @tool
     async def note(title: str, text: Streamed[str]) -> str:
+        begun.append(title)
         try:
             kept.append(await text.read())
         except TextInterrupted as interruption:
@@ -270,4 +272,4 @@ def test_a_tool_that_reads_its_text_takes_back_what_a_fault_cuts_off(
     check_order(events, streamed=("note",))
     assert isinstance(events[-1], RunFailed)
     assert kept == []
-    assert len(taken_back) == len(only(events, ToolExecutionStarted))
+    assert len(taken_back) == len(begun) <= len(only(events, ToolExecutionStarted))

@@ -171,19 +171,27 @@ def test_who_is_told_of_a_request_can_decide_on_it_before_the_run_rests(
     play(story)
 
 
-def test_what_is_pending_before_it_is_written_can_be_decided_on() -> None:
-    class Slowly(MemoryStore):
-        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
-            await asyncio.sleep(0.02)
-            await super().append(claim, records)
+class Slowly(MemoryStore):
+    """A store that takes its time."""
 
+    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+        await asyncio.sleep(0.02)
+        await super().append(claim, records)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_what_is_pending_before_it_is_written_can_be_decided_on(in_thread: bool) -> None:
     async def story() -> None:
         agent, effects = mailing(send(), "Sent.", store=Slowly())
         run = agent.run_stream("Go")
         driving = asyncio.create_task(told(run))
         while not run.pending:
             await asyncio.sleep(0.001)
-        run.decide(run.pending[0].call_id, Approve())
+        call_id = run.pending[0].call_id
+        if in_thread:
+            await asyncio.to_thread(run.decide, call_id, Approve())
+        else:
+            run.decide(call_id, Approve())
         await driving
         assert run.result.outcome == "completed"
         assert effects.seen == [("send", {"to": "ada"})]
@@ -231,23 +239,3 @@ def test_who_was_asked_in_place_is_asked_again_if_anothers_edit_was_taken_back(p
         assert effects.seen == [("send", {"to": "ada"})]
 
     play(story)
-
-
-def test_a_decision_from_a_thread_waits_until_its_request_is_written() -> None:
-    class Slowly(MemoryStore):
-        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
-            await asyncio.sleep(0.02)
-            await super().append(claim, records)
-
-    async def story() -> None:
-        agent, effects = mailing(send(), "Sent.", store=Slowly())
-        run = agent.run_stream("Go")
-        driving = asyncio.create_task(told(run))
-        while not run.pending:
-            await asyncio.sleep(0.001)
-        await asyncio.to_thread(run.decide, run.pending[0].call_id, Approve())
-        await driving
-        assert run.result.outcome == "completed"
-        assert effects.seen == [("send", {"to": "ada"})]
-
-    complete(story)

@@ -27,7 +27,13 @@ from tests.agent.observing import check_observed, logged
 
 CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
-pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason="the SDK brings no Claude Code here")
+
+@pytest.fixture(autouse=True)
+def _claude_code() -> None:
+    """Say if the program is missing that these tests start; where all must be there, fail."""
+    if not CLAUDE.exists():
+        missing = f"claude-agent-sdk has brought no Claude Code for this machine: {CLAUDE.name}"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
 
 
 @pytest.fixture(autouse=True)

@@ -36,9 +36,11 @@ class Setting(Struct, frozen=True):
 
     def log(self, run_id: str, session_id: str) -> RunLog | None:
         """Give the log of a run, if there is to be one."""
-        if self.store is None:
-            return None
-        return RunLog(self.store, run_id, session_id, self.agent, self.claim_seconds)
+        return None if self.store is None else self.log_in(self.store, run_id, session_id)
+
+    def log_in(self, store: Store, run_id: str, session_id: str) -> RunLog:
+        """Give the log of a run in a store."""
+        return RunLog(store, run_id, session_id, self.agent, self.claim_seconds)
 
     async def close_model(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""

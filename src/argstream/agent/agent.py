@@ -187,7 +187,7 @@ class Agent(AsyncClosing):
             raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
         run_id, given = _id_of(run), dict(decisions or {})
         if self._setting.store is not None:
-            return self._resume_logged(run_id, given, wait)
+            return self._resume_logged(self._setting.store, run_id, given, wait)
         machine, conversation = self._waiting(run_id)
         machine.check(given)
 
@@ -202,11 +202,10 @@ class Agent(AsyncClosing):
 
         return AgentRun(Course(machine, begin), self._setting, conversation, self)
 
-    def _resume_logged(self, run_id: str, given: Decisions, wait: float) -> AgentRun:
+    def _resume_logged(self, store: Store, run_id: str, given: Decisions, wait: float) -> AgentRun:
         conversation = self._conversations.setdefault(run_id, Conversation())
         machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
-        log = self._setting.log(run_id, conversation.id)
-        assert log is not None, "there is a store"  # noqa: S101 - for types
+        log = self._setting.log_in(store, run_id, conversation.id)
 
         async def begin() -> Step:
             return await taken_up(log, machine, conversation, given, wait)
@@ -239,8 +238,7 @@ class Agent(AsyncClosing):
             await self.catch_up(conversation, "")
             raise
         machine = Machine(run_id, self._setting.tools, self._rules)
-        log = self._setting.log(run_id, conversation.id)
-        assert log is not None, "there is a store"  # noqa: S101 - for types
+        log = self._setting.log_in(store, run_id, conversation.id)
         try:
             events = await ended(log, machine, conversation, reason)
         except RunTaken:

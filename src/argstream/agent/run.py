@@ -107,6 +107,10 @@ class AgentRun(FollowedRun):
             messages=self._machine.final_messages,
         )
 
+    def check(self, call_id: str, decision: Approval) -> None:
+        """Raise UsageError if ``decide`` would, and change nothing: for who asks a person."""
+        self._machine.check({call_id: decision})
+
     def decide(self, call_id: str, decision: Approval) -> None:
         """Decide on a call while the run goes on, be it that others are still being written.
 

@@ -6,14 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from argstream.cli._options import RUN
 from argstream.errors import UnknownRun, UsageError
 from argstream.log import RunInfo, Store
 from argstream.stores import open_store
 
-__all__ = ["RUN", "find_run", "opened"]
-
-RUN: Final = "run:"
-"""What a run is named by, where a file could be meant."""
+__all__ = ["find_run", "opened"]
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
 _DEFAULT: Final = "argstream.db"

@@ -5,20 +5,16 @@ from typing import Annotated
 import typer
 
 from argstream import __version__
-from argstream.adapters import ProtocolName
-from argstream.cli._stores import RUN
-from argstream.cli.calls import list_calls
-from argstream.cli.demo import show_demo
-from argstream.cli.inspect import inspect_file
-from argstream.cli.inspect_run import inspect_run
-from argstream.cli.lint import LintScope, lint_files
-from argstream.cli.mock import serve_mock
-from argstream.cli.parse import parse_to_ndjson
-from argstream.cli.record import record_pipe, record_proxy
-from argstream.cli.replay import replay_file, speed_factor
-from argstream.cli.replay_run import replay_run
-from argstream.cli.runs import list_runs
-from argstream.cli.watch import watch_stream
+from argstream.cli._options import (
+    RUN,
+    AsJson,
+    LintScope,
+    PolicyFile,
+    Protocol,
+    RunOrFile,
+    Store,
+    ToolsFile,
+)
 from argstream.events import RunStatus
 from argstream.testing.faults import known_faults
 
@@ -31,35 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-_Protocol = Annotated[
-    ProtocolName, typer.Option("--from", help="Which protocol it is; auto finds out.")
-]
-
-
-_Tools = Annotated[
-    str | None,
-    typer.Option(
-        help="Judge calls by these tools: JSON, in any provider's format.", metavar="FILE"
-    ),
-]
-_Policy = Annotated[
-    str | None, typer.Option(help="Judge calls by this policy: TOML.", metavar="FILE")
-]
-
-
-_Store = Annotated[
-    str,
-    typer.Option(
-        metavar="STORE",
-        help="The store: an SQLite file, or a redis:// address.",
-        show_default="ARGSTREAM_STORE, else argstream.db",
-    ),
-]
-_RunOrFile = Annotated[
-    str, typer.Argument(help="A recording, - for standard input, or run:ID for a run of a store.")
-]
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -86,6 +53,8 @@ def demo(
     ] = 1.0,
 ) -> None:
     """Show what can be known about a tool call, and how early."""
+    from argstream.cli.demo import show_demo
+
     show_demo(speed)
 
 
@@ -98,19 +67,19 @@ def parse(
     Exits with 0 if the JSON is complete, with 1 if it is malformed or cut off, with 2 if it cannot
     be read or the fragments cannot be written.
     """
+    from argstream.cli.parse import parse_to_ndjson
+
     raise typer.Exit(parse_to_ndjson(file))
 
 
 @app.command()
 def watch(
     file: Annotated[str, typer.Argument(help="A recorded stream, or - for standard input.")] = "-",
-    protocol: _Protocol = "auto",
-    tools: _Tools = None,
-    policy: _Policy = None,
+    protocol: Protocol = "auto",
+    tools: ToolsFile = None,
+    policy: PolicyFile = None,
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the events as JSON, one a line.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a model's turn while it arrives, for instance of: curl -N … | argstream watch.
 
@@ -120,15 +89,17 @@ def watch(
     Exits with 0 if all is well, with 1 if a call is cut off, malformed or rejected or this is no
     stream of a provider, with 2 if it cannot be read, with 130 after Ctrl-C.
     """
+    from argstream.cli.watch import watch_stream
+
     raise typer.Exit(watch_stream(file, protocol, as_json=as_json, tools=tools, policy=policy))
 
 
 @app.command()
 def calls(
     files: Annotated[list[str], typer.Argument(help="Recorded streams, or - for standard input.")],
-    protocol: _Protocol = "auto",
-    tools: _Tools = None,
-    policy: _Policy = None,
+    protocol: Protocol = "auto",
+    tools: ToolsFile = None,
+    policy: PolicyFile = None,
 ) -> None:
     """Print the tool calls of recorded streams, one JSON line each.
 
@@ -137,6 +108,8 @@ def calls(
     Exits with 0 if all is well, with 1 if a call is not complete or a file is no stream of a
     provider, with 2 if one cannot be read.
     """
+    from argstream.cli.calls import list_calls
+
     raise typer.Exit(list_calls(files, protocol, tools, policy))
 
 
@@ -161,6 +134,8 @@ def lint(
 
     Exits with 0 if there is nothing to say, with 1 if there is, with 2 if a file cannot be read.
     """
+    from argstream.cli.lint import lint_files
+
     raise typer.Exit(lint_files(files, only, as_json=as_json))
 
 
@@ -192,6 +167,8 @@ def mock(
     It speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses. What `argstream
     record` recorded of another API is sent as it came, whatever is asked for.
     """
+    from argstream.cli.mock import serve_mock
+
     if timed and fault:
         raise typer.BadParameter("--timed sends what was recorded, so it makes no --fault")
     status = serve_mock(file, port=port, pace=pace, faults=fault or [], is_timed=timed)
@@ -236,6 +213,8 @@ def record(  # noqa: PLR0913 - a command has options
     A recording is read by watch, calls, replay, inspect and mock. Exits with 0 if all is recorded,
     with 2 if something cannot be read or written, with 130 after Ctrl-C.
     """
+    from argstream.cli.record import record_pipe, record_proxy
+
     if proxy and (force or quiet):
         raise typer.BadParameter("--force and --quiet are not for --proxy: it overwrites nothing")
     if not proxy and (port or with_request):
@@ -250,12 +229,12 @@ def record(  # noqa: PLR0913 - a command has options
 
 @app.command()
 def replay(  # noqa: PLR0913 - a command has options
-    file: _RunOrFile,
+    file: RunOrFile,
     speed: Annotated[
         str, typer.Option(metavar="NUMBER|max", help="How many times faster than it was; or max.")
     ] = "1",
-    protocol: _Protocol = "auto",
-    store: _Store = "",
+    protocol: Protocol = "auto",
+    store: Store = "",
     *,
     raw: Annotated[
         bool, typer.Option("--raw", help="Write the provider's bytes, and do not show them.")
@@ -276,6 +255,9 @@ def replay(  # noqa: PLR0913 - a command has options
 
     Exits as watch does; with --raw, with 1 if what was recorded was cut or aborted.
     """
+    from argstream.cli.replay import replay_file, speed_factor
+    from argstream.cli.replay_run import replay_run
+
     is_run = file.startswith(RUN)
     if is_run and (raw or protocol != "auto"):
         raise typer.BadParameter("--raw and --from are for recordings: a run is kept as events")
@@ -291,36 +273,51 @@ def replay(  # noqa: PLR0913 - a command has options
 
 
 @app.command()
-def inspect(
-    file: _RunOrFile,
-    protocol: _Protocol = "auto",
-    store: _Store = "",
+def inspect(  # noqa: PLR0913 - a command has options
+    file: RunOrFile,
+    protocol: Protocol = "auto",
+    store: Store = "",
+    svg: Annotated[
+        str, typer.Option("--svg", metavar="FILE", help="Write the waterfall as a picture, too.")
+    ] = "",
     *,
     deep: Annotated[
         bool, typer.Option("--deep", help="Show also what is inside of objects and arrays.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a picture that exists.")
+    ] = False,
 ) -> None:
     """Tell what is in a recording: its calls, and when each argument became visible.
 
     Of a provider's plain stream, which has no times, it tells after how many bytes. Of a run of an
-    agent (run:ID) it tells what became of each call, and when.
+    agent (run:ID) it tells what became of each call, and when. Below that it draws a waterfall:
+    when each argument was visible, against the silence that it replaced.
 
-    Exits as watch does.
+    Exits as watch does; with 2 if the picture cannot be written.
     """
+    from argstream.cli._waterfall import Picture
+    from argstream.cli.inspect import inspect_file
+    from argstream.cli.inspect_run import inspect_run
+
     is_run = file.startswith(RUN)
     if is_run and (deep or protocol != "auto"):
         raise typer.BadParameter("--deep and --from are for recordings: a run is kept as events")
     if not is_run and store:
         raise typer.BadParameter("--store is for runs: argstream inspect run:ID")
+    if force and not svg:
+        raise typer.BadParameter("--force is for --svg: nothing else is written")
+    picture = Picture(svg, overwrite=force) if svg else None
     if is_run:
-        raise typer.Exit(inspect_run(file, store, as_json=as_json))
-    raise typer.Exit(inspect_file(file, protocol, as_json=as_json, is_deep=deep))
+        raise typer.Exit(inspect_run(file, store, as_json=as_json, picture=picture))
+    status = inspect_file(file, protocol, as_json=as_json, is_deep=deep, picture=picture)
+    raise typer.Exit(status)
 
 
 @app.command()
 def runs(
-    store: _Store = "",
+    store: Store = "",
     status: Annotated[
         RunStatus | None, typer.Option(help="Only those.", show_default="all of them")
     ] = None,
@@ -334,4 +331,6 @@ def runs(
 
     Exits with 0, or with 2 if the store cannot be read.
     """
+    from argstream.cli.runs import list_runs
+
     raise typer.Exit(list_runs(store, status, limit, as_json=as_json))

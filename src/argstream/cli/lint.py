@@ -6,19 +6,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
-from typing import Literal, TypeAlias
 
 import typer
 
 from argstream.cli._input import UnreadableFile, chunks, complain
+from argstream.cli._options import LintScope
 from argstream.errors import MissingExtra, UsageError
 from argstream.sanitise import visible_line
 from argstream.validation.order import Finding, FindingCode, lint, place
 from argstream.validation.tools import ToolSpec, tool_specs
 
-__all__ = ["LintScope", "lint_files"]
-
-LintScope: TypeAlias = Literal["all", "order", "late"]
+__all__ = ["lint_files"]
 
 _WIDTH = 79
 _INDENT = " " * 12

@@ -134,3 +134,14 @@ def test_claude_code_log() -> None:
     *_, approved, result, answer, log = done.stdout.splitlines()
     assert (approved, result, answer) == ("  approved", "  = file created", "Sing along!")
     assert log.endswith("records of a run that has completed")
+
+
+def test_terminal_agent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", EXAMPLES / "terminal_agent.py"],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert '  = write_file: "created greet.py with 9 lines"' in done.stdout.splitlines()
+    assert '  = edit_file: "made 2 edits in greet.py"' in done.stdout.splitlines()

@@ -192,7 +192,10 @@ class TextInterrupted(ArgstreamError):  # noqa: N818 - as above
 
 
 class ToolFailure(ArgstreamError):  # noqa: N818 - as above
-    """A tool failed where its own exception cannot be had: in a subprocess, or by ending it."""
+    """A tool failed where its own exception cannot be had: in a subprocess, or by ending it.
+
+    A tool may raise it as well, to tell the model in words why it refused.
+    """
 
     def __init__(self, message: str, *, kind: str | None = None) -> None:
         super().__init__(message)

@@ -22,6 +22,7 @@ from argstream.agent.tools._frames import Frame, FrameReader, encode
 from argstream.agent.tools._origin import Origin, refuse_while_imported
 from argstream.agent.tools._threads import run_in_thread
 from argstream.agent.tools.context import Room, ToolContext
+from argstream.agent.tools.process_groups import signal_group, wait_without_reaping
 from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["run_isolated"]
@@ -85,17 +86,17 @@ class _Conversation:
             with anyio.move_on_after(_GRACE):
                 if reply is None:
                     await self._has_ended.wait()  # to hear how
-                _kill(self._process)  # so that nothing is printed any more
+                signal_group(self._process, signal.SIGKILL)  # so that nothing is printed any more
                 await printed.wait()
             tasks.cancel_scope.cancel()
         return reply
 
     async def _watch(self, hearing: anyio.CancelScope) -> None:
         """Wait until the process has ended by itself: it is not to, so it died."""
-        await run_in_thread(partial(_wait_without_reaping, self._process), "waiting for a tool")
+        await run_in_thread(partial(wait_without_reaping, self._process), "waiting for a tool")
         self._has_ended.set()
         self._room.give_up()
-        _kill(self._process)  # what it started may keep our socket open
+        signal_group(self._process, signal.SIGKILL)  # what it started may keep our socket open
         await anyio.sleep(_GRACE)
         hearing.cancel()
 
@@ -169,28 +170,8 @@ def _request(origin: Origin, text: str, context: ToolContext) -> bytes:
     return encode("call", content)
 
 
-def _wait_without_reaping(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for the end, and leave the process its number, so that nobody else gets it yet."""
-    if not hasattr(os, "waitid"):
-        process.wait()
-        return
-    try:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    except ChildProcessError:
-        return  # somebody else has waited for it
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill it with all that it has started."""
-    if process.returncode is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            return  # none of them is left
-
-
 async def _end(process: "subprocess.Popen[bytes]") -> None:
-    _kill(process)
+    signal_group(process, signal.SIGKILL)
     await run_in_thread(process.wait, "waiting for a tool")
     if process.stdout is not None:
         process.stdout.close()

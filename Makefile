@@ -15,7 +15,7 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports tests uncovered bench soak format clean
+.PHONY: help demo test check lint types imports tests tmux uncovered bench soak format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -38,7 +38,7 @@ imports: .venv/ready
 	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
 		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
 
-tests: .venv/ready
+tests: .venv/ready tmux
 	@rm -f .venv/coverage*
 	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) -m "not timing and not bulk and not ($(BY_CHANCE))"
 	@$(BIN)/coverage combine --quiet
@@ -46,6 +46,12 @@ tests: .venv/ready
 		echo "coverage of argstream is below 90 %"; exit 1; }
 	@$(BIN)/coverage report --include='src/argstream/jsonstream/*' --fail-under=100 > .venv/report.log \
 		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
+
+# A real terminal that tests can type into. Without it they are skipped, or fail where CI=true.
+tmux:
+	@command -v tmux > .venv/report.log || { test "$$(id -u)" = 0 && command -v apt-get > .venv/report.log \
+		&& echo "installing tmux …" && apt-get -qq update && apt-get -qq install --yes tmux; } > .venv/report.log 2>&1 \
+		|| echo "tmux is missing, which some tests type into: apt-get install tmux"
 
 uncovered: .venv/ready
 	@$(BIN)/pytest --quiet $(IN_PARALLEL) -m "(bulk or ($(BY_CHANCE))) and not timing"

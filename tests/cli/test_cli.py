@@ -1,9 +1,7 @@
 """The command line, run as a user runs it: a real process, real pipes."""
 
-import contextlib
 import json
 import os
-import pty
 import subprocess
 import sys
 import time
@@ -160,37 +158,6 @@ class TestParse:
             )
         assert done.returncode == 2
         assert done.stderr == b"argstream: cannot go on: No space left on device\n"
-
-
-class TestDemo:
-    def test_it_makes_its_three_points_and_ends_by_itself(self) -> None:
-        done = argstream("demo", "--speed", "1000")
-        assert done.returncode == 0
-        screen = done.stdout.decode()
-        assert "src/primes.py" in screen
-        assert "complete after" in screen
-        assert "malformed after" in screen
-        assert "truncated" in screen
-        assert "\x1b" not in screen
-
-    @pytest.mark.parametrize(("no_color", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
-    def test_it_is_coloured_on_a_terminal_unless_one_says_no(
-        self, no_color: dict[str, str], coloured: bool
-    ) -> None:
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [COMMAND, "demo", "--speed", "1000"],
-            stdout=theirs,
-            env={**ENVIRONMENT, "TERM": "xterm", **no_color},
-        ):
-            os.close(theirs)
-            screen = b""
-            with contextlib.suppress(OSError):  # how a terminal says that it is over
-                while piece := os.read(ours, 4096):
-                    screen += piece
-            os.close(ours)
-        assert b"truncated" in screen
-        assert (b"\x1b[" in screen) == coloured
 
 
 class TestCommand:

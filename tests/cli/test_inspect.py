@@ -4,6 +4,10 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
+from argstream.cli._waterfall import Picture
+from argstream.cli.inspect import inspect_file
 from argstream.recording import Recorder
 from tests.cli.recordings import timed
 from tests.cli.test_cli import argstream
@@ -23,13 +27,14 @@ from tests.providers import (
 TURN = anthropic_call('{"path": "a.py", ', '"edits": [{"old": "x', '"}]', "}")
 
 
-class TestInspect:
-    def recording(self, path: Path) -> str:
-        """A turn that begins after a second; each event takes one."""
-        return timed(path, *((index + 1.0, sse([event])) for index, event in enumerate(TURN)))
+def recording(path: Path) -> str:
+    """A turn that begins after a second; each event takes one."""
+    return timed(path, *((index + 1.0, sse([event])) for index, event in enumerate(TURN)))
 
+
+class TestInspect:
     def test_a_table_says_when_each_argument_became_visible(self, tmp_path: Path) -> None:
-        done = argstream("inspect", self.recording(tmp_path / "turn.rec"))
+        done = argstream("inspect", recording(tmp_path / "turn.rec"))
         assert done.returncode == 0
         lines = done.stdout.decode().splitlines()
         assert lines[0].endswith("turn.rec: anthropic")
@@ -45,12 +50,25 @@ class TestInspect:
             "    path                         3.00 s   20%     3.00 s   20%           4.00 s",
             "    edits                        4.00 s   40%     5.00 s   60%           2.00 s",
             "  The first argument was visible 4.00 s before the call was complete.",
+            "",
+            "                       sooner  2 s      3 s       4 s      5 s       6 s    7 s",
+            "                               ┬────────┬─────────┬────────┬─────────┬────────┬",
+            "● write                 5.0 s  ├──────────────────────────────────────────────✓",
+            "    path                4.0 s           ▐",
+            "    edits               3.0 s                     ▐████████▉",
+            "    without argstream          ░░░░░░░░░░░░░░░ 5.0 s of silence ░░░░░░░░░░░░░░░",
+            "",
+            "The first argument was visible 4.0 s before the last brace: 5.0 s of silence",
+            "were replaced.",
         ]
 
     def test_deep_shows_what_is_inside(self, tmp_path: Path) -> None:
-        done = argstream("inspect", "--deep", self.recording(tmp_path / "turn.rec"))
-        names = [line.split()[0] for line in done.stdout.decode().splitlines()[8:-1]]
-        assert names == ["path", "edits", "edits[0]", "edits[0].old"]
+        done = argstream("inspect", "--deep", recording(tmp_path / "turn.rec"))
+        names = [line.split()[0] for line in done.stdout.decode().splitlines() if line[:5].strip()]
+        told = ["path", "edits", "edits[0]", "edits[0].old"]
+        table, waterfall = (index for index, name in enumerate(names) if name == "path")
+        assert names[table : table + 4] == told
+        assert names[waterfall : waterfall + 4] == told
 
     def test_a_plain_stream_is_told_in_bytes(self) -> None:
         done = argstream("inspect", "-", stdin=sse(TURN))
@@ -61,10 +79,11 @@ class TestInspect:
         assert lines[1] == f"no recording, so without times; {len(sse(TURN)) / 1000:.1f} kB"
         assert f"from byte {started} to byte {ended}" in lines[5]
         assert lines[7].split()[:4] == ["path", "byte", str(seen), f"{share:.0%}"]
-        assert lines[-1].endswith(f"visible {ended - seen} bytes before the call was complete.")
+        assert lines[9].endswith(f"visible {ended - seen} bytes before the call was complete.")
+        assert f"░ {ended - started} B of silence ░" in lines[16]
 
     def test_json_says_the_same(self, tmp_path: Path) -> None:
-        done = argstream("inspect", "--json", self.recording(tmp_path / "turn.rec"))
+        done = argstream("inspect", "--json", recording(tmp_path / "turn.rec"))
         assert done.returncode == 0
         assert done.stdout.isascii()
         told = json.loads(done.stdout)
@@ -147,3 +166,84 @@ class TestInspect:
     def test_every_protocol_of_tests_is_told_by_name(self) -> None:
         shown = argstream("inspect", "-", stdin=sse(chat_call("{}"), done=True)).stdout.decode()
         assert shown.splitlines()[0] == "-: openai-chat"
+
+
+class TestPicture:
+    def test_it_is_written_besides_the_report(self, tmp_path: Path) -> None:
+        picture = tmp_path / "turn.svg"
+        done = argstream("inspect", recording(tmp_path / "turn.rec"), "--svg", str(picture))
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "● write  toolu_1  complete" in done.stdout.decode()
+        assert picture.read_text().startswith("<svg ")
+        assert ">turn.rec</text>" in picture.read_text()
+
+    def write(self, file: str, picture: Path, *, overwrite: bool = False) -> int:
+        where = Picture(str(picture), overwrite=overwrite)
+        return inspect_file(file, "auto", as_json=True, is_deep=False, picture=where)
+
+    def test_one_that_exists_is_overwritten_only_by_force(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        picture = tmp_path / "turn.svg"
+        picture.write_text("mine")
+        file = recording(tmp_path / "turn.rec")
+        assert self.write(file, picture) == 2
+        assert "exists already: name another, or overwrite with --force" in capsys.readouterr().err
+        assert picture.read_text() == "mine"
+        assert self.write(file, picture, overwrite=True) == 0
+        assert picture.read_text().startswith("<svg ")
+
+    def test_one_that_cannot_be_written_is_told(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.write(recording(tmp_path / "turn.rec"), tmp_path / "no" / "turn.svg") == 2
+        told = capsys.readouterr()
+        assert told.err.endswith("turn.svg: No such file or directory\n")
+        assert told.out == ""
+
+    def test_without_a_call_there_is_none(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = timed(tmp_path / "turn.rec", (1.0, sse([message_start(), *message_end()])))
+        assert self.write(file, tmp_path / "turn.svg") == 2
+        assert "there is no call in it" in capsys.readouterr().err
+        assert not (tmp_path / "turn.svg").exists()
+
+    def test_force_without_a_picture_is_wrong(self) -> None:
+        done = argstream("inspect", "turn.rec", "--force")
+        assert done.returncode == 2
+        assert b"--force is for --svg" in done.stderr
+
+
+class TestWaterfall:
+    def shown(self, file: str, capsys: pytest.CaptureFixture[str]) -> str:
+        inspect_file(file, "auto", as_json=False, is_deep=False)
+        return capsys.readouterr().out
+
+    def test_it_is_as_wide_as_the_terminal(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "120")
+        lines = self.shown(recording(tmp_path / "turn.rec"), capsys).splitlines()
+        assert max(map(len, lines)) == 119
+        monkeypatch.setenv("COLUMNS", "40")
+        lines = self.shown(recording(tmp_path / "narrow.rec"), capsys).splitlines()
+        waterfall = lines[lines.index("", 5) + 1 :]
+        assert waterfall[-1] == "were replaced."
+        assert max(map(len, waterfall)) == 39
+
+    def test_without_a_call_there_is_none(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = timed(tmp_path / "turn.rec", (1.0, sse([message_start(), *message_end()])))
+        assert self.shown(file, capsys).splitlines()[-1] == "1 turn (tool_use), 0 calls"
+
+    def test_it_has_colours_in_a_terminal_alone(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = recording(tmp_path / "turn.rec")
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        assert "\x1b" not in self.shown(file, capsys)
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert "\x1b[36m    edits" in self.shown(file, capsys)

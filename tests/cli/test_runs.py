@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from argstream.cli._waterfall import Picture
+from argstream.cli.inspect_run import inspect_run
 from argstream.events import (
     RunFailed,
     RunStarted,
@@ -20,6 +22,7 @@ from argstream.events import (
 )
 from argstream.log import Record, from_json
 from argstream.stores import open_store
+from argstream.terminal.waterfall.figures import CUT
 from tests.cli.logged_runs import CRASHED, FINISHED, PAUSED, RUN, SAID, Timed, logged
 from tests.cli.recordings import running
 from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
@@ -297,7 +300,7 @@ class TestInspect:
         lines = sized(80, "inspect", f"run:{RUN}", "--store", str(store))
         assert lines[:2] == [f"{RUN}: completed", "agent mailer, session session_1"]
         assert lines[2].endswith(", 1 h 6 min, 20 records")
-        assert lines[3:] == [
+        assert [line.replace(CUT, "/") for line in lines[3:]] == [
             "2 turns, 1 call, 14 tokens in, 10 out",
             "> Send a mail to Ada",
             "",
@@ -314,12 +317,27 @@ class TestInspect:
             "‖ paused at 0.60 s, for 1 h 6 min; waited for send (c1)",
             "",
             "turn 2  4001.00 s to 4001.20 s: end_turn (7 tokens in, 5 out)",
+            "",
+            "                       sooner  0:00.0     0:00.2     0:00.4        1:06:40.8",
+            "                               ┬──────────┬──────────┬─────//──────┬───────────",
+            "● send                  0.3 s             ├────────────────✓",
+            "    to                  0.2 s                   ▎",
+            "    text                0.1 s                        ▐",
+            "    asks a person                                          ┄┄┄ 1 h 6 min",
+            "    tool runs                                                ▒▒▒▒▒ 0.3 s ▒▒▒▒▒▒",
+            "    without argstream                     ░░░░░░░░░░░░░░░░░░ 0.3 s of silence",
+            "",
+            "// 1 h 6 min are left out, in which no call was written and no tool is known to",
+            "have run.",
+            "The first argument was visible 0.2 s before the last brace: 0.3 s of silence",
+            "were replaced.",
         ]
 
     def test_crashes_and_what_they_cost_are_told(self, store: Path) -> None:
         done = argstream("inspect", f"run:{RUN}", "--store", logged(store, CRASHED))
         assert done.returncode == 1
-        assert done.stdout.decode().splitlines()[3:] == [
+        lines = done.stdout.decode().splitlines()
+        assert lines[3:23] == [
             "1 turn, 2 calls, 0 tokens in, 0 out",
             "nobody drives it: Agent.resume goes on with it",
             "> Count",
@@ -341,6 +359,15 @@ class TestInspect:
             "      malformed      9.20 s   8 B: this character cannot stand here",
             '      failed         9.30 s   "it was not run"',
         ]
+        assert "    tool runs                                                cut off ▒▒✗" in lines
+        assert "malformed ├──────✗" in lines[30]
+
+    def test_its_picture_is_written_to_a_file(self, store: Path, tmp_path: Path) -> None:
+        picture = tmp_path / "run.svg"
+        place, where = logged(store), Picture(str(picture))
+        assert inspect_run(f"run:{RUN}", place, as_json=True, picture=where) == 0
+        assert f">{RUN}</text>" in picture.read_text()
+        assert inspect_run(f"run:{RUN}", place, as_json=True, picture=where) == 2
 
     def test_a_run_that_waits_says_for_what(self, store: Path) -> None:
         done = argstream("inspect", f"run:{RUN}", "--store", logged(store, PAUSED))

@@ -32,6 +32,9 @@ def _run() -> None:
 
     try:
         app(prog_name="argstream")
+    except MissingExtra as error:
+        complain(str(error))
+        sys.exit(2)
     except OSError as error:
         # The output cannot be written; and 1 would mean that something is wrong with the input.
         silence(sys.stdout)

@@ -2,9 +2,12 @@
 
 from shutil import get_terminal_size
 from typing import Final
-from unicodedata import combining, east_asian_width
 
-__all__ = ["count", "fit", "padded", "seconds_in_words", "terminal_width", "width"]
+from argstream.terminal.spans import Span, text_of
+from argstream.terminal.waterfall.words import duration
+from argstream.terminal.widths import cut, width
+
+__all__ = ["count", "fit", "padded", "seconds_in_words", "terminal_width"]
 
 _LEAST: Final = 50
 _MOST: Final = 100  # longer lines are hard to read
@@ -21,28 +24,13 @@ def fit(text: str, columns: int) -> str:
     >>> fit("a long text", 7)
     'a long…'
     """
-    taken = room = 0
-    for index, character in enumerate(text):
-        taken += width(character)
-        if taken > columns:
-            return text[:room] + "…"
-        if taken < columns:  # then there is still a column for the sign that it is cut
-            room = index + 1
-    return text
+    return text_of(cut((Span(text),), columns))
 
 
 def padded(text: str, columns: int) -> str:
     """Give a text that takes so many columns."""
     shown = fit(text, columns)
     return shown + " " * (columns - width(shown))
-
-
-def width(text: str) -> int:
-    """Say how many columns of a terminal a text takes."""
-    return sum(
-        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
-        for character in text
-    )
 
 
 def count(number: int, thing: str) -> str:
@@ -60,13 +48,4 @@ def seconds_in_words(seconds: float) -> str:
     >>> [seconds_in_words(seconds) for seconds in (0.5, 75, 4000, 200_000)]
     ['0.50 s', '1 min 15 s', '1 h 6 min', '2 d 7 h']
     """
-    if seconds < 60:
-        return f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
+    return f"{seconds:.2f} s" if seconds < 60 else duration(seconds)

@@ -1,12 +1,11 @@
 """When what happened in a run: its turns, its calls, its breaks; in seconds since it began."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from argstream.argument_views import ArgumentViews
 from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
     Event,
     RunCompleted,
     RunFailed,
@@ -15,20 +14,14 @@ from argstream.events import (
     RunSnapshot,
     RunStopped,
     SeenCall,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
     TurnCompleted,
     TurnStarted,
 )
 from argstream.log import Record
 from argstream.snapshots import RunView
+from argstream.terminal.waterfall import CallTimes, Timeline
 
-__all__ = ["Break", "CallMoments", "RunTimes", "TurnTimes", "times_of"]
+__all__ = ["Break", "RunTimes", "TurnTimes", "times_of"]
 
 
 @dataclass
@@ -41,20 +34,6 @@ class TurnTimes:
     ended: float | None = None
     """None if it was cut off, or goes on."""
     end: TurnCompleted | None = None
-
-
-@dataclass
-class CallMoments:
-    """When a call was so far; None if it never was."""
-
-    visible: float
-    written: float | None = None
-    """When it had its verdict."""
-    asked: float | None = None
-    decided: float | None = None
-    started: list[float] = field(default_factory=list)
-    """Each time that its tool was."""
-    ended: float | None = None
 
 
 @dataclass
@@ -74,12 +53,20 @@ class RunTimes:
     """All of it."""
 
     run: RunSnapshot
-    calls: list[tuple[SeenCall, CallMoments]]
+    timeline: Timeline
     turns: list[TurnTimes]
     breaks: list[Break]
-    failures: list[str]
-    """In words: of streams, and of the run."""
-    seconds: float
+
+    @property
+    def calls(self) -> list[tuple[SeenCall, CallTimes]]:
+        """What became of each call, and when."""
+        seen = [block for block in self.run.blocks if isinstance(block, SeenCall)]
+        return list(zip(seen, self.timeline.calls, strict=True))
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.timeline.now.at
 
 
 def times_of(records: Iterable[Record]) -> RunTimes:
@@ -90,30 +77,23 @@ def times_of(records: Iterable[Record]) -> RunTimes:
 class _Reading:
     def __init__(self) -> None:
         self._view = RunView()
-        self._now = self._before = 0.0  # of this record, and of the one before
+        self._arguments = ArgumentViews()
+        self._timeline = Timeline()
         self._turns: list[TurnTimes] = []
-        self._moments: list[CallMoments] = []
-        self._calls: dict[str, CallMoments] = {}  # by id: after a crash, one may come again
         self._breaks: list[Break] = []
-        self._failures: list[str] = []
 
     def read(self, records: Iterable[Record]) -> RunTimes:
-        first: float | None = None
         for record in records:
-            first = record.time if first is None else first
-            self._before, self._now = self._now, round(record.time - first, 6)
             self._view.take(record.event)
-            self._note(record.event)
-        run = self._view.snapshot()
-        seen = [block for block in run.blocks if isinstance(block, SeenCall)]
-        calls = list(zip(seen, self._moments, strict=True))
-        return RunTimes(run, calls, self._turns, self._breaks, self._failures, self._now)
+            before = self._timeline.now.at
+            for event in self._arguments.take(record.event):
+                self._timeline.note(event, record.time)
+            self._note(record.event, before)
+        return RunTimes(self._view.snapshot(), self._timeline, self._turns, self._breaks)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: Event, before: float) -> None:
+        """Note what an event says of the run; before it nothing had come since then."""
         match event:
-            case ToolCallStarted(call_id):
-                self._calls[call_id] = CallMoments(self._now)
-                self._moments.append(self._calls[call_id])
             case TurnStarted(turn, attempt):
                 self._turns.append(TurnTimes(turn, attempt, self._now))
             case TurnCompleted(parent_id=None):
@@ -122,33 +102,15 @@ class _Reading:
                 calls = tuple(request.call_id for request in pending)
                 self._breaks.append(Break("pause", self._now, None, calls))
             case RunResumed(cause="crash", interrupted=interrupted):
-                self._breaks.append(Break("crash", self._before, self._now, interrupted))
-            case RunResumed() | RunCompleted() | RunStopped():
+                self._breaks.append(Break("crash", before, self._now, interrupted))
+            case RunResumed() | RunCompleted() | RunStopped() | RunFailed():
                 self._end_break()
-            case RunFailed(_, message):
-                self._end_break()
-                self._failures.append(message)
-            case StreamFailed(_, message):
-                self._failures.append(message)
-            case _:
-                self._note_call(event)
-
-    def _note_call(self, event: Event) -> None:
-        if (call := self._calls.get(getattr(event, "call_id", ""))) is None:
-            return
-        match event:
-            case ToolArgsCompleted() | ToolArgsInvalid():
-                call.written = self._now
-            case ApprovalRequested():
-                call.asked = self._now
-            case ApprovalDecided():
-                call.decided = self._now
-            case ToolExecutionStarted():
-                call.started.append(self._now)
-            case ToolCallCompleted() | ToolCallFailed():
-                call.ended = self._now
             case _:
                 pass
+
+    @property
+    def _now(self) -> float:
+        return self._timeline.now.at
 
     def _end_turn(self, event: TurnCompleted) -> None:
         last = self._turns[-1] if self._turns else None

@@ -2,44 +2,41 @@
 
 import json
 import sys
+from typing import Self
 
 from argstream.cli._input import complain
-from argstream.cli._plain import PlainLines
-from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid
+from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid, to_json
 from argstream.sanitise import visible_line
+from argstream.terminal import LiveTerminal, Looks, open_terminal
 
 __all__ = ["Shown"]
 
 
 class Shown:
-    """Shows events as they come."""
+    """Shows events as they come: to a person, or as JSON, one a line."""
 
-    def __init__(self) -> None:
-        self._lines = PlainLines(sys.stdout.write)
+    def __init__(self, looks: Looks | None = None, *, as_json: bool) -> None:
+        self.terminal = None if as_json else open_terminal(looks)
+        """Where people see them; None if programs read them."""
         self._invalid = 0
         self._failures: list[str] = []
 
-    def for_people(self, event: Event) -> None:
-        """Write what an event says."""
-        self._lines.show(event)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.terminal is not None:
+            self.terminal.close()
+        else:
+            sys.stdout.flush()
+
+    def show(self, event: Event, line: bytes | None = None) -> None:
+        """Show an event; programs are given the line, if that is another one than the event's."""
+        if self.terminal is not None:
+            self.terminal.show(event)
+        else:
+            _write(to_json(event) if line is None else line)
         self._note(event)
-
-    def for_programs(self, event: Event, line: bytes) -> None:
-        """Write the JSON for an event as printable ASCII, so that nothing acts on a terminal."""
-        text = line.decode()
-        is_plain = text.isascii() and text.isprintable()
-        sys.stdout.write((text if is_plain else json.dumps(json.loads(text))) + "\n")
-        self._note(event)
-
-    def aside(self, text: str) -> None:
-        """Write a line of our own among those for people."""
-        self._lines.end()
-        sys.stdout.write(text + "\n")
-
-    def end(self) -> None:
-        """End the last line."""
-        self._lines.end()
-        sys.stdout.flush()
 
     def status(self) -> int:
         """Complain about what was wrong; give the exit status: 0 if all is well, else 1."""
@@ -47,13 +44,21 @@ class Shown:
         if self._invalid:
             told = "1 call is" if self._invalid == 1 else f"{self._invalid} calls are"
             failures.append(f"{told} not valid")
-        for failure in failures:
-            complain(failure)
+        if not isinstance(self.terminal, LiveTerminal):  # which has said it where it happened
+            for failure in failures:
+                complain(failure)
         return 1 if failures else 0
 
     def _note(self, event: Event) -> None:
-        sys.stdout.flush()
         if isinstance(event, ToolArgsInvalid):
             self._invalid += 1
         elif isinstance(event, StreamFailed | RunFailed):
             self._failures.append(visible_line(event.message))
+
+
+def _write(line: bytes) -> None:
+    """Write JSON as printable ASCII, so that nothing acts on a terminal."""
+    text = line.decode()
+    is_plain = text.isascii() and text.isprintable()
+    sys.stdout.write((text if is_plain else json.dumps(json.loads(text))) + "\n")
+    sys.stdout.flush()

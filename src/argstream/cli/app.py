@@ -1,5 +1,6 @@
 """What the command line offers. The words of ``--help`` are here, the work is in the modules."""
 
+import math
 from typing import Annotated
 
 import typer
@@ -51,11 +52,75 @@ def demo(
     speed: Annotated[
         float, typer.Option(min=0.1, help="How many times faster than a real model.")
     ] = 1.0,
+    *,
+    fast: Annotated[bool, typer.Option("--fast", help="Wait for nothing.")] = False,
 ) -> None:
-    """Show what can be known about a tool call, and how early."""
+    """Watch an agent write: it works in a temporary folder, without a key and without a network.
+
+    Its model follows a script; the agent, the files, the tests and the rules are real. When it
+    asks, press a key, or wait: after some seconds it answers itself.
+    """
     from argstream.cli.demo import show_demo
 
-    show_demo(speed)
+    raise typer.Exit(show_demo(math.inf if fast else speed))
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - a command has options
+    prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="Such as anthropic:claude-opus-4-7, openai:gpt-5, ollama:qwen3.",
+            show_default="ARGSTREAM_MODEL",
+        ),
+    ] = "",
+    tools: Annotated[
+        str,
+        typer.Option(
+            metavar="files,shell", help='What it may use; "" is nothing. The shell always asks.'
+        ),
+    ] = "files",
+    folder: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where it works: nothing outside is touched.")
+    ] = ".",
+    policy: PolicyFile = None,
+    instructions: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the model is told before everything else.")
+    ] = "",
+    store: Annotated[
+        str, typer.Option(metavar="STORE", help="Keep the run: an SQLite file, or redis://….")
+    ] = "",
+    max_turns: Annotated[int, typer.Option(min=1, help="How often the model is asked.")] = 50,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Approve everything that would be asked about.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have an agent work on a prompt, and watch it write.
+
+    Files are read and written below one folder only. What must be approved is shown in full; if
+    nobody can be asked, since standard input is no terminal, it is denied. Ctrl-C stops the run.
+
+    Exits with 0 if it is complete, with 1 if it failed, with 2 if it cannot be run, with 130 after
+    Ctrl-C.
+    """
+    from argstream.cli.run import RunOptions, run_prompt
+
+    options = RunOptions(
+        model=model,
+        tools=tools,
+        folder=folder,
+        policy=policy,
+        instructions=instructions,
+        store=store,
+        max_turns=max_turns,
+        is_approved=yes,
+        as_json=as_json,
+    )
+    raise typer.Exit(run_prompt(prompt, options))
 
 
 @app.command()

@@ -3,16 +3,18 @@
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from argstream.adapters import ProtocolName
 from argstream.cli._columns import count, fit, padded
 from argstream.cli._input import UnreadableFile, complain, recording_in
 from argstream.cli._output import size
-from argstream.cli._timeline import ArgumentTimes, CallTimes, Moment, Timeline, timeline_of
-from argstream.jsonstream import JsonPath
+from argstream.cli._timeline import timeline_of
+from argstream.cli._waterfall import Picture, show_waterfall
 from argstream.recording import Recording
 from argstream.sanitise import visible_line
+from argstream.terminal.waterfall import ArgumentTimes, CallTimes, Moment, Timeline, name_of
 
 __all__ = ["inspect_file"]
 
@@ -20,36 +22,46 @@ _WIDTH = 79
 _NAME_WIDTH = 25
 
 
-def inspect_file(file: str, protocol: ProtocolName, *, as_json: bool, is_deep: bool) -> int:
-    """Tell what is in a recording, or in a provider's plain stream.
+def inspect_file(
+    file: str,
+    protocol: ProtocolName,
+    *,
+    as_json: bool,
+    is_deep: bool,
+    picture: Picture | None = None,
+) -> int:
+    """Tell what is in a recording, or in a provider's plain stream; draw a picture if asked to.
 
     Returns the exit status: 0 if all is well, 1 if a call is not complete or the stream is broken,
-    2 if it cannot be read.
+    2 if it cannot be read, or the picture not be written.
     """
     try:
         recording = recording_in(file, pace=0.0)
     except UnreadableFile as error:
         complain(str(error))
         return 2
-    timeline = timeline_of(recording, protocol, is_deep=is_deep)
+    timeline, spoken = timeline_of(recording, protocol, is_deep=is_deep)
+    if picture is not None and not picture.write(timeline, Path(file).name):
+        return 2
     if as_json:
-        sys.stdout.write(json.dumps(_document(file, recording, timeline)) + "\n")
+        sys.stdout.write(json.dumps(_document(file, spoken, recording, timeline)) + "\n")
     else:
-        for line in _report(file, recording, timeline):
+        for line in _report(file, spoken, recording, timeline):
             sys.stdout.write(line.rstrip() + "\n")
+        show_waterfall(timeline)
     sys.stdout.flush()
     for failure in timeline.failures:
         complain(visible_line(failure))
-    is_whole = all(times.call.verdict == "complete" for times in timeline.calls)
+    is_whole = all(call.verdict == "complete" for call in timeline.calls)
     return 0 if is_whole and not timeline.failures else 1
 
 
 # For programs
 
 
-def _document(file: str, recording: Recording, timeline: Timeline) -> dict[str, Any]:
+def _document(file: str, protocol: str, recording: Recording, timeline: Timeline) -> dict[str, Any]:
     header, has_times = recording.header, recording.has_times
-    document: dict[str, Any] = {"file": file, "protocol": timeline.protocol}
+    document: dict[str, Any] = {"file": file, "protocol": protocol}
     if has_times:
         document |= {"recorded": header.recorded, "seconds": recording.end.at}
         document |= {"ending": recording.ending, "removed": recording.end.removed}
@@ -65,8 +77,6 @@ def _document(file: str, recording: Recording, timeline: Timeline) -> dict[str, 
 
 
 def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
-    call = times.call
-
     def moment(when: Moment | None) -> dict[str, Any] | None:
         if when is None:
             return None
@@ -74,10 +84,10 @@ def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
         return {**({"at": when.at} if has_times else {}), "byte": when.byte, **share}
 
     return {
-        "id": call.id,
-        "name": call.name,
-        "kind": call.kind,
-        "verdict": call.verdict,
+        "id": times.call_id,
+        "name": times.name,
+        "kind": times.kind,
+        "verdict": times.verdict,
         "started": moment(times.started),
         "ended": moment(times.ended),
         "arguments": [
@@ -94,16 +104,16 @@ def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
 # For people
 
 
-def _report(file: str, recording: Recording, timeline: Timeline) -> Iterator[str]:
-    yield from _summary(file, recording, timeline)
+def _report(file: str, protocol: str, recording: Recording, timeline: Timeline) -> Iterator[str]:
+    yield f"{visible_line(file)}: {protocol}"
+    yield from _summary(recording, timeline)
     for times in timeline.calls:
         yield ""
         yield from _call_lines(times, has_times=recording.has_times)
 
 
-def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[str]:
+def _summary(recording: Recording, timeline: Timeline) -> Iterator[str]:
     header = recording.header
-    yield f"{visible_line(file)}: {timeline.protocol}"
     if header.request is not None and header.response is not None:
         told = f"{header.request.method} {header.request.url}"
         yield fit(f"{visible_line(told)}: {header.response.status}", _WIDTH)
@@ -125,10 +135,9 @@ def _summary(file: str, recording: Recording, timeline: Timeline) -> Iterator[st
 
 
 def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
-    call = times.call
-    what = "" if call.kind == "function" else f"  ({call.kind})"
-    verdict = f"  {call.verdict}"
-    title = fit(f"● {visible_line(call.name)}{what}  {visible_line(call.id)}", _WIDTH - 14)
+    what = "" if times.kind == "function" else f"  ({times.kind})"
+    verdict = f"  {times.verdict}"
+    title = fit(f"● {visible_line(times.name)}{what}  {visible_line(times.call_id)}", _WIDTH - 14)
     yield title + verdict
     span = f"  from {_place(times.started, has_times=has_times)}"
     if times.ended is not None:
@@ -143,7 +152,7 @@ def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
     if times.ended is not None:
         first = next(iter(times.arguments.values()))
         early = _distance(first.seen, times.ended, has_times=has_times)
-        end = "was complete" if call.verdict == "complete" else f"was found {call.verdict}"
+        end = "was complete" if times.verdict == "complete" else f"was found {times.verdict}"
         yield f"  The first argument was visible {early} before the call {end}."
 
 
@@ -158,7 +167,7 @@ def _argument_line(argument: ArgumentTimes, times: CallTimes, *, has_times: bool
     early = ""
     if argument.settled is not None and times.ended is not None:
         early = _distance(argument.settled, times.ended, has_times=has_times)
-    name = padded(fit(_name(argument.path), _NAME_WIDTH - 1), _NAME_WIDTH)
+    name = padded(fit(name_of(argument.path), _NAME_WIDTH - 1), _NAME_WIDTH)
     return f"    {name}{column(argument.seen, 16)}{column(argument.settled, 17)}{early:>17}"
 
 
@@ -180,10 +189,3 @@ def _place(when: Moment, *, has_times: bool) -> str:
 
 def _distance(first: Moment, last: Moment, *, has_times: bool) -> str:
     return f"{last.at - first.at:.2f} s" if has_times else f"{last.byte - first.byte} bytes"
-
-
-def _name(path: JsonPath) -> str:
-    if not path:
-        return "(text)"
-    steps = (f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path)
-    return "".join(steps).removeprefix(".")

@@ -12,21 +12,23 @@ import msgspec
 from argstream.cli._columns import count, fit, seconds_in_words, terminal_width
 from argstream.cli._input import complain
 from argstream.cli._output import size
-from argstream.cli._run_times import Break, CallMoments, RunTimes, TurnTimes, times_of
+from argstream.cli._run_times import Break, RunTimes, TurnTimes, times_of
 from argstream.cli._stores import find_run, opened
+from argstream.cli._waterfall import Picture, show_waterfall
 from argstream.errors import ArgstreamError
 from argstream.events import SeenCall
 from argstream.log import Record, RunInfo
 from argstream.sanitise import visible_line
+from argstream.terminal.waterfall import CallTimes, Moment
 
 __all__ = ["inspect_run"]
 
 
-def inspect_run(name: str, place: str, *, as_json: bool) -> int:
-    """Tell what is in a run.
+def inspect_run(name: str, place: str, *, as_json: bool, picture: Picture | None = None) -> int:
+    """Tell what is in a run; draw a picture if asked to.
 
     Returns the exit status: 0 if all is well, 1 if a call is not complete or something has failed,
-    2 if it cannot be read.
+    2 if it cannot be read, or the picture not be written.
     """
     try:
         info, records = asyncio.run(_read(name, place))
@@ -34,16 +36,19 @@ def inspect_run(name: str, place: str, *, as_json: bool) -> int:
         complain(visible_line(str(error)))
         return 2
     times = times_of(records)
+    if picture is not None and not picture.write(times.timeline, info.run_id):
+        return 2
     if as_json:
         sys.stdout.write(json.dumps(_document(info, times)) + "\n")
     else:
         for line in _report(info, times):
             sys.stdout.write(fit(line.rstrip(), terminal_width()) + "\n")
+        show_waterfall(times.timeline)
     sys.stdout.flush()
-    for failure in times.failures:
+    for failure in times.timeline.failures:
         complain(visible_line(failure))
     is_whole = all(call.verdict in ("complete", None) for call, _ in times.calls)
-    return 0 if is_whole and not times.failures else 1
+    return 0 if is_whole and not times.timeline.failures else 1
 
 
 async def _read(name: str, place: str) -> tuple[RunInfo, list[Record]]:
@@ -70,7 +75,7 @@ def _document(info: RunInfo, times: RunTimes) -> dict[str, Any]:
             for one in times.breaks
         ],
         "end": msgspec.to_builtins(run.end),
-        "failures": times.failures,
+        "failures": times.timeline.failures,
     }
 
 
@@ -86,7 +91,7 @@ def _turn_document(turn: TurnTimes) -> dict[str, Any]:
     }
 
 
-def _call_document(call: SeenCall, moments: CallMoments) -> dict[str, Any]:
+def _call_document(call: SeenCall, moments: CallTimes) -> dict[str, Any]:
     return {
         "id": call.call_id,
         "name": call.name,
@@ -100,12 +105,12 @@ def _call_document(call: SeenCall, moments: CallMoments) -> dict[str, Any]:
         "attempts": call.attempts,
         "outcome": call.outcome,
         "result_bytes": None if call.outcome is None else _bytes(call.result),
-        "visible": moments.visible,
-        "written": moments.written,
-        "asked": moments.asked,
-        "decided": moments.decided,
-        "started": moments.started,
-        "ended": moments.ended,
+        "visible": moments.started.at,
+        "written": _seconds(moments.ended),
+        "asked": _seconds(moments.asked),
+        "decided": _seconds(moments.decided),
+        "started": [moment.at for moment in moments.executed],
+        "ended": _seconds(moments.finished),
     }
 
 
@@ -117,7 +122,7 @@ def _report(info: RunInfo, times: RunTimes) -> Iterator[str]:
     names = {call.call_id: call.name for call, _ in times.calls}
     parts = [
         *((turn.started, _turn_lines(turn)) for turn in times.turns),
-        *((moments.visible, _call_lines(call, moments)) for call, moments in times.calls),
+        *((moments.started.at, _call_lines(call, moments)) for call, moments in times.calls),
         *((one.began, _break_lines(one, names)) for one in times.breaks),
     ]
     for _, lines in sorted(parts, key=lambda part: part[0]):
@@ -170,7 +175,7 @@ def _break_lines(one: Break, names: dict[str, str]) -> Iterator[str]:
         yield f"‖ paused at {_at(one.began)}{lasted}; waited for {calls}"
 
 
-def _call_lines(call: SeenCall, moments: CallMoments) -> Iterator[str]:
+def _call_lines(call: SeenCall, moments: CallTimes) -> Iterator[str]:
     what = "" if call.kind == "function" else f"  ({call.kind})"
     state = f"  {_state(call, moments)}"
     title = f"  ● {visible_line(call.name)}{what}  {visible_line(call.call_id)}"
@@ -181,27 +186,27 @@ def _call_lines(call: SeenCall, moments: CallMoments) -> Iterator[str]:
         yield f"      {label:<11}{_at(when):>10}   {visible_line(detail)}"
 
 
-def _moments(call: SeenCall, moments: CallMoments) -> Iterator[tuple[str, float, str]]:
+def _moments(call: SeenCall, moments: CallTimes) -> Iterator[tuple[str, float, str]]:
     """Say what happened to a call, in order: what, when, and what else is to say of it."""
-    yield "visible", moments.visible, ""
-    if moments.written is not None:
-        error = "" if call.error is None else f": {call.error.message}"
-        yield call.verdict or "", moments.written, f"{size(len(call.raw.encode()))}{error}"
-    if moments.asked is not None and call.request is not None:
-        yield "asked", moments.asked, call.request.reason
-    if moments.decided is not None and call.decision is not None:
-        yield call.decision.decision, moments.decided, call.decision.reason
-    for attempt, when in enumerate(moments.started, 1):
-        yield "started", when, f"attempt {attempt}" if len(moments.started) > 1 else ""
+    yield "visible", moments.started.at, ""
     if moments.ended is not None:
+        error = "" if call.error is None else f": {call.error.message}"
+        yield call.verdict or "", moments.ended.at, f"{size(len(call.raw.encode()))}{error}"
+    if moments.asked is not None and call.request is not None:
+        yield "asked", moments.asked.at, call.request.reason
+    if moments.decided is not None and call.decision is not None:
+        yield call.decision.decision, moments.decided.at, call.decision.reason
+    for attempt, when in enumerate(moments.executed, 1):
+        yield "started", when.at, f"attempt {attempt}" if len(moments.executed) > 1 else ""
+    if moments.finished is not None:
         failed = call.outcome == "failed"
         detail = (
             json.dumps(call.result, ensure_ascii=False) if failed else size(_bytes(call.result))
         )
-        yield call.outcome or "", moments.ended, detail
+        yield call.outcome or "", moments.finished.at, detail
 
 
-def _state(call: SeenCall, moments: CallMoments) -> str:
+def _state(call: SeenCall, moments: CallTimes) -> str:
     if call.is_lost:
         return "lost"
     if call.outcome is not None:
@@ -210,11 +215,15 @@ def _state(call: SeenCall, moments: CallMoments) -> str:
         return "is being written"
     if moments.asked is not None and moments.decided is None:
         return "waits for a decision"
-    return "runs" if moments.started else call.verdict
+    return "runs" if moments.executed else call.verdict
 
 
 def _at(seconds: float | None) -> str:
     return "–" if seconds is None else f"{seconds:.2f} s"
+
+
+def _seconds(moment: Moment | None) -> float | None:
+    return None if moment is None else moment.at
 
 
 def _bytes(value: Any) -> int:

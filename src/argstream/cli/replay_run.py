@@ -13,6 +13,7 @@ from argstream.errors import ArgstreamError
 from argstream.events import RunResumed
 from argstream.log import Record, to_json
 from argstream.sanitise import visible_line
+from argstream.terminal.spans import line
 
 __all__ = ["replay_run"]
 
@@ -25,17 +26,11 @@ def replay_run(name: str, place: str, factor: float, *, as_json: bool, follow: b
     Returns the exit status: 0 if all is well, 1 if a call is not complete or something has failed,
     2 if it cannot be read.
     """
-    shown = Shown()
     try:
-        asyncio.run(_play(name, place, _Player(shown, factor, as_json=as_json), follow=follow))
+        with Shown(as_json=as_json) as shown:
+            asyncio.run(_play(name, place, _Player(shown, factor), follow=follow))
     except ArgstreamError as error:
-        failure: str | None = visible_line(str(error))
-    else:
-        failure = None
-    finally:
-        shown.end()
-    if failure is not None:
-        complain(failure)
+        complain(visible_line(str(error)))
         return 2
     return shown.status()
 
@@ -55,10 +50,9 @@ async def _play(name: str, place: str, player: "_Player", *, follow: bool) -> No
 class _Player:
     """Shows records when it is time."""
 
-    def __init__(self, shown: Shown, factor: float, *, as_json: bool) -> None:
+    def __init__(self, shown: Shown, factor: float) -> None:
         self._shown = shown
         self._factor = factor
-        self._as_json = as_json
         self._views = ArgumentViews()
         self._last: float | None = None
         self._due = 0.0
@@ -71,8 +65,8 @@ class _Player:
         gap = max(0.0, record.time - self._last)  # two machines may not have the same time
         self._last = record.time
         if isinstance(record.event, RunResumed) and gap > _LONGEST_BREAK:
-            if not self._as_json:
-                self._shown.aside(f"┄ {seconds_in_words(gap)} later")
+            if self._shown.terminal is not None:
+                self._shown.terminal.say(line(f"┄ {seconds_in_words(gap)} later"))
             gap = _LONGEST_BREAK
         self._due += gap / self._factor
         if (seconds := self._due - loop.time()) > 0:
@@ -80,8 +74,8 @@ class _Player:
 
     def show(self, record: Record) -> None:
         """Show what it says: a log leaves the views of arguments to who reads it."""
-        if self._as_json:
-            self._shown.for_programs(record.event, to_json(record))
+        if self._shown.terminal is None:
+            self._shown.show(record.event, to_json(record))
             return
         for event in self._views.take(record.event):
-            self._shown.for_people(event)
+            self._shown.show(event)

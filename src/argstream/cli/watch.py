@@ -1,15 +1,16 @@
 """``argstream watch``: a provider's stream → what the model is doing, while it does it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from argstream.adapters import ProtocolName
 from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._rules import NO_RULES, Rules, read_rules
 from argstream.cli._shown import Shown
 from argstream.errors import MissingExtra, UsageError
-from argstream.events import to_json
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
+from argstream.terminal import Looks, file_reader
 
 __all__ = ["show_stream", "watch_stream"]
 
@@ -33,6 +34,8 @@ def watch_stream(
             protocol,
             as_json=as_json,
             rules=read_rules(tools, policy),
+            # What is recorded may be about files as they were long ago; what arrives is about now.
+            read_file=file_reader(Path.cwd()) if file == "-" else None,
         )
     except (UnreadableFile, UsageError, MissingExtra) as error:
         complain(visible_line(str(error)))
@@ -40,16 +43,19 @@ def watch_stream(
 
 
 def show_stream(
-    source: Iterable[bytes], protocol: ProtocolName, *, as_json: bool, rules: Rules = NO_RULES
+    source: Iterable[bytes],
+    protocol: ProtocolName,
+    *,
+    as_json: bool,
+    rules: Rules = NO_RULES,
+    read_file: Callable[[str], str | None] | None = None,
 ) -> int:
-    """Show what arrives, for people or as JSON. Returns 0 if all is well, else 1."""
-    shown = Shown()
-    try:
+    """Show what arrives, for people or as JSON. Returns 0 if all is well, else 1.
+
+    With ``read_file``, edits are shown in the files that they are of.
+    """
+    looks = Looks(tools=rules.tools or (), read_file=read_file)
+    with Shown(looks, as_json=as_json) as shown:
         for event in stream(source, protocol, rules.tools, rules.policy):
-            if as_json:
-                shown.for_programs(event, to_json(event))
-            else:
-                shown.for_people(event)
-    finally:
-        shown.end()
+            shown.show(event)
     return shown.status()

@@ -1,140 +1,88 @@
-"""``argstream demo``: three tool calls, shown while they are being written."""
+"""``argstream demo``: an agent at work in a temporary folder; its model follows a script."""
 
-import json
+import asyncio
+import math
 import os
 import time
-from collections.abc import Iterator
-from random import Random
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
-import typer
+from msgspec.structs import replace
 
-from argstream.jsonstream import Done, Fragment, Key, Parser, Text
-from argstream.testing import cut
+from argstream.agent import Agent
+from argstream.agent.approvals import Approval, Approve
+from argstream.agent.toolkits import file_tools, shell_tool
+from argstream.cli._columns import terminal_width
+from argstream.cli.demo.script import PROMPT, REPLIES, make_project
+from argstream.cli.demo.tools import project_tools
+from argstream.clients import ScriptedModel
+from argstream.events import ApprovalRequested
+from argstream.policy import Not, Policy, Rule, Under
+from argstream.terminal import LiveTerminal, Looks, Terminal, file_reader, open_terminal
+from argstream.terminal.approving import TerminalApprover
+from argstream.terminal.spans import line
+from argstream.terminal.waterfall import Timeline, draw
 
 __all__ = ["show_demo"]
 
-_SOURCE = '''\
-def primes(limit):
-    """Yield the primes below a limit."""
-    composite = set()
-    for n in range(2, limit):
-        if n not in composite:
-            yield n
-            composite.update(range(n * n, limit, n))'''
-_GOOD_CALL = json.dumps(
-    {"path": "src/primes.py", "executable": False, "tags": ["math", "new"], "content": _SOURCE}
-)
-_BROKEN_CALL = (
-    '{"path": "deploy.sh", "mode": 0755, "content": "#!/bin/sh\\nexec ./deploy --now\\n"}'
-)
-_MEANT_CALL = '{"command": "rm -rf /var/lib/app/cache/old-2019"}'
-_CUT_CALL = _MEANT_CALL[:28]
-
-_SECONDS_PER_CHARACTER = 0.01
+_PIECE: Final = 9  # characters; a hundred pieces a second are a quick model
+_DELAY: Final = 0.01
+_LINE: Final = 0.12  # seconds between two lines that a tool says
+_PATIENCE: Final = 5.0  # seconds until the demo answers its own question
 
 
-def show_demo(speed: float) -> None:
-    """Play the three calls."""
-    model = _Model(speed)
-    _show_good_call(model)
-    _show_broken_call(model)
-    _show_cut_call(model)
+def show_demo(speed: float) -> int:
+    """Play it, so many times faster than a model is. Returns 0 if it went as it should, else 1."""
+    with TemporaryDirectory(prefix="argstream-demo-") as name:
+        folder = Path(name).resolve()
+        make_project(folder)
+        with open_terminal(Looks(read_file=file_reader(folder))) as terminal:
+            return asyncio.run(_play(terminal, folder, speed))
 
 
-class _Model:
-    """Writes a text at a model's pace, a few characters at a time."""
-
-    def __init__(self, speed: float) -> None:
-        self._speed = speed
-        self._random = Random(7)  # noqa: S311 - not for secrets
-        self.seconds = 0.0
-        self.written = 0
-
-    def write(self, text: str) -> Iterator[str]:
-        self.seconds = 0.0
-        self.written = 0
-        for chunk in cut(text, [self._random.randint(1, 7) for _ in text]):
-            pause = len(chunk) * _SECONDS_PER_CHARACTER
-            time.sleep(pause / self._speed)
-            self.seconds += pause
-            self.written += len(chunk)
-            yield chunk
-
-
-def _show_good_call(model: _Model) -> None:
-    _heading("1. A model calls write_file. Its arguments, while it is still writing them:")
-    parser = Parser()
-    for chunk in model.write(_GOOD_CALL):
-        for fragment in parser.feed(chunk):
-            _show_argument(fragment, model.seconds)
-    parser.close()
-    _say()
-    _say(
-        f"\n   {parser.verdict} after {model.seconds:.1f} s."
-        " Until then, json.loads would have shown nothing at all."
+async def _play(terminal: Terminal, folder: Path, speed: float) -> int:
+    agent = Agent(
+        ScriptedModel(*REPLIES, piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
+        [*file_tools(folder), shell_tool(folder), *project_tools(folder, _LINE / speed)],
+        policy=_inside(folder),
+        approver=_DemoApprover(terminal, 0.0 if math.isinf(speed) else _PATIENCE),
     )
+    timeline = Timeline()
+    began = time.monotonic()
+    run = agent.run_stream(PROMPT)
+    async for event in run:
+        terminal.show(event)
+        timeline.note(event, time.monotonic() - began)
+    terminal.say(line(""), *draw(timeline, terminal_width()))
+    return 0 if run.result.outcome == "completed" else 1
 
 
-def _show_argument(fragment: Fragment, seconds: float) -> None:
-    match fragment:
-        case Key((str(name),)):
-            _say(f"\n   {_dim(f'{seconds:3.1f} s')}  {name:<12}", end="")
-        case Text((_,), text):
-            _say(text.replace("\n", f"\n{'':22}"), end="")
-        case Done((_, int()), value):
-            _say(f"{value}  ", end="")
-        case Done((_,), bool(value)):
-            _say(json.dumps(value), end="")
-        case _:
-            pass
-
-
-def _show_broken_call(model: _Model) -> None:
-    _heading("2. A broken call is refused at the first character that cannot be right:")
-    parser = _show_text(model, _BROKEN_CALL)
-    assert parser.error is not None, "the call is broken"  # noqa: S101 - it is our own text
-    spared = len(_BROKEN_CALL) - model.written
-    _say(f"\n   {'':{parser.offset}}{_red('^')}\n   {parser.error.message}")
-    _say(
-        f"\n   {parser.verdict} after {model.seconds:.1f} s."
-        f" The other {spared} characters need not be paid for."
+def _inside(folder: Path) -> Policy:
+    rule = Rule(
+        "deny",
+        tool=("write_file", "edit_file"),
+        argument="path",
+        when=Not(Under(folder)),
+        name="inside the project",
+        reason="write only inside the project",
     )
+    return Policy([rule], default="allow", root=folder)
 
 
-def _show_cut_call(model: _Model) -> None:
-    _heading("3. A call is cut off by a token limit:")
-    parser = _show_text(model, _CUT_CALL)
-    repaired = json.dumps(parser.value)
-    parser.close()
-    _say(f"\n\n   Repaired, it would run  {_red(repaired)}")
-    _say(f"   What the model meant    {_MEANT_CALL}")
-    _say(f"\n   {parser.verdict}. Nothing runs because a prefix happens to parse.\n")
+class _DemoApprover:
+    """Asks whoever watches; if nobody answers, or nobody can, it answers itself."""
 
+    def __init__(self, terminal: Terminal, patience: float) -> None:
+        can_ask = isinstance(terminal, LiveTerminal) and os.isatty(0)
+        self._person = TerminalApprover(terminal) if can_ask else None
+        self._patience = patience
 
-def _show_text(model: _Model, text: str) -> Parser:
-    """Show the text itself as it is written, up to its first error."""
-    _say("\n   ", end="")
-    parser = Parser()
-    for chunk in model.write(text):
-        parser.feed(chunk)
-        _say(chunk, end="")
-        if parser.error is not None:
-            break
-    return parser
-
-
-def _heading(text: str) -> None:
-    _say("\n" + typer.style(text, bold=True))
-
-
-def _dim(text: str) -> str:
-    return typer.style(text, dim=True)
-
-
-def _red(text: str) -> str:
-    return typer.style(text, fg="red", bold=True)
-
-
-def _say(text: str = "", end: str = "\n") -> None:
-    # None: in colour if it is a terminal.
-    typer.echo(text + end, nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    async def __call__(self, request: ApprovalRequested) -> Approval:
+        if self._person is not None:
+            counting = replace(request, expires_at=time.time() + self._patience)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    return await self._person(counting)
+        return Approve(digest=request.digest, reason="nobody did, so the demo answers itself")

@@ -1,0 +1,7 @@
+"""Approvals in the terminal: somebody sees what is to run, and says yes, no, or what instead."""
+
+from argstream.terminal.approving.approver import TerminalApprover
+from argstream.terminal.approving.changes import argument_changes
+from argstream.terminal.approving.unattended import unattended
+
+__all__ = ["TerminalApprover", "argument_changes", "unattended"]

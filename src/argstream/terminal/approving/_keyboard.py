@@ -1,0 +1,167 @@
+"""The keys of a terminal, one by one, for as long as somebody is asked.
+
+Ctrl-C stays a signal, for whoever runs the program. One setting is changed, that lines are
+collected until Enter, and put back whatever happens; the echo is off while the screen is painted.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from select import select
+from typing import Any, Final, TextIO, TypeAlias
+
+from argstream.terminal._writing import is_in_background
+from argstream.terminal.approving._keys import Key, KeyDecoder
+
+if sys.platform != "win32":
+    import termios
+
+__all__ = ["Hangup", "Keyboard", "is_terminal"]
+
+_MOMENT_SECONDS: Final = 0.05
+"""After which an Escape is the key and begins nothing, and a key is not part of a paste."""
+_SEQUENCE_SECONDS: Final = 1.0
+"""After which the rest of a sequence is not waited for any more, however slow the line."""
+_LOOK_SECONDS: Final = 0.5
+"""How often is looked whether the modes are still ours."""
+_POLL_SECONDS: Final = 0.03
+_PIECE: Final = 4096
+_LOCAL_FLAGS: Final = 3
+_SPECIAL: Final = 6
+
+Modes: TypeAlias = list[Any]
+
+
+class Hangup(Exception):  # noqa: N818 - it says what is the case
+    """The terminal is gone."""
+
+
+def is_terminal(source: TextIO | None) -> bool:
+    """Say whether keys could be pressed there, and read by us: there is no termios on Windows."""
+    try:
+        return sys.platform != "win32" and source is not None and os.isatty(source.fileno())
+    except (OSError, ValueError):  # closed, or no file at all
+        return False
+
+
+class Keyboard:
+    """Reads keys while ``listening``."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._source = source
+        self.file = source.fileno()
+        """What the system calls it by."""
+        self._decoder = KeyDecoder()
+        self._before: Modes = []
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Have each key at once, from now on: what was typed before is dropped."""
+        self._before = self._modes()
+        try:
+            self._set_modes()
+            self.flush()
+            yield
+        finally:
+            self._restore_modes()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave the terminal to somebody else for a while, as it was before."""
+        self._restore_modes()
+        try:
+            yield
+        finally:
+            self._set_modes()
+            self.flush()
+
+    def flush(self) -> None:
+        """Drop what was typed and not read."""
+        termios.tcflush(self.file, termios.TCIFLUSH)
+        self._decoder = KeyDecoder()
+
+    async def read(self) -> list[Key]:
+        """Wait for keys; give all that came at once. Raises Hangup."""
+        while True:
+            is_ready = await self._ready(self._patience())
+            keys = self._decoder.feed(self._piece()) if is_ready else self._pause()
+            if keys:
+                return keys
+
+    async def is_more_coming(self) -> bool:
+        """Wait a moment to see whether something follows on the heels of what was read."""
+        return await self._ready(_MOMENT_SECONDS)
+
+    def _patience(self) -> float:
+        if self._decoder.is_after_escape:
+            return _MOMENT_SECONDS
+        return _SEQUENCE_SECONDS if self._decoder.is_inside else _LOOK_SECONDS
+
+    def _pause(self) -> list[Key]:
+        self._set_modes()  # who was stopped by Ctrl-Z comes back to the modes of his shell
+        return self._decoder.pause()
+
+    def _piece(self) -> bytes:
+        try:
+            piece = os.read(self.file, _PIECE)
+        except BlockingIOError:  # somebody else was quicker
+            return b""
+        except OSError:
+            raise Hangup from None
+        if not piece:
+            raise Hangup
+        return piece
+
+    def _modes(self) -> Modes:
+        try:
+            return termios.tcgetattr(self.file)
+        except termios.error:
+            raise Hangup from None
+
+    def _set_modes(self) -> None:
+        """Have each key at once."""
+        modes = self._modes()
+        if modes[_LOCAL_FLAGS] & termios.ICANON and not is_in_background(self._source):
+            modes[_LOCAL_FLAGS] &= ~termios.ICANON
+            modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
+            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+
+    def _restore_modes(self) -> None:
+        """Undo that, and nothing that others have done meanwhile."""
+        if is_in_background(self._source):
+            return  # it is the shell's, and as the shell wants it
+        with suppress(Hangup):
+            modes = self._modes()
+            modes[_LOCAL_FLAGS] |= self._before[_LOCAL_FLAGS] & termios.ICANON
+            for place in (termios.VMIN, termios.VTIME):
+                modes[_SPECIAL][place] = self._before[_SPECIAL][place]
+            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+
+    async def _ready(self, seconds: float) -> bool:
+        """Wait until something can be read."""
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        try:
+            loop.add_reader(self.file, arrived.set)
+        except NotImplementedError:
+            return await self._polled(seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await arrived.wait()
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(self.file)
+        return True
+
+    async def _polled(self, seconds: float) -> bool:
+        """Wait in an event loop that cannot watch files."""
+        end = time.monotonic() + seconds
+        while not select([self.file], [], [], 0)[0]:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True

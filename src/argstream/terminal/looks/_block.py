@@ -1,0 +1,129 @@
+"""Lines of a text that grows, below each other behind a margin."""
+
+import re
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from argstream.terminal.highlighting import source_spans
+from argstream.terminal.looks._growing import CUT, GrowingText
+from argstream.terminal.spans import Line, Role, Span, Spans
+
+__all__ = [
+    "BAR",
+    "Bar",
+    "Block",
+    "Margins",
+    "Numbered",
+    "Paint",
+    "PaintByFirstLine",
+    "paint_plainly",
+]
+
+Paint = Callable[[str], Spans]
+"""Colours a line that is complete."""
+
+BAR: Final[Spans] = (Span("  │ ", "faint"),)
+
+_begins_a_patch: Final = re.compile(
+    r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+"
+).match
+_PATCH_ROLES: Final[tuple[tuple[str, Role], ...]] = (
+    ("+++ ", "place"),
+    ("--- ", "place"),
+    ("*** ", "place"),
+    ("@@", "place"),
+    ("diff ", "place"),
+    ("index ", "faint"),
+    ("+", "added"),
+    ("-", "removed"),
+)
+
+
+class Margins(Protocol):
+    """What stands before the lines of a text."""
+
+    def of(self, number: int) -> tuple[Spans, Spans]:
+        """Give what stands before the first row of a line, counted from 1, and before the rest."""
+        ...
+
+
+class Bar:
+    """The same bar before each row."""
+
+    def of(self, number: int) -> tuple[Spans, Spans]:  # noqa: ARG002 - it does not depend on it
+        """Give the bar."""
+        return BAR, BAR
+
+
+class Numbered:
+    """The number of the line."""
+
+    def of(self, number: int) -> tuple[Spans, Spans]:
+        """Give the number and a bar, and a bar below it."""
+        return (Span(f"{number:6d} │ ", "faint"),), (Span("       │ ", "faint"),)
+
+
+def paint_plainly(text: str) -> Spans:
+    """Show a line as it is."""
+    return source_spans([(text, "plain")])
+
+
+class PaintByFirstLine:
+    """Colours the lines of a patch by their first characters, and no other text."""
+
+    def __init__(self) -> None:
+        self._is_patch: bool | None = None
+
+    def __call__(self, text: str) -> Spans:
+        """Colour the next line."""
+        if self._is_patch is None:
+            self._is_patch = _begins_a_patch(text) is not None
+        if not self._is_patch:
+            return paint_plainly(text)
+        plain: Role = "plain"
+        role = next((role for start, role in _PATCH_ROLES if text.startswith(start)), plain)
+        return source_spans([(text, role)])
+
+
+class Block:
+    """A text that grows line by line; its completed lines are written out at once."""
+
+    def __init__(self, out: list[Line], margins: Margins, paint: Paint = paint_plainly) -> None:
+        self._out = out
+        self._margins = margins
+        self.paint = paint
+        """It may change between two lines."""
+        self._text = GrowingText()
+        self.lines = 0
+        """How many are complete."""
+
+    @property
+    def has_open_line(self) -> bool:
+        """Whether a line has begun that no newline has ended."""
+        return self._text.length > 0
+
+    def add(self, text: str) -> None:
+        """Take the next piece."""
+        for line in self._text.add(text):
+            self._write(line)
+
+    def end(self) -> None:
+        """Write out the last line as well, which no newline has ended; it may be empty."""
+        self._write(self._text.end())
+
+    def drop(self) -> None:
+        """Forget the last line: it is shown elsewhere."""
+        self._text.end()
+
+    def growing(self) -> list[Line]:
+        """Give the line that grows, from behind if it is long; it is not coloured yet."""
+        if not self.has_open_line:
+            return []
+        margin, rest = self._margins.of(self.lines + 1)
+        cut = (Span("…", "faint"),) if self._text.length > CUT else ()
+        return [Line(cut + paint_plainly(self._text.tail()), margin, rest)]
+
+    def _write(self, text: str) -> None:
+        self.lines += 1
+        margin, rest = self._margins.of(self.lines)
+        self._out.append(Line(self.paint(text), margin, rest))

@@ -1,0 +1,52 @@
+"""What is said of calls that a person decides on."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from argstream.events import ApprovalDecided, ApprovalOutcome, ApprovalRequested
+from argstream.sanitise import visible_line
+from argstream.terminal.approving import argument_changes
+from argstream.terminal.looks import Looks
+from argstream.terminal.scene._wording import because, clock
+from argstream.terminal.spans import Line, Role, Span, Spans, line, shown
+
+__all__ = ["asked", "decided"]
+
+_UNDER: Final[Spans] = (Span("  "),)
+_OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
+    "approved": ("✓ ", "good", "is approved"),
+    "edited": ("✓ ", "warning", "is approved with other arguments"),
+    "denied": ("✗ ", "bad", "is denied"),
+    "expired": ("✗ ", "bad", "is denied, since nobody decided in time"),
+    "withdrawn": ("✗ ", "warning", "is withdrawn: there is nothing left to decide"),
+}
+_REMEMBERED: Final = {
+    "session": "; from now on, so is every call of this tool",
+    "rule": "; from now on, so is whatever this rule asks about",
+}
+
+
+def asked(event: ApprovalRequested, title: Spans, looks: Looks) -> list[Line]:
+    """Say what is to be decided, why it is asked, and the arguments to the last character."""
+    beside = (Span("  "), *title) if title else ()
+    what = (Span("must be approved: ", "prompt"), shown(event.name, "tool"), *beside)
+    lines = [line(*what, margin=(Span("? ", "prompt"),))]
+    if event.reason:
+        lines.append(line(Span(f"why: {visible_line(event.reason)}"), margin=_UNDER))
+    if event.rule is not None:
+        lines.append(line(Span(f"rule: {visible_line(event.rule)}"), margin=_UNDER))
+    if event.expires_at is not None:
+        lines.append(line(Span(f"until: {clock(event.expires_at)}"), margin=_UNDER))
+    return lines + looks.whole(event.name, event.arguments)
+
+
+def decided(event: ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:
+    """Say what was decided; if the arguments were changed, what runs instead."""
+    mark, role, what = _OUTCOMES[event.decision]
+    more = "" if event.always is None else _REMEMBERED[event.always]
+    told = Span(f" {what}{because(event.reason)}{more}", role)
+    lines = [line(shown(event.name, "tool"), told, margin=(Span(mark, role),))]
+    if event.edited_arguments is not None:
+        written = before if isinstance(before, Mapping) else {}
+        lines += argument_changes(written, event.edited_arguments)
+    return lines

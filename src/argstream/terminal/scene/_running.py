@@ -1,0 +1,150 @@
+"""A tool that runs: what it says meanwhile, and what comes of it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from argstream.sanitise import visible_line
+from argstream.terminal.scene._call import Call
+from argstream.terminal.scene._growing_text import GrowingText, Part
+from argstream.terminal.scene._results import failure_lines, folded_lines, result_lines
+from argstream.terminal.scene._texts import last_rows, text_span
+from argstream.terminal.scene._timer import Timer
+from argstream.terminal.scene._wording import duration
+from argstream.terminal.spans import Line, Role, Span, Spans, line
+
+__all__ = ["Running"]
+
+_OUTPUT: Final = "  ┆ "
+_REST: Final = "  ⋮ "  # of a line that began above
+_UNDER: Final[Spans] = (Span("  "),)
+_COMPARED: Final = 1_000_000  # characters; of more it is not asked whether the result repeats them
+_LONG: Final = 2.0  # seconds; what takes no longer is not worth a word
+
+
+class Running:
+    """The execution of a call."""
+
+    waits_as: Final = ""
+
+    def __init__(self, call: Call, began: float | None, attempt: int = 1) -> None:
+        self.call = call
+        self.speaker = call.speaker
+        self.is_over = False
+        self.is_known = False  # whether lines of it were committed
+        self._timer = Timer(began)
+        self._said: list[str] = []  # all output, to compare it with the result
+        self._text = GrowingText("anywhere")
+        self._unseen: list[Part] = []  # output that is not final yet
+        self._last = Part("")
+        self._ending: list[Line] = []
+        self._beginning = _again(attempt)
+        self._size = 0
+
+    # What happens to it.
+
+    def put_out(self, text: str) -> None:
+        """Take what the tool says."""
+        self._size += len(text)
+        if self._size <= _COMPARED:
+            self._said.append(text)
+        self._see(self._text.add(text))
+
+    def complete(self, result: Any, now: float) -> None:
+        """Take what came of it."""
+        self._end()
+        self._ending += result_lines(result, "".join(self._said))
+        self._ending += self._time(now, "faint")
+
+    def fail(self, error: Any, now: float) -> None:
+        """Take why nothing came of it."""
+        self._end()
+        self._ending += failure_lines(error)
+        self._ending += self._time(now, "bad")
+
+    def leave(self, why: str, now: float) -> None:
+        """Nobody says what comes of it."""
+        self._end()
+        self._ending += failure_lines(why + "".join(self._timer.said(now, " after ")))
+
+    # What there is to see of it.
+
+    @property
+    def subject(self) -> object:
+        """What its lines are about."""
+        return self.call
+
+    @property
+    def label(self) -> Spans:
+        """What it is, on one line."""
+        return self.call.label
+
+    @property
+    def newest(self) -> str:
+        """The last line of its output."""
+        growing = self._text.growing
+        return growing.text if growing.text.strip() else self._last.text
+
+    @property
+    def doing(self) -> str:
+        """What goes on."""
+        return f"{visible_line(self.call.name)} runs"
+
+    def counters(self, now: float) -> Iterator[str]:
+        """Say how long it has run."""
+        yield from self._timer.said(now)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the header is due, though nothing stands under it."""
+        return False
+
+    def header(self) -> list[Line]:
+        """Give what says whose lines these are."""
+        return [self.call.header_again() if self.is_known else self.call.header("faint")]
+
+    def settled(self) -> list[Line]:
+        """Give the lines that became final: output in full while it streams."""
+        if self.is_over:
+            settled, self._ending = self._ending, []
+            return settled
+        lines = self._beginning + [_output(part) for part in self._unseen]
+        self._beginning = []
+        self._unseen = []
+        return lines
+
+    def growing(self, columns: int, rows: int) -> list[Line]:
+        """Give the last rows of the output that is not final."""
+        part = self._text.growing
+        return last_rows([_output(part)] if part.text else [], columns, rows)
+
+    def _see(self, parts: list[Part]) -> None:
+        self._unseen += parts
+        self._last = next((part for part in reversed(parts) if part.text.strip()), self._last)
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._see(self._text.finish())
+        self._ending += self._beginning
+        if self.is_known:
+            self._ending += [_output(part) for part in self._unseen]
+        elif self._unseen:
+            self._ending += folded_lines(
+                "\n".join(part.text for part in self._unseen), _OUTPUT, _OUTPUT
+            )
+        self._unseen = []
+
+    def _time(self, now: float, role: Role) -> list[Line]:
+        took = self._timer.took(now)
+        if took is None or took < _LONG:
+            return []
+        return [line(Span(f"ran for {duration(took)}", role), margin=_UNDER)]
+
+
+def _again(attempt: int) -> list[Line]:
+    told = Span(f"runs again, attempt {attempt}", "warning")
+    return [line(told, margin=_UNDER)] if attempt > 1 else []
+
+
+def _output(part: Part) -> Line:
+    margin: Spans = (Span(_REST if part.is_rest else _OUTPUT, "faint"),)
+    return Line((text_span(part.text),), margin, margin, "words")

@@ -1,0 +1,171 @@
+"""A person at a terminal of the test's own: an agent asks, keys are pressed, the screen is read."""
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pyte
+
+from argstream.agent import Agent, AgentRun, tool
+from argstream.clients import CallTool, Reply, ScriptedModel
+from argstream.events import ApprovalDecided, Event
+from argstream.policy import Policy
+from argstream.terminal.approving import TerminalApprover
+from argstream.terminal.approving._attention import Attention
+from argstream.terminal.live import LiveTerminal
+from argstream.terminal.scene import Scene
+
+__all__ = ["CONTENT", "PROMPT", "Sitting", "sitting", "write_call"]
+
+CONTENT = "import os\n\nprint(os.name)\n"
+PROMPT = "? Run write_file?"
+_PATIENCE = 10.0
+_QUICK = {
+    "approving._keyboard._MOMENT_SECONDS": 0.02,
+    "live._FRAME": 0.01,
+    "live._TICK": 0.02,
+}
+"""How long things take for somebody who reads and presses keys as quickly as a test."""
+
+
+def write_call(path: str = "app.py", content: str = CONTENT) -> CallTool:
+    return CallTool("write_file", {"path": path, "content": content})
+
+
+class Sitting:
+    """What a person at the terminal sees and does."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._keys, self._terminal = os.openpty()
+        self._screen = pyte.Screen(columns, rows)
+        self.resize(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self.source = os.fdopen(self._terminal, "r", closefd=False)
+        self.output = os.fdopen(self._terminal, "w", closefd=False)
+        self.modes_before = self.modes()
+        self.written: list[tuple[str, str]] = []
+        """What the tool has done."""
+        self.decisions: list[ApprovalDecided] = []
+        self.attention: Attention  # that the question gets
+        self.run: AgentRun
+        self.following: asyncio.Task[None]
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._screen.resize(rows, columns)
+
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self._terminal)
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ApprovalDecided):
+            self.decisions.append(event)
+
+    def screen(self) -> str:
+        return "\n".join(row.rstrip() for row in self._screen.display)
+
+    def paint(self) -> None:
+        self._stream.feed(os.read(self._keys, 65536))
+
+    async def sees(self, text: str) -> None:
+        """Wait until a text is on the screen."""
+        await self._until(lambda: text in self.screen(), f"{text!r} does not come")
+
+    async def sees_no(self, text: str) -> None:
+        """Wait until it is not."""
+        await self._until(lambda: text not in self.screen(), f"{text!r} stays")
+
+    def type(self, keys: str) -> None:
+        """Press keys, all at once."""
+        os.write(self._keys, keys.encode())
+
+    async def answer(self, key: str, question: str = PROMPT) -> None:
+        """Read a question, and press a key for it."""
+        await self.sees(question)
+        await self._until(lambda: self.attention.is_given(time.monotonic()), "it cannot be read")
+        self.type(key)
+
+    async def end(self) -> None:
+        """Wait until the run is over."""
+        async with asyncio.timeout(_PATIENCE):
+            await self.following
+
+    async def _until(self, is_so: Any, complaint: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        while not is_so():
+            if self.following.done():
+                self.following.result()  # what went wrong, if something did
+            assert time.monotonic() < end, f"{complaint}:\n{self.screen()}"
+            await asyncio.sleep(0.01)
+
+    def close(self) -> None:
+        self.source.close()
+        self.output.close()
+        os.close(self._keys)
+        os.close(self._terminal)
+
+
+@asynccontextmanager
+async def sitting(
+    *replies: Reply | CallTool,
+    columns: int = 80,
+    rows: int = 24,
+    policy: Policy | None = None,
+    seconds: float | None = None,
+    quiet: float = 0.05,
+) -> AsyncIterator[Sitting]:
+    """Have an agent work in front of somebody.
+
+    ``seconds`` is how long he may think, ``quiet`` how long a question must stand to be answered.
+    """
+    at = Sitting(columns, rows)
+
+    @tool(requires_confirmation=policy is None)
+    def write_file(path: str, content: str) -> str:
+        """Write a file."""
+        at.written.append((path, content))
+        return "written"
+
+    class Noted(Attention):
+        def __init__(self, *, at_once: bool = False) -> None:
+            super().__init__(at_once=at_once)
+            at.attention = self
+
+    asyncio.get_running_loop().add_reader(at._keys, at.paint)
+    patches = ExitStack()
+    patches.enter_context(patch("argstream.terminal.approving._dialogue.Attention", Noted))
+    quick = _QUICK | {"approving._attention._QUIET_SECONDS": quiet}
+    for name, value in quick.items():
+        patches.enter_context(patch(f"argstream.terminal.{name}", value))
+    try:
+        with patches, LiveTerminal(Scene(), at.output) as terminal:
+            approver = TerminalApprover(terminal, source=at.source)
+            agent = Agent(
+                ScriptedModel(*(replies or (write_call(),)), "Done."),
+                [write_file],
+                approver=approver,
+                policy=policy,
+                approval_timeout=seconds,
+            )
+            at.run = agent.run_stream("Write it.")
+            approver.check = at.run.check
+
+            async def follow() -> None:
+                async for event in at.run:
+                    at.take(event)
+                    terminal.show(event)
+
+            at.following = asyncio.create_task(follow())
+            yield at
+            await at.end()
+        assert at.modes() == at.modes_before
+    finally:
+        asyncio.get_running_loop().remove_reader(at._keys)
+        at.close()

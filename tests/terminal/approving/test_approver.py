@@ -1,0 +1,324 @@
+"""An agent asks at a terminal, and a person presses keys."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argstream.clients import Reply
+from argstream.decisions import Deny
+from argstream.policy import Policy, Rule
+from tests.terminal.approving.sitting import CONTENT, PROMPT, sitting, write_call
+
+CHANGED = CONTENT.replace("name", "sep")
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+def test_y_runs_the_call_and_the_question_disappears() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("y")
+            await at.end()
+            await at.sees_no(PROMPT)
+            assert at.written == [("app.py", CONTENT)]
+            assert [event.decision for event in at.decisions] == ["approved"]
+
+    run(scenario())
+
+
+def test_n_does_not_run_it() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("N")  # capitals are fine
+            await at.end()
+            assert at.written == []
+            assert [event.decision for event in at.decisions] == ["denied"]
+
+    run(scenario())
+
+
+def test_d_denies_with_a_reason_that_is_typed() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("d")
+            await at.sees("why? ▏")
+            at.type("not ap\x7f\x7fin der Küche 不")
+            await at.sees("why? not in der Küche 不▏")
+            at.type("\r")
+            await at.end()
+            assert at.written == []
+            assert at.decisions[0].reason == "not in der Küche 不"
+
+    run(scenario())
+
+
+def test_escape_leaves_the_reason_and_what_is_typed_on_answers_nothing() -> None:
+    async def scenario() -> None:
+        async with sitting(quiet=0.6) as at:
+            await at.answer("d")
+            await at.sees("why? ▏")
+            at.type("no\x1b")
+            await at.sees(PROMPT)
+            at.type("y")  # meant for the reason
+            await at.sees("press it again")
+            assert at.decisions == []
+            await at.answer("n")
+            await at.end()
+            assert at.written == []
+
+    run(scenario())
+
+
+def test_what_is_no_answer_gets_a_hint_and_runs_nothing() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            for keys, hint in (
+                ("\r", "Enter alone is no answer."),
+                ("\x1b[A", "That key is none of these."),
+                ("y\ny\ny\n", "Several keys at once"),
+                ("\x1bOy", "That key is none of these."),
+                ("\x1b[200~y\x1b[201~", "Several keys at once"),
+            ):
+                await at.answer(keys)
+                await at.sees(hint)
+            assert at.decisions == []
+            await at.answer("n")
+
+    run(scenario())
+
+
+def test_what_was_typed_before_the_question_answers_nothing() -> None:
+    async def scenario() -> None:
+        async with sitting(quiet=0.6) as at:
+            at.type("yyyy")
+            await at.sees(PROMPT)
+            at.type("y")  # before it can have been read
+            await at.sees("press it again")
+            assert at.decisions == []
+            await at.answer("n")
+
+    run(scenario())
+
+
+def test_help_and_the_arguments_can_be_seen_while_it_asks() -> None:
+    async def scenario() -> None:
+        async with sitting(rows=40) as at:
+            await at.answer("?")
+            await at.sees("stops the run")
+            await at.answer("v")
+            await at.sees("write_file would run with:")
+            await at.answer("n")
+
+    run(scenario())
+
+
+def test_always_asks_no_more_for_this_tool() -> None:
+    async def scenario() -> None:
+        async with sitting(write_call("a.py"), write_call("b.py")) as at:
+            await at.answer("a")
+            await at.answer("t", "? Run it, and ask no more")
+            await at.end()
+            assert [path for path, _ in at.written] == ["a.py", "b.py"]
+            assert [event.always for event in at.decisions] == ["session"]
+
+    run(scenario())
+
+
+def test_always_for_what_a_rule_asks_about_is_offered_if_one_does() -> None:
+    policy = Policy([Rule("ask", tool="write_file", name="no secrets")])
+
+    async def scenario() -> None:
+        async with sitting(write_call("a.py"), write_call("b.py"), policy=policy) as at:
+            await at.answer("a")
+            await at.sees("r: no secrets")
+            await at.answer("\x1b", "? Run it, and ask no more")  # and back
+            await at.sees_no("r: no secrets")
+            await at.answer("a")
+            await at.answer("r", "r: no secrets")
+            await at.end()
+            assert [path for path, _ in at.written] == ["a.py", "b.py"]
+            assert [event.always for event in at.decisions] == ["rule"]
+
+    run(scenario())
+
+
+def test_several_questions_come_one_after_the_other_in_their_order() -> None:
+    async def scenario() -> None:
+        calls = Reply(write_call("a.py"), write_call("b.py"), write_call("c.py"))
+        async with sitting(calls) as at:
+            await at.answer("y", "1 of 3  path=a.py")
+            await at.answer("n", "2 of 3  path=b.py")
+            await at.answer("y", "3 of 3  path=c.py")
+            await at.end()
+            assert [path for path, _ in at.written] == ["a.py", "c.py"]
+
+    run(scenario())
+
+
+def test_the_question_disappears_when_somebody_else_decides() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees(PROMPT)
+            at.run.decide(at.run.pending[0].call_id, Deny("elsewhere"))
+            await at.end()
+            await at.sees_no(PROMPT)
+
+    run(scenario())
+
+
+def test_the_time_that_is_left_counts_down_and_the_call_is_denied() -> None:
+    async def scenario() -> None:
+        async with sitting(seconds=1.3) as at:
+            await at.sees("2 s left")
+            await at.sees("1 s left")
+            await at.end()
+            await at.sees_no(PROMPT)
+            assert at.written == []
+            assert [event.decision for event in at.decisions] == ["expired"]
+
+    run(scenario())
+
+
+def test_a_stopped_run_takes_its_question_back() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees(PROMPT)
+            at.run.stop("enough")
+            await at.end()
+            await at.sees_no(PROMPT)
+            assert at.written == []
+
+    run(scenario())
+
+
+def test_it_can_be_answered_on_a_terminal_that_becomes_narrow() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees("n no · d no, say why · e edit · a always")
+            at.resize(40, 24)
+            await at.sees("  y yes · n no · d no, say why · e edit\n")
+            await at.answer("y")
+            await at.end()
+            assert at.written == [("app.py", CONTENT)]
+
+    run(scenario())
+
+
+# Edits
+
+
+def test_an_edit_is_shown_and_runs_when_it_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "sed -i -e 's/os.name/os.sep/' -e 's/app.py/new.py/'")
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("e")
+            await at.sees('  - "app.py"\n  + "new.py"')
+            await at.sees("  - print(os.name)\n  + print(os.sep)")
+            await at.answer("y", "? Run write_file with these changes?")
+            await at.end()
+            assert at.written == [("new.py", CHANGED)]
+            assert [event.decision for event in at.decisions] == ["edited"]
+
+    run(scenario())
+
+
+def editor(folder: Path, text: str) -> str:
+    """Make an editor of a script that gets the files, content.py first."""
+    path = folder / "my editor.sh"
+    path.write_text(f"#!/bin/sh\n{text}", "utf-8")
+    path.chmod(0o700)
+    return f"'{path}'"
+
+
+def test_what_cannot_be_read_is_said_and_nothing_that_was_typed_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first time the JSON is broken, the second time an argument is missing, then all is well.
+    script = f"""cd {tmp_path}; echo >> count
+case $(wc -l < count) in
+  1) sed -i 's/}}$/]/' "$2"; sed -i 's/os.name/os.sep/' "$1" ;;
+  2) sed -i -e 's/]$/}}/' -e 's/path/paths/' "$2" ;;
+  *) sed -i 's/paths/path/' "$2" ;;
+esac
+"""
+    monkeypatch.setenv("VISUAL", editor(tmp_path, script))
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("e")
+            await at.sees("arguments.json, line 5, column 3: this character cannot stand here")
+            await at.answer("e", "? The arguments cannot be used")
+            await at.sees("the edited arguments of write_file are not valid")
+            await at.answer("e", "? The arguments cannot be used")
+            await at.answer("y", "with these changes?")
+            await at.end()
+            assert at.written == [("app.py", CHANGED)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("true", "Nothing was changed."),
+        ("false", "false ended with status 1."),
+        ("no-such-editor", "no-such-editor cannot be started"),
+        ("sh -c 'kill -9 $$'", "sh ended with signal 9."),
+        ("'unbalanced", "$VISUAL cannot be read"),
+    ],
+)
+def test_an_editor_that_did_nothing_leads_back_to_the_question(
+    command: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", command)
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("e")
+            await at.sees(hint)
+            await at.answer("n")
+
+    run(scenario())
+
+
+def test_an_edit_can_be_left_or_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "sed -i s/name/sep/")
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("e")
+            await at.answer("\x1b", "with these changes?")
+            await at.sees("e edit again")
+            await at.answer("e")
+            await at.answer("n", "with these changes?")
+            await at.end()
+            assert at.written == []
+
+    run(scenario())
+
+
+def test_the_editor_ends_when_the_question_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, ended = tmp_path / "started", tmp_path / "ended"
+    script = f"trap 'touch {ended}; exit 1' TERM; touch {started}; while :; do sleep 0.05; done"
+    monkeypatch.setenv("VISUAL", editor(tmp_path, script))
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.answer("e")
+            while not started.exists():
+                await asyncio.sleep(0.01)
+            at.run.stop("enough")
+            await at.end()
+            assert ended.exists()
+            assert at.written == []
+
+    run(scenario())

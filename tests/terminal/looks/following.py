@@ -1,0 +1,94 @@
+"""A call that is written while somebody watches: what its view says, as text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from argstream.argument_views import with_arguments
+from argstream.deltas import CallKind
+from argstream.events import ToolArgsDelta, ToolCallStarted
+from argstream.sanitise import visible, visible_line
+from argstream.terminal.looks import ArgumentEvent, Looks
+from argstream.terminal.spans import Line, Role, text_of
+from argstream.terminal.widths import expand_tabs
+
+ROWS = 4
+
+
+class Followed(NamedTuple):
+    """What was seen of a call."""
+
+    title: str
+    lines: list[Line]
+    """All that became final, in their order."""
+    settled: list[Line]
+    """Those of them that were final before the end."""
+    growing: list[list[str]]
+    """What was not, after each event."""
+
+    @property
+    def text(self) -> str:
+        """The final lines, as one would copy them from the screen."""
+        return "".join(f"{text}\n" for text in texts(self.lines))
+
+
+def texts(lines: Sequence[Line]) -> list[str]:
+    return [text_of(line.margin + line.spans).rstrip() for line in lines]
+
+
+def roles(line: Line) -> list[tuple[str, Role]]:
+    """The pieces of a line, without its margin."""
+    return [(span.text, span.role) for span in line.spans]
+
+
+def follow(
+    arguments: Mapping[str, Any] | str,
+    name: str = "tool",
+    looks: Looks | None = None,
+    *,
+    size: int = 5,
+    kind: CallKind = "function",
+) -> Followed:
+    """Write arguments piece by piece, and look after each; a str is the raw text, maybe cut."""
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    view = (looks or Looks()).view(ToolCallStarted("c", 0, name, kind))
+    lines: list[Line] = []
+    growing = []
+    for event in events(raw, name, kind, size):
+        was_open = view.is_title_open
+        title = view.title
+        view.take(event)
+        newest = view.settled()
+        assert not (newest and view.is_title_open), "lines before the title is known"
+        assert was_open or view.title == title, "a title that changes"
+        lines += newest
+        grows = view.growing(ROWS)
+        assert len(grows) <= ROWS
+        growing.append(texts(grows))
+    settled = lines[:]
+    lines += view.finish()
+    assert view.settled() == []
+    for line in lines:
+        assert text_of(line.margin + line.spans).isprintable()
+    return Followed(text_of(view.title), lines, settled, growing)
+
+
+def events(raw: str, name: str, kind: CallKind, size: int) -> list[ArgumentEvent]:
+    call = ToolCallStarted("c", 0, name, kind)
+    pieces = [ToolArgsDelta("c", name, raw[at : at + size]) for at in range(0, len(raw), size)]
+    told = with_arguments([call, *pieces])
+    return [event for event in told if not isinstance(event, ToolCallStarted)]  # type: ignore[misc]  # the others are all of the arguments
+
+
+def is_shown(value: str, lines: Sequence[str]) -> bool:
+    """Whether each line of a text stands in one of those that are shown, in some spelling."""
+    return all(any(_is_in(piece, line) for line in lines) for piece in value.split("\n"))
+
+
+def _is_in(piece: str, line: str) -> bool:
+    escaped = piece.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        expand_tabs(visible(piece)).rstrip() in line
+        or visible_line(piece).rstrip() in line
+        or visible_line(escaped).rstrip() in line
+    )

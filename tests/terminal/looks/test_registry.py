@@ -1,0 +1,116 @@
+"""Looks that users register, and calls that are no JSON."""
+
+from typing import Any
+
+import pytest
+
+from argstream.errors import UsageError
+from argstream.events import ArgumentCompleted, ToolCallStarted
+from argstream.terminal.looks import ArgumentEvent, Command, File, Looks
+from argstream.terminal.spans import Line, Span, Spans, text_of
+from tests.terminal.looks.following import follow, texts
+
+
+class Shouting:
+    """A look that somebody wrote: it shows one argument, and fails where it is told to."""
+
+    def __init__(self, fails_in: str = "") -> None:
+        self._fails_in = fails_in
+
+    def view(self, call: ToolCallStarted) -> "ShoutingView":
+        if self._fails_in == "view":
+            raise KeyError(call.name)
+        return ShoutingView(self._fails_in)
+
+
+class ShoutingView:
+    def __init__(self, fails_in: str) -> None:
+        self._fails_in = fails_in
+        self._lines: list[Line] = []
+
+    def _may(self, place: str) -> None:
+        if self._fails_in == place:
+            raise ValueError("no\x1b")
+
+    def take(self, event: ArgumentEvent) -> None:
+        self._may("take")
+        if isinstance(event, ArgumentCompleted) and event.path == ("word",):
+            self._lines.append(Line((Span(event.value.upper()),)))
+
+    @property
+    def title(self) -> Spans:
+        self._may("title")
+        return (Span("loud"),)
+
+    @property
+    def is_title_open(self) -> bool:
+        self._may("is_title_open")
+        return False
+
+    def settled(self) -> list[Line]:
+        self._may("settled")
+        lines, self._lines = self._lines, []
+        return lines if self._fails_in != "type" else [("no", "line")]  # type: ignore[list-item]  # what a careless person returns
+
+    def growing(self, rows: int) -> list[Line]:
+        self._may("growing")
+        return self._lines[:rows]
+
+    def finish(self) -> list[Line]:
+        self._may("finish")
+        return self.settled()
+
+
+ARGUMENTS: dict[str, Any] = {"word": "hello", "other": 1}
+
+
+def test_a_look_of_your_own_is_asked() -> None:
+    seen = follow(ARGUMENTS, "say", Looks({"say": Shouting()}))
+    assert (seen.title, seen.text) == ("loud", "HELLO\n")
+
+
+@pytest.mark.parametrize(
+    "place", ["view", "take", "title", "is_title_open", "settled", "growing", "finish", "type"]
+)
+def test_one_that_fails_is_replaced_by_plain_lines_that_say_so(place: str) -> None:
+    seen = follow(ARGUMENTS, "say", Looks({"say": Shouting(place)}))
+    assert "  the look of this tool failed: " in seen.text
+    assert seen.text.endswith('  word = "hello"\n  other = 1\n')
+
+
+def test_before_a_decision_all_is_shown_plainly_after_a_look_of_your_own() -> None:
+    lines = texts(Looks({"say": Shouting()}).whole("say", ARGUMENTS))
+    assert lines == ["  loud", "HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
+
+
+def test_what_is_no_look_is_refused_with_the_names_of_what_is() -> None:
+    with pytest.raises(UsageError, match=r"the look of 'say' must be File\(…\), .* not 'file'"):
+        Looks({"say": "file"})  # type: ignore[dict-item]  # what is refused
+    with pytest.raises(UsageError, match="not <class"):
+        Looks({"say": Shouting})  # type: ignore[dict-item]  # a class, where an object belongs
+
+
+def test_code_is_shown_in_its_colours_with_numbers() -> None:
+    seen = follow("import os\nx", "code_interpreter", kind="code")
+    assert seen.text == "     1 │ import os\n     2 │ x\n"
+    assert seen.lines[0].spans[0] == Span("import", "keyword")
+    assert ["     1 │ impor"] in seen.growing
+
+
+def test_free_text_has_a_margin_and_patches_have_colours() -> None:
+    seen = follow("*** Begin Patch\n-x\n+y\n*** End Patch", "apply_patch", kind="custom")
+    assert seen.text == "  │ *** Begin Patch\n  │ -x\n  │ +y\n  │ *** End Patch\n"
+    assert [line.spans[0].role for line in seen.lines] == ["place", "removed", "added", "place"]
+
+
+def test_free_text_may_have_a_look_too() -> None:
+    looks = Looks({"sql": File(language="sql"), "sh": Command()})
+    assert follow("select 1", "sql", looks, kind="custom").text == "     1 │ select 1\n"
+    assert follow("ls\npwd", "sh", looks, kind="custom").text == "  $ ls\n    pwd\n"
+
+
+def test_events_of_values_whose_beginning_was_not_seen_are_shown_too() -> None:
+    view = Looks().view(ToolCallStarted("c", 0, "t"))
+    view.take(ArgumentCompleted("c", "t", ("a",), "x\ny"))
+    view.take(ArgumentCompleted("c", "t", ("b", "c"), 1))
+    assert [text_of(line.spans) for line in view.finish()] == ["a =", "x", "y", "b.c = 1"]

@@ -1,0 +1,336 @@
+"""The scenes that are kept: real streams and real runs, of models that follow a script."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from argstream import stream
+from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
+from argstream.argument_views import with_arguments
+from argstream.clients import CallTool, Reply, Say, ScriptedModel, Think
+from argstream.errors import ProviderFailure
+from argstream.events import (
+    ApprovalRequested,
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+)
+from argstream.policy import Policy
+from argstream.snapshots import RunView
+from argstream.terminal.looks import Looks
+from tests.agent.following import events_of
+from tests.chance_runs import claude_code
+from tests.providers import (
+    anthropic_call,
+    chunk,
+    entry,
+    input_json,
+    message_start,
+    tool_calls,
+    tool_use,
+)
+from tests.terminal.scenes.playing import Script
+
+PIECE = 9
+VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)  # a log does not hold them
+
+APP = '''"""A greeter."""
+
+import sys
+
+
+def greet(name: str) -> str:
+    """Say hello."""
+    return f"Hello, {name}!"
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        print(greet(name))
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+@tool
+def write_file(path: str, content: str) -> str:
+    """Write a file."""
+    return f"{len(content.splitlines())} lines written to {path}"
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return APP if path.endswith("app.py") else "nothing"
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text as a model writes it."""
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+
+
+def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Iterable[Event]:
+    """One call, read by ``stream()``."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    payloads = anthropic_call(*pieces(text))
+    payloads[1] = tool_use(0, name)
+    return stream(payloads, **options)
+
+
+def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[Event]:
+    """A run of an agent whose model says this."""
+    model = ScriptedModel(*replies, piece_size=PIECE)
+    return events_of(Agent(model, **{"tools": [write_file, read_file], **options}), prompt)
+
+
+def allowing(*rules: Any) -> Policy:
+    return Policy(rules, default="allow")
+
+
+def app_looks() -> Looks:
+    return Looks(read_file=lambda path: APP if path == "src/app.py" else None)
+
+
+# The scenes.
+
+
+def file_write() -> list[Event]:
+    return run(
+        Reply(
+            Say("I will write the greeter, with a `main` for the command line."),
+            CallTool("write_file", {"path": "src/app.py", "content": APP}),
+        ),
+        "There it is: **src/app.py**.",
+    )
+
+
+def path_last() -> Iterable[Event]:
+    return written("write_file", {"content": APP, "path": "src/app.py"})
+
+
+def three_hunks() -> Iterable[Event]:
+    edits = [
+        {"old": '"""A greeter."""\n', "new": '"""A greeter that says goodbye, too."""\n'},
+        {
+            "old": '    return f"Hello, {name}!"\n',
+            "new": (
+                '    return f"Hello, {name}!"\n\n\n'
+                'def part(name: str) -> str:\n    return f"Goodbye, {name}!"\n'
+            ),
+        },
+        {
+            "old": "        print(greet(name))\n",
+            "new": "        print(greet(name))\n        print(part(name))\n",
+        },
+    ]
+    return written("edit_file", {"path": "src/app.py", "edits": edits})
+
+
+def new_first() -> Iterable[Event]:
+    edit = {
+        "new_string": "    for name in sorted(sys.argv[1:]):\n        print(greet(name))\n",
+        "old_string": "    for name in sys.argv[1:]:\n        print(greet(name))\n",
+        "path": "src/app.py",
+    }
+    return written("edit_file", edit)
+
+
+def parallel() -> Iterable[Event]:
+    """Two calls of OpenAI Chat Completions whose pieces come by turns, then a third."""
+    texts = [
+        json.dumps({"path": f"src/{name}.py", "content": f"# {name}\n" * count})
+        for name, count in (("one", 9), ("two", 5), ("three", 2))
+    ]
+    payloads = [chunk(role="assistant", content="Three files.")]
+    payloads += [
+        tool_calls(entry("", index=place, id=f"call_{place}", name="write_file", type="function"))
+        for place in (0, 1, 2)
+    ]
+    longest = max(map(len, texts))
+    for start in range(0, longest, PIECE):
+        payloads += [
+            tool_calls(entry(text[start : start + PIECE], index=place))
+            for place, text in enumerate(texts)
+            if start < len(text)
+        ]
+    return stream([*payloads, chunk(finish="tool_calls")])
+
+
+def malformed() -> Iterable[Event]:
+    return written("write_file", '{"path": "a.txt", "content": "one\\ntwo" "three"}')
+
+
+def cut() -> Iterable[Event]:
+    text = json.dumps({"path": "src/app.py", "content": APP})[:150]
+    payloads = anthropic_call(*pieces(text), stop_reason="max_tokens")
+    payloads[1] = tool_use(0, "write_file")
+    return stream(payloads)
+
+
+def rejected() -> Iterator[Event]:
+    """By a schema, and by a policy: both while the call is being written."""
+    schema = {
+        "name": "write_file",
+        "input_schema": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "mode": {"enum": ["append", "replace"]}},
+        },
+    }
+    yield from written(
+        "write_file", {"path": "a.txt", "mode": "delete", "content": "a"}, tools=[schema]
+    )
+    policy = Policy.from_toml(
+        """
+        default = "allow"
+        [[rules]]
+        name = "no secrets"
+        action = "deny"
+        argument = "path"
+        glob = "**/.env"
+        reason = "secrets are not written"
+        """
+    )
+    yield from written("write_file", {"path": "config/.env", "content": "KEY=1"}, policy=policy)
+
+
+def approvals() -> list[Event]:
+    """One call is approved with other arguments, one is denied."""
+    answers: dict[str, Approval] = {
+        "src/app.py": Approve(
+            arguments={"path": "src/greeter.py", "content": "print('Hello')\n# the end\n"}
+        ),
+        "src/b.py": Deny("we need no second file"),
+    }
+
+    def decide(request: ApprovalRequested) -> Approval:
+        return answers[request.arguments["path"]]
+
+    return run(
+        CallTool("write_file", {"path": "src/app.py", "content": "print('Hello')\n"}),
+        CallTool("write_file", {"path": "src/b.py", "content": "print('Goodbye')\n"}),
+        "I see.",
+        policy=Policy(default="ask"),
+        approver=decide,
+    )
+
+
+def two_tools() -> list[Event]:
+    """Two tools run at once; one goes on alone after the other is over."""
+    others = {name: asyncio.Event() for name in ("begun", "over")}
+
+    @tool
+    async def run_tests(context: ToolContext, folder: str) -> str:
+        context.output(f"collected 3 items in {folder}\n")
+        await others["begun"].wait()
+        context.output("tests/test_one.py .")
+        await others["over"].wait()
+        await asyncio.sleep(0.01)
+        context.output(".\ntests/test_two.py F\n")
+        return "1 failed, 2 passed"
+
+    @tool
+    async def lint(context: ToolContext, folder: str) -> str:
+        context.output(f"{folder}/app.py: ok\n")
+        others["begun"].set()
+        await asyncio.sleep(0.01)
+        context.output("src/b.py: ok\n")
+        others["over"].set()
+        return "src/app.py: ok\nsrc/b.py: ok\n"
+
+    return run(
+        Reply(CallTool("run_tests", {"folder": "tests"}), CallTool("lint", {"folder": "src"})),
+        "One fails.",
+        tools=[run_tests, lint],
+        prompt="Check it",
+    )
+
+
+def thinking() -> list[Event]:
+    answer = (
+        "# How to greet\n\n"
+        "Call **greet** with a name; it gives a `str`. "
+        + "A sentence that is one of many in a long paragraph. "
+        * 11
+        + "\n\n```python\nfrom app import greet\n\nprint(greet('you'))  # Hello, you!\n```\n\n"
+        "- short\n- and done"
+    )
+    return run(
+        Reply(Think("They want an example.\nIt should be short."), Say(answer)),
+        prompt="How do I greet?",
+    )
+
+
+def hostile() -> list[Event]:
+    """Wide characters, emoji, right-to-left text, and what would act on a terminal."""
+    content = (
+        "日本語のテキストは二倍の幅がある。" * 3 + "\n"
+        "🎉 👩‍💻 🇩🇪 é e\u0301\n"
+        "\x1b[2J\x1b]52;c;aGk=\x07 \x9b31m\n"
+        "user\u202etxt.exe\u202c \u200bhidden \ue000\n"
+        "שלום עולם\n"
+        "\tafter a tab\r\n"
+        "● write_file  forged\n"
+    )
+    return run(
+        Reply(
+            Say("\x1b[31mred\x1b[0m\n● run_command  rm -rf /\n> yes"),
+            CallTool("write_file", {"path": "a\nb\u202e.txt", "content": content}),
+        ),
+        "好的",
+        prompt="Try it \x1b[5m",
+    )
+
+
+def failing() -> list[Event]:
+    return run(
+        Reply(Say("I begin."), CallTool("read_file", {"path": "src/app.py"})),
+        ProviderFailure("overloaded", "the provider is overloaded", retryable=True),
+    )
+
+
+def failing_stream() -> Iterable[Event]:
+    payloads = [message_start(), tool_use(0, "write_file")]
+    payloads += [input_json(0, piece) for piece in pieces('{"path": "a.txt", "content": "one\\ntw')]
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    return stream([*payloads, error])
+
+
+def joined() -> Iterator[Event]:
+    """Somebody comes late: a snapshot of the first half, then the rest."""
+    events = [event for event in file_write() if not isinstance(event, VIEWS)]
+    view = RunView()
+    half = len(events) * 2 // 3
+    for event in events[:half]:
+        view.take(event)
+    return with_arguments([view.snapshot(), *events[half:]])
+
+
+SCRIPTS = (
+    Script("file_write", "A file is written", file_write, (0.1, 0.6)),
+    Script("path_last", "A file whose path comes last", path_last, (0.7,)),
+    Script("three_hunks", "An edit with three hunks", three_hunks, (0.4, 0.8), looks=app_looks),
+    Script(
+        "new_first",
+        "An edit whose new text comes before the old one and the path",
+        new_first,
+        (0.4, 0.8),
+        looks=app_looks,
+    ),
+    Script("parallel", "Three calls are written at the same time", parallel, (0.3, 0.8)),
+    Script("malformed", "A call that is no JSON", malformed),
+    Script("cut", "A call that is cut off", cut),
+    Script("rejected", "Two calls that are refused while they are written", rejected),
+    Script("approvals", "Somebody is asked: one call is changed, one denied", approvals, (0.35,)),
+    Script("two_tools", "Two tools run at once", two_tools, (0.66, 0.72)),
+    Script("thinking", "Thoughts, and a text with code", thinking, (0.1, 0.6)),
+    Script("hostile", "Wide characters, and what would act on a terminal", hostile, (0.7,)),
+    Script("sub_agents", "Two sub-agents at once", claude_code, (0.5, 0.7)),
+    Script("narrow", "A file is written in a narrow terminal", file_write, (0.6,), 40, 12),
+    Script("failing", "The provider fails between two turns", failing, (0.8,)),
+    Script("failing_stream", "The provider fails in the middle of a call", failing_stream, (0.8,)),
+    Script("joined", "Somebody joins late", joined, (0.02, 0.5)),
+)

@@ -59,7 +59,7 @@ def test_d_denies_with_a_reason_that_is_typed() -> None:
 
 def test_escape_leaves_the_reason_and_what_is_typed_on_answers_nothing() -> None:
     async def scenario() -> None:
-        async with sitting(quiet=0.6) as at:
+        async with sitting(quiet=0.4) as at:
             await at.answer("d")
             await at.sees("why? ▏")
             at.type("no\x1b")
@@ -94,7 +94,7 @@ def test_what_is_no_answer_gets_a_hint_and_runs_nothing() -> None:
 
 def test_what_was_typed_before_the_question_answers_nothing() -> None:
     async def scenario() -> None:
-        async with sitting(quiet=0.6) as at:
+        async with sitting(quiet=0.4) as at:
             at.type("yyyy")
             await at.sees(PROMPT)
             at.type("y")  # before it can have been read
@@ -173,7 +173,7 @@ def test_the_question_disappears_when_somebody_else_decides() -> None:
 
 def test_the_time_that_is_left_counts_down_and_the_call_is_denied() -> None:
     async def scenario() -> None:
-        async with sitting(seconds=1.3) as at:
+        async with sitting(seconds=1.1) as at:
             await at.sees("2 s left")
             await at.sees("1 s left")
             await at.end()
@@ -271,7 +271,6 @@ esac
         ("false", "false ended with status 1."),
         ("no-such-editor", "no-such-editor cannot be started"),
         ("sh -c 'kill -9 $$'", "sh ended with signal 9."),
-        ("'unbalanced", "$VISUAL cannot be read"),
     ],
 )
 def test_an_editor_that_did_nothing_leads_back_to_the_question(

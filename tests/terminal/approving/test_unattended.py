@@ -15,10 +15,7 @@ REQUEST = ApprovalRequested("call_1", "write_file", {}, "digest", "why")
 
 def test_every_call_is_denied_and_the_reason_says_how_to_allow_it() -> None:
     answer = asyncio.run(unattended("run it with --yes")(REQUEST))
-    assert answer == Deny(
-        "nobody can be asked, since standard input is not a terminal: to allow it, "
-        "run it with --yes"
-    )
+    assert answer == Deny("nobody can be asked here: to allow it, run it with --yes")
 
 
 def test_it_is_said_once() -> None:

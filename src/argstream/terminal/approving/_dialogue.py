@@ -190,7 +190,8 @@ class Dialogue:
     def _made_documents(self) -> Documents:
         """Give the files of this question; what was typed before is still there."""
         if self._documents is None:
-            self._folder = TemporaryDirectory(prefix="argstream-")  # nobody else may look into it
+            # Nobody else may look into it; what an editor leaves there is its own business.
+            self._folder = TemporaryDirectory(prefix="argstream-", ignore_cleanup_errors=True)
             self._documents = Documents(Path(self._folder.name), self._request.arguments)
         return self._documents
 

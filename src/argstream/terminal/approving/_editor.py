@@ -76,7 +76,7 @@ def _looked_at(process: subprocess.Popen[bytes]) -> int | None:
     if pid == 0:
         return None
     if os.WIFSTOPPED(status):  # by Ctrl-Z, or because it came before it had the terminal
-        os.kill(process.pid, signal.SIGCONT)
+        os.killpg(process.pid, signal.SIGCONT)
         return None
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode
@@ -84,11 +84,11 @@ def _looked_at(process: subprocess.Popen[bytes]) -> int | None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End an editor whose question was taken back; without ``await``, for we are cancelled."""
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
     end = time.monotonic() + _LAST_SECONDS
     while _looked_at(process) is None:
         if time.monotonic() > end:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 

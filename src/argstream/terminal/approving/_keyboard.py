@@ -146,7 +146,7 @@ class Keyboard:
         arrived = asyncio.Event()
         try:
             loop.add_reader(self.file, arrived.set)
-        except NotImplementedError:
+        except (NotImplementedError, OSError):  # some cannot watch files, or not this one
             return await self._polled(seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -158,7 +158,7 @@ class Keyboard:
         return True
 
     async def _polled(self, seconds: float) -> bool:
-        """Wait in an event loop that cannot watch files."""
+        """Wait by looking again and again."""
         end = time.monotonic() + seconds
         while not select([self.file], [], [], 0)[0]:
             if time.monotonic() > end:

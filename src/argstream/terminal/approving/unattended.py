@@ -17,9 +17,7 @@ def unattended(
 
     ``say`` is given a line about it, once: the ``say`` of a terminal for instance.
     """
-    reason = (
-        f"nobody can be asked, since standard input is not a terminal: to allow it, {how_to_allow}"
-    )
+    reason = f"nobody can be asked here: to allow it, {how_to_allow}"
     unsaid = [say] if say is not None else []
 
     async def deny(_request: ApprovalRequested) -> Deny:

@@ -1,0 +1,96 @@
+"""The commands in a real terminal, with real key presses."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from argstream.testing import CallTool, MockProvider, Reply, Slow
+from tests.cli.test_cli import COMMAND
+from tests.providers import anthropic_call, sse
+from tests.terminal.tmux import Tmux
+
+MARK = CallTool("run_command", {"command": "echo done > marker"})
+LONG = CallTool("write_file", {"path": "a.py", "content": "x = 1\n" * 400})
+
+
+@contextmanager
+def running(folder: Path, *replies: Reply) -> Iterator[Tmux]:
+    """Run ``argstream run`` in a shell that tells how it ended and how the terminal is then."""
+    with MockProvider(list(replies)) as provider:
+        environment = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "key"}
+        run = f"{COMMAND} run Go --model anthropic:any --tools files,shell"
+        # Ctrl-C is for all that is in the foreground; the shell goes on.
+        shell = (
+            f"trap : INT; stty -a > before; {run}; status=$?; stty -a > after; "
+            "echo ended with $status; exec sleep 60"
+        )
+        with Tmux(["sh", "-c", shell], folder=folder, environment=environment) as terminal:
+            yield terminal
+
+
+def ask(terminal: Tmux, *keys: str) -> None:
+    terminal.wait_for("? help")
+    time.sleep(0.4)  # what is typed at once might be meant for something else
+    terminal.press(*keys)
+
+
+def is_as_it_was(terminal: Tmux, folder: Path) -> bool:
+    modes = [(folder / name).read_text() for name in ("before", "after")]
+    return terminal.is_cursor_shown() and modes[0] == modes[1]
+
+
+def test_what_is_approved_runs(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(MARK), Reply("Done.")) as terminal:
+        ask(terminal, "y")
+        terminal.wait_for("ended with 0")
+        assert (tmp_path / "marker").read_text() == "done\n"
+        assert is_as_it_was(terminal, tmp_path)
+
+
+def test_what_is_denied_does_not_and_the_model_is_told_why(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(MARK), Reply("I see.")) as terminal:
+        ask(terminal, "d")
+        terminal.wait_for("why?")
+        terminal.press("not today", "Enter")
+        terminal.wait_for("ended with 0")
+        assert not (tmp_path / "marker").exists()
+        assert "not today" in terminal.everything()
+
+
+def test_ctrl_c_at_a_question_stops_the_run(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(MARK), Reply("No.")) as terminal:
+        ask(terminal, "C-c")
+        terminal.wait_for("ended with 130")
+        assert not (tmp_path / "marker").exists()
+        assert is_as_it_was(terminal, tmp_path)
+        assert "stopped" in terminal.everything()
+
+
+def test_ctrl_c_while_it_writes_stops_it_and_keeps_what_was_shown(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(LONG, faults=[Slow(between=0.01)])) as terminal:
+        terminal.wait_for("   20 │ x = 1")
+        terminal.press("C-c")
+        terminal.wait_for("ended with 130")
+        assert not (tmp_path / "a.py").exists()
+        assert is_as_it_was(terminal, tmp_path)
+        shown = terminal.everything()
+        assert "aborted" in shown
+        assert "    20 │ x = 1" in shown
+
+
+def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path) -> None:
+    text = json.dumps({"path": "a.py", "content": "one\ntwo\nthree\n"})
+    (tmp_path / "turn.sse").write_bytes(sse(anthropic_call(text[:40], text[40:])))
+    feed = f'while read -r line; do echo "$line"; sleep 0.1; done < turn.sse | {COMMAND} watch'
+    shell = f"{feed}; echo ended with $?; exec sleep 60"
+    with Tmux(["bash", "-c", shell], folder=tmp_path, columns=40, rows=12) as terminal:
+        terminal.wait_for("writing write")
+        terminal.wait_for("ended with 0")
+        assert [line for line in terminal.lines() if "│" in line] == [
+            "     1 │ one",
+            "     2 │ two",
+            "     3 │ three",
+        ]
+        assert "writing write" not in terminal.everything()

@@ -102,4 +102,4 @@ def main(file: str, columns: int = 92, rows: int = 58) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

@@ -28,7 +28,7 @@ from argstream.terminal.spans import Line, text_of
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
 
-some = settings(max_examples=settings.default.max_examples * 2 // 5)
+some = settings(max_examples=settings().max_examples * 2 // 5)  # a scene is a lot of work
 chance = st.one_of(runs(), st.just(claude_code()))
 
 

@@ -209,6 +209,8 @@ def test_whatever_the_size_becomes_each_line_is_there_once_and_nothing_of_the_ta
     remaining = emulator.joined_lines() if kind == "reflows" else emulator.all_lines()
     assert "TAIL" not in "".join(remaining)
     expected = [row.rstrip() for row in written]
+    while expected and not expected[-1]:
+        expected.pop()  # nobody sees a blank row at the end
     if kind == "reflows":
         assert remaining == expected
     else:  # what was cut off is lost there, and not by us

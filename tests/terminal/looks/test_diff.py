@@ -194,6 +194,11 @@ def test_what_is_no_edit_is_shown_plainly() -> None:
     )
 
 
+def test_an_edit_that_is_cut_before_it_is_one_is_shown_plainly() -> None:
+    seen = edit('{"edits": [{"old": "a", "note": "b', MANY)
+    assert seen.text == '  edits[0].note = "b\n  edits[0].old = "a"\n'
+
+
 def test_a_new_text_without_an_old_one_is_shown_plainly() -> None:
     assert edit({"path": "app.py", "new": "x\ny"}).text == "  new =\n  │ x\n  │ y\n"
 
@@ -210,7 +215,8 @@ def test_numbers_are_true_and_nothing_is_missing(
     if not old:
         return
     after = text.replace(old, new, 1)
-    removed, added = set(), set()
+    removed: set[int] = set()
+    added: set[int] = set()
     for line in edit({"path": "app.py", "old": old, "new": new}, text=text).lines:
         number, sign = line.margin[0].text.strip(), line.margin[-1 if len(line.margin) < 3 else 1]
         if not number.isdecimal():

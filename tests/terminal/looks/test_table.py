@@ -79,6 +79,10 @@ def test_a_long_text_in_an_item_grows_line_by_line() -> None:
     assert [line.spans[0].text for line in seen.settled] == ["people[0].note", "one", "two"]
 
 
+def test_items_that_are_no_rows_come_before_the_row_that_follows_them() -> None:
+    assert add(1, {"a": 2}).text == "  people[0] = 1\n  people =\n  │ a\n  │ 2\n"
+
+
 def test_an_array_of_something_else_is_plain() -> None:
     assert add(1, 2).text == "  people = [1, 2]\n"
     assert add().text == "  people = []\n"

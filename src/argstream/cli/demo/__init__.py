@@ -75,8 +75,9 @@ class _DemoApprover:
     """Asks whoever watches; if nobody answers, or nobody can, it answers itself."""
 
     def __init__(self, terminal: Terminal, patience: float) -> None:
-        can_ask = isinstance(terminal, LiveTerminal) and os.isatty(0)
-        self._person = TerminalApprover(terminal) if can_ask else None
+        self._person: TerminalApprover | None = None
+        if isinstance(terminal, LiveTerminal) and os.isatty(0):
+            self._person = TerminalApprover(terminal)
         self._patience = patience
 
     async def __call__(self, request: ApprovalRequested) -> Approval:

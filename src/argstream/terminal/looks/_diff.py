@@ -99,8 +99,8 @@ class DiffPart:
             item.is_over = True
         self._path_part.finish()
         self._write_path()
-        self._go_on()
         self._plain.finish()
+        self._go_on()
 
     def _item(self, prefix: JsonPath) -> _Item:
         if not self._items or self._items[-1].prefix != prefix:
@@ -216,7 +216,7 @@ class DiffPart:
         found = [] if item.path is None else [item.path]
         found += [(item.sides[sign], text) for sign, text in item.edit.so_far]
         for path, text in found:
-            self._plain.take(ArgumentCompleted("", "", path, text))
+            PlainPart(self._out).take(ArgumentCompleted("", "", path, text))
 
 
 class _Files:

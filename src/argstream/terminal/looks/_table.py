@@ -47,6 +47,8 @@ class TablePart:
         match event:
             case ArgumentStarted(path=path) if len(path) <= 2:
                 self._is_row = True  # the array and its items may have parts
+                if self._item_lines:  # of items that were none
+                    self._write_item()
             case ArgumentCompleted(path=path, value=value) if len(path) == 2:
                 if self._is_row and _is_flat(value):
                     self._take_row(value)

@@ -73,7 +73,7 @@ class Questions:
     async def _decision(
         self, approver: Callable[[ApprovalRequested], Any], request: ApprovalRequested
     ) -> Approval:
-        if inspect.iscoroutinefunction(approver):
+        if _is_async(approver):
             answer = await approver(request)
         else:
             async with self._one_at_a_time:  # two at one terminal would be taken for each other
@@ -82,6 +82,13 @@ class Questions:
         if not isinstance(answer, Approve | Deny):
             raise UsageError(f"an approver gives Approve(…) or Deny(…), not {answer!r}")
         return answer
+
+
+def _is_async(approver: Callable[[ApprovalRequested], Any]) -> bool:
+    """Say whether calling it gives a coroutine: it may be an object with an async ``__call__``."""
+    return inspect.iscoroutinefunction(approver) or inspect.iscoroutinefunction(
+        type(approver).__call__
+    )
 
 
 def is_cancelled(error: BaseException) -> bool:

@@ -6,10 +6,10 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from argstream.agent import Agent, AgentRun, Tool
-from argstream.agent.approvals import Approval, Approve
+from argstream.agent.approvals import Approval, Approve, Approver
 from argstream.agent.toolkits import file_tools, shell_tool
 from argstream.cli._input import complain
 from argstream.cli._rules import read_rules
@@ -52,62 +52,57 @@ def run_prompt(prompt: str, options: RunOptions) -> int:
     Returns the exit status: 0 if it is complete, 1 if it failed, 2 if it cannot be run, 130 after
     Ctrl-C.
     """
+    folder = Path(options.folder)
+    looks = Looks(read_file=file_reader(folder))
     try:
-        return asyncio.run(_Command(prompt, options).run())
+        if prompt == "-":
+            prompt = sys.stdin.read()
+        with Shown(looks, as_json=options.as_json) as shown:
+            approver = _who_decides(options, shown, looks)
+            agent = _agent(options, folder, approver)
+            return asyncio.run(_follow(agent, prompt, approver, shown))
     except ArgstreamError as error:
         complain(visible_line(str(error)))
         return 2
 
 
-class _Command:
-    def __init__(self, prompt: str, options: RunOptions) -> None:
-        self._prompt = sys.stdin.read() if prompt == "-" else prompt
-        self._options = options
-        folder = Path(options.folder)
-        looks = Looks(read_file=file_reader(folder))
-        self._shown = Shown(looks, as_json=options.as_json)
-        self._approver: TerminalApprover | None = None
-        self._agent = self._make_agent(folder)
-
-    def _make_agent(self, folder: Path) -> Agent:
-        options = self._options
-        model = options.model or os.environ.get(_MODEL, "")
-        if not model:
-            raise UsageError(
-                f"name a model, such as --model anthropic:claude-opus-4-7, or set {_MODEL}; "
-                "`argstream demo` needs none"
-            )
-        return Agent(
-            model,
-            _tools(options.tools, folder),
-            instructions=options.instructions or _INSTRUCTIONS.format(folder=folder.resolve()),
-            policy=read_rules(None, options.policy).policy,
-            approver=self._who_decides(),
-            max_turns=options.max_turns,
-            store=options.store or None,
+def _agent(options: RunOptions, folder: Path, approver: Approver) -> Agent:
+    model = options.model or os.environ.get(_MODEL, "")
+    if not model:
+        raise UsageError(
+            f"name a model, such as --model anthropic:claude-opus-4-7, or set {_MODEL}; "
+            "`argstream demo` needs none"
         )
+    return Agent(
+        model,
+        _tools(options.tools, folder),
+        instructions=options.instructions or _INSTRUCTIONS.format(folder=folder.resolve()),
+        policy=read_rules(None, options.policy).policy,
+        approver=approver,
+        max_turns=options.max_turns,
+        store=options.store or None,
+    )
 
-    def _who_decides(self) -> Callable[[ApprovalRequested], Any]:
-        if self._options.is_approved:
-            return _approve
-        if isinstance(terminal := self._shown.terminal, LiveTerminal) and os.isatty(0):
-            self._approver = TerminalApprover(terminal)
-            return self._approver
-        return unattended(_HOW_TO_ALLOW)
 
-    async def run(self) -> int:
-        """Follow it to its end."""
-        run = self._agent.run_stream(self._prompt)
-        if self._approver is not None:
-            self._approver.check = run.check
+def _who_decides(options: RunOptions, shown: Shown, looks: Looks) -> Approver:
+    if options.is_approved:
+        return _approve
+    if isinstance(shown.terminal, LiveTerminal) and os.isatty(0):
+        return TerminalApprover(shown.terminal, looks=looks)
+    return unattended(_HOW_TO_ALLOW)
+
+
+async def _follow(agent: Agent, prompt: str, approver: Approver, shown: Shown) -> int:
+    async with agent:
+        run = agent.run_stream(prompt)
+        if isinstance(approver, TerminalApprover):
+            approver.check = run.check
         interrupted = _stopped_by_ctrl_c(run)
-        with self._shown:
-            async with self._agent:
-                async for event in run:
-                    self._shown.show(event)
-        if interrupted():
-            return _INTERRUPTED
-        return 0 if run.result.outcome == "completed" else 1
+        async for event in run:
+            shown.show(event)
+    if interrupted():
+        return _INTERRUPTED
+    return 0 if run.result.outcome == "completed" else 1
 
 
 def _stopped_by_ctrl_c(run: AgentRun) -> Callable[[], bool]:

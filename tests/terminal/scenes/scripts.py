@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from argstream.events import (
     ArgumentDelta,
     ArgumentStarted,
     Event,
+    ToolCallCompleted,
+    ToolOutputDelta,
 )
 from argstream.policy import Policy
 from argstream.snapshots import RunView
@@ -85,10 +88,6 @@ def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[
     """A run of an agent whose model says this."""
     model = ScriptedModel(*replies, piece_size=PIECE)
     return events_of(Agent(model, **{"tools": [write_file, read_file], **options}), prompt)
-
-
-def allowing(*rules: Any) -> Policy:
-    return Policy(rules, default="allow")
 
 
 def app_looks() -> Looks:
@@ -220,25 +219,30 @@ def approvals() -> list[Event]:
 
 def two_tools() -> list[Event]:
     """Two tools run at once; one goes on alone after the other is over."""
-    others = {name: asyncio.Event() for name in ("begun", "over")}
+    heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def hear(event: Event) -> None:
+        """Let the one go on when the other was heard: so the order is always the same."""
+        if isinstance(event, ToolOutputDelta):
+            heard[event.text].set()
+        elif isinstance(event, ToolCallCompleted):
+            heard[event.name].set()
 
     @tool
     async def run_tests(context: ToolContext, folder: str) -> str:
         context.output(f"collected 3 items in {folder}\n")
-        await others["begun"].wait()
+        await heard["src/app.py: ok\n"].wait()
         context.output("tests/test_one.py .")
-        await others["over"].wait()
-        await asyncio.sleep(0.01)
+        await heard["lint"].wait()
         context.output(".\ntests/test_two.py F\n")
         return "1 failed, 2 passed"
 
     @tool
     async def lint(context: ToolContext, folder: str) -> str:
+        await heard["collected 3 items in tests\n"].wait()
         context.output(f"{folder}/app.py: ok\n")
-        others["begun"].set()
-        await asyncio.sleep(0.01)
+        await heard["tests/test_one.py ."].wait()
         context.output("src/b.py: ok\n")
-        others["over"].set()
         return "src/app.py: ok\nsrc/b.py: ok\n"
 
     return run(
@@ -246,6 +250,7 @@ def two_tools() -> list[Event]:
         "One fails.",
         tools=[run_tests, lint],
         prompt="Check it",
+        on_event=hear,
     )
 
 

@@ -38,16 +38,18 @@ def show_demo(speed: float) -> int:
     with TemporaryDirectory(prefix="argstream-demo-") as name:
         folder = Path(name).resolve()
         make_project(folder)
-        with open_terminal(Looks(read_file=file_reader(folder))) as terminal:
-            return asyncio.run(_play(terminal, folder, speed))
+        looks = Looks(read_file=file_reader(folder))
+        with open_terminal(looks) as terminal:
+            approver = _DemoApprover(terminal, looks, 0.0 if math.isinf(speed) else _PATIENCE)
+            return asyncio.run(_play(terminal, approver, folder, speed))
 
 
-async def _play(terminal: Terminal, folder: Path, speed: float) -> int:
+async def _play(terminal: Terminal, approver: "_DemoApprover", folder: Path, speed: float) -> int:
     agent = Agent(
         ScriptedModel(*REPLIES, piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
         [*file_tools(folder), shell_tool(folder), *project_tools(folder, _LINE / speed)],
         policy=_inside(folder),
-        approver=_DemoApprover(terminal, 0.0 if math.isinf(speed) else _PATIENCE),
+        approver=approver,
     )
     timeline = Timeline()
     began = time.monotonic()
@@ -74,10 +76,10 @@ def _inside(folder: Path) -> Policy:
 class _DemoApprover:
     """Asks whoever watches; if nobody answers, or nobody can, it answers itself."""
 
-    def __init__(self, terminal: Terminal, patience: float) -> None:
+    def __init__(self, terminal: Terminal, looks: Looks, patience: float) -> None:
         self._person: TerminalApprover | None = None
         if isinstance(terminal, LiveTerminal) and os.isatty(0):
-            self._person = TerminalApprover(terminal)
+            self._person = TerminalApprover(terminal, looks=looks)
         self._patience = patience
 
     async def __call__(self, request: ApprovalRequested) -> Approval:

@@ -51,29 +51,29 @@ class Edit:
         side = self._side(sign)
         side.add(text)
         if side is self._new and self._hunk is not None:
-            self._go_on()
+            self._go_on(self._hunk)
 
     def complete(self, sign: str, value: str) -> None:
         """One of the texts is complete."""
         side = self._side(sign)
         side.value = value
         if side is self._new and self._hunk is not None:
-            self._end()
+            self._end(self._hunk)
 
     def begin(self, place: Place) -> None:
         """Show the diff from now on: the old text is complete, and this is where it stands."""
         self._place = place
-        self._hunk = Hunk(self._out, place)
+        self._hunk = hunk = Hunk(self._out, place)
         self._diff = StreamingDiff(lines_of(place.lead + (self.old or "") + place.trail))
-        self._go_on()
+        self._go_on(hunk)
         if self.new is not None:
-            self._end()
+            self._end(hunk)
 
     def growing(self, rows: int) -> list[Line]:
         """Give the newest lines that are not final."""
         if self._hunk is None:
-            side = self._new if self._new.has_begun else self._old
-            lines = side.growing(rows)
+            sides = sorted((self._old, self._new), key=lambda side: side.value is None)
+            lines = [line for side in sides for line in side.growing(rows)]  # what grows is last
         elif self.new is None:
             held = self._diff.held
             lines = self._hunk.growing(held)
@@ -93,20 +93,17 @@ class Edit:
     def _side(self, sign: str) -> "_Side":
         return self._old if sign == "-" else self._new
 
-    def _go_on(self) -> None:
+    def _go_on(self, hunk: Hunk) -> None:
         lines, self._new.lines = self._new.lines, []
         for line in lines:
-            if self._hunk is not None:
-                self._hunk.take(self._diff.add(self._whole(line) + "\n"))
+            hunk.take(self._diff.add(self._whole(line) + "\n"))
 
     def _whole(self, line: str) -> str:
         """Give a new line with what stands before it in the file, if it is the first."""
         is_first, self._is_first = self._is_first, False
         return self._place.lead + line if is_first else line
 
-    def _end(self) -> None:
-        if self._hunk is None:
-            return
+    def _end(self, hunk: Hunk) -> None:
         last = self._whole(self._new.text.end())
         if self.new or self._place.number is not None:  # else nothing is left of whole lines
             last += self._place.trail
@@ -114,9 +111,9 @@ class Edit:
         joined = after[:1] if last and not last.endswith("\n") else ()
         self._diff.extend(joined)
         if last:
-            self._hunk.take(self._diff.add(last + "".join(joined)))
-        self._hunk.take(self._diff.finish())
-        self._hunk.end(after[len(joined) :])
+            hunk.take(self._diff.add(last + "".join(joined)))
+        hunk.take(self._diff.finish())
+        hunk.end(after[len(joined) :])
 
 
 class _Side:

@@ -279,6 +279,8 @@ class TestRealTerminals:
             texts = [f"line {number} " + "x" * 60 for number in range(2_000)]
             painter = threading.Thread(target=screen.paint, args=(lines(*texts), []))
             painter.start()
+            painter.join(0.1)
+            assert painter.is_alive()  # the terminal takes no more until somebody reads
             read = b""
             while b"line 1999 " not in read:
                 read += os.read(ours, 65_536)

@@ -51,6 +51,11 @@ def test_until_it_is_known_what_is_replaced_the_new_lines_only_grow() -> None:
     assert edit('{"old": "one\\ntwo').growing[-1] == ["       - │ one", "       - │ two"]
 
 
+def test_an_old_text_that_comes_after_the_new_one_grows_below_it() -> None:
+    seen = edit('{"new": "one", "old": "two\\nthr')
+    assert seen.growing[-1] == ["       + │ one", "       - │ two", "       - │ thr"]
+
+
 def test_lines_are_settled_while_the_new_text_is_written() -> None:
     old = "one\\ntwo\\nthree\\nfour\\nfive\\nsix"
     new = "one\\ntwo\\nthree\\n4\\nfive\\nsi"

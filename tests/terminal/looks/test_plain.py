@@ -62,6 +62,11 @@ def test_patches_are_coloured_by_their_first_characters() -> None:
     assert found == ["place", "place", "place", "removed", "added", "plain"]
 
 
+def test_what_is_called_a_diff_is_one_however_it_begins() -> None:
+    seen = follow({"operation": {"diff": " same\n-old\n+new"}}, looks=PLAIN)
+    assert [line.spans[0].role for line in seen.lines[1:]] == ["plain", "removed", "added"]
+
+
 def test_a_list_with_dashes_is_no_patch() -> None:
     seen = follow({"note": "- milk\n- eggs\n"}, looks=PLAIN)
     assert {line.spans[0].role for line in seen.lines[1:3]} == {"plain"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argstream.errors import UsageError
-from argstream.events import ArgumentCompleted, ToolCallStarted
+from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolCallStarted
 from argstream.terminal.looks import ArgumentEvent, Command, File, Looks
 from argstream.terminal.spans import Line, Span, Spans, text_of
 from tests.terminal.looks.following import follow, texts
@@ -114,3 +114,12 @@ def test_events_of_values_whose_beginning_was_not_seen_are_shown_too() -> None:
     view.take(ArgumentCompleted("c", "t", ("a",), "x\ny"))
     view.take(ArgumentCompleted("c", "t", ("b", "c"), 1))
     assert [text_of(line.spans) for line in view.finish()] == ["a =", "x", "y", "b.c = 1"]
+
+
+@pytest.mark.parametrize("looks", [Looks(), Looks({"t": Shouting("take")})])
+def test_where_there_is_no_room_nothing_grows(looks: Looks) -> None:
+    view = looks.view(ToolCallStarted("c", 0, "t"))
+    view.take(ArgumentStarted("c", "t", ("a",), "string"))
+    view.take(ArgumentDelta("c", "t", ("a",), "x"))
+    assert view.growing(0) == []
+    assert len(view.growing(1)) == 1

@@ -25,7 +25,7 @@ Paint = Callable[[str], Spans]
 BAR: Final[Spans] = (Span("  │ ", "faint"),)
 
 _begins_a_patch: Final = re.compile(
-    r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+"
+    r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+|@@$"
 ).match
 _PATCH_ROLES: Final[tuple[tuple[str, Role], ...]] = (
     ("+++ ", "place"),
@@ -71,8 +71,9 @@ def paint_plainly(text: str) -> Spans:
 class PaintByFirstLine:
     """Colours the lines of a patch by their first characters, and no other text."""
 
-    def __init__(self) -> None:
-        self._is_patch: bool | None = None
+    def __init__(self, *, is_patch: bool | None = None) -> None:
+        """Find out whether it is one, if that is not known."""
+        self._is_patch = is_patch
 
     def __call__(self, text: str) -> Spans:
         """Colour the next line."""
@@ -91,8 +92,7 @@ class Block:
     def __init__(self, out: list[Line], margins: Margins, paint: Paint = paint_plainly) -> None:
         self._out = out
         self._margins = margins
-        self.paint = paint
-        """It may change between two lines."""
+        self._paint = paint
         self._text = GrowingText()
         self.lines = 0
         """How many are complete."""
@@ -126,4 +126,4 @@ class Block:
     def _write(self, text: str) -> None:
         self.lines += 1
         margin, rest = self._margins.of(self.lines)
-        self._out.append(Line(self.paint(text), margin, rest))
+        self._out.append(Line(self._paint(text), margin, rest))

@@ -53,7 +53,7 @@ class GuardedView:
     def growing(self, rows: int) -> list[Line]:
         """Give what is not."""
         lines = self._ask_lines(lambda view: view.growing(rows))
-        return (lines + self._fallback.growing(rows))[-rows:]
+        return (lines + self._fallback.growing(rows))[-rows:] if rows > 0 else []
 
     def finish(self) -> list[Line]:
         """Give all that was held back."""

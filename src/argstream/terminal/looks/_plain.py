@@ -13,6 +13,7 @@ from argstream.terminal.spans import Line, Span, shown
 __all__ = ["PlainPart"]
 
 _CONTAINERS: Final = ("object", "array")
+_PATCHES: Final = ("diff", "patch")  # names of arguments that are one, however it begins
 
 
 class PlainPart:
@@ -142,7 +143,8 @@ class _OpenString:
     def become_block(self) -> None:
         """Write the name, and then line by line."""
         self._out.append(Line((shown(name_of(self._path), "argument"), Span(" =")), INDENT))
-        self._block = Block(self._out, Bar(), PaintByFirstLine())
+        paint = PaintByFirstLine(is_patch=True if self._path[-1] in _PATCHES else None)
+        self._block = Block(self._out, Bar(), paint)
         self._block.add(self._so_far)
         self._so_far = ""
 

@@ -1,6 +1,6 @@
 """What a tool's arguments are, by who wrote the tool: a file, a diff, a command, a table.
 
->>> Looks({"save_note": File(text="body", path="note")})  # doctest: +SKIP
+``Looks({"save_note": File(text="body", path="note")})`` is all that there is to say of a tool.
 
 An argument that does not come as it was declared, because it is missing or of another kind, is
 shown plainly, as are all that a declaration does not name.

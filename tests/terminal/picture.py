@@ -82,13 +82,12 @@ def _piece(text: str, style: Style, column: int, row: int, cells: int) -> str:
     box, weight = "", ' font-weight="bold"' if style.bold else ""
     slant = ' font-style="italic"' if style.italic else ""
     if style.reverse:
-        box = f'<rect x="{x:.1f}" y="{y}" width="{cells * COLUMN:.1f}" height="{ROW}" fill="{ink}"/>'
+        size = f'width="{cells * COLUMN:.1f}" height="{ROW}"'
+        box = f'<rect x="{x:.1f}" y="{y}" {size} fill="{ink}"/>'
         ink = PAPER
     fill = "" if ink == INK else f' fill="{ink}"'
-    return (
-        f'{box}<text x="{x:.1f}" y="{y + 14}" textLength="{cells * COLUMN:.1f}"{fill}{weight}{slant}>'
-        f"{escape(text)}</text>"
-    )
+    place = f'x="{x:.1f}" y="{y + 14}" textLength="{cells * COLUMN:.1f}"'
+    return f"{box}<text {place}{fill}{weight}{slant}>{escape(text)}</text>"
 
 
 def main(file: str, columns: int = 92, rows: int = 58) -> None:

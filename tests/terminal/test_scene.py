@@ -197,7 +197,7 @@ class TestTools:
         watcher.take(*call({}), runs())
         assert watcher.take(said("one\ntw")) == ["  ┆ one"]
         assert watcher.tail() == ["  ┆ tw", "* write runs · 1.0 s"]
-        assert watcher.take(returned("fine")) == ["  ┆ tw", "  ⎿ fine", "  ran for 2.0 s"]
+        assert watcher.take(returned("fine")) == ["  ┆ tw", "  └ fine", "  ran for 2.0 s"]
 
     def test_several_are_a_line_each_and_expand_when_they_are_over(self) -> None:
         watcher = Watcher()
@@ -208,7 +208,7 @@ class TestTools:
             "* read · 2.0 s · three",
             "* 2 tools run · 3.0 s",
         ]
-        assert watcher.take(returned("fine", "c2", "read"))[:2] == ["  ┆ three", "  ⎿ fine"]
+        assert watcher.take(returned("fine", "c2", "read"))[:2] == ["  ┆ three", "  └ fine"]
 
     def test_who_is_left_goes_on_and_says_who_it_is(self) -> None:
         watcher = Watcher()
@@ -216,7 +216,7 @@ class TestTools:
         watcher.take(runs("c2", "read"), said("two\n"))
         assert watcher.take(returned(1, "c2", "read")) == [
             "● read",
-            "  ⎿ 1",
+            "  └ 1",
             "  ran for 2.0 s",
             "● write … goes on",
             "  ┆ two",
@@ -229,9 +229,9 @@ class TestTools:
     @pytest.mark.parametrize(
         ("result", "rows"),
         [
-            (f"exit 0\n{TEXT}", ["  ⎿ exit 0", "    (the output above)"]),
-            ({"code": 0, "out": TEXT}, ['  ⎿ {"code": 0, "out": "(the output above)"}']),
-            ("another", ["  ⎿ another"]),
+            (f"exit 0\n{TEXT}", ["  └ exit 0", "    (the output above)"]),
+            ({"code": 0, "out": TEXT}, ['  └ {"code": 0, "out": "(the output above)"}']),
+            ("another", ["  └ another"]),
         ],
     )
     def test_what_the_result_adds_is_shown(self, result: object, rows: list[str]) -> None:
@@ -265,7 +265,7 @@ class TestTools:
         assert "* read · 1.0 s · one" in watcher.tail()
         assert watcher.take(returned(1, "c2", "read")) == []
         rows = watcher.take(wrote('"}'), ToolArgsCompleted("c1", "write", {"a": "x"}))
-        assert rows[-3:] == ["● read", "  ┆ one", "  ⎿ 1", "  ran for 2.0 s"][-3:]
+        assert rows[-3:] == ["● read", "  ┆ one", "  └ 1", "  ran for 2.0 s"][-3:]
 
     def test_a_second_attempt_is_told(self) -> None:
         assert "  runs again, attempt 2" in watch([runs(), runs(attempt=2), returned(1)])
@@ -278,7 +278,7 @@ class TestApprovals:
 
     def test_all_of_it_is_shown_with_the_reason_and_the_rule(self) -> None:
         rows = watch([self.REQUEST])
-        assert rows[:3] == ["? must be approved: write", "  why: it writes", "  rule: files"]
+        assert rows[:2] == ["? write must be approved: it writes", "  rule: files"]
         assert "".join(row[2:] for row in rows).count("line") == 40
 
     def test_until_when_is_told(self) -> None:
@@ -288,7 +288,7 @@ class TestApprovals:
     def test_it_does_not_wait_for_what_is_being_written(self) -> None:
         watcher = Watcher()
         watcher.take(started("c2"), wrote('{"b": 1, "c": "x', "c2"))
-        assert watcher.take(self.REQUEST)[0] == "? must be approved: write"
+        assert watcher.take(self.REQUEST)[0] == "? write must be approved: it writes"
         assert watcher.tail()[-1].startswith("* waiting for a decision on write · 0.0 s")
         rows = watcher.take(wrote('"}', "c2"), ToolArgsCompleted("c2", "write", {"b": 1, "c": "x"}))
         assert rows[0] == "● write … goes on"
@@ -332,8 +332,8 @@ class TestRuns:
     def test_a_turn_is_closed_after_the_results_of_its_calls(self) -> None:
         watcher = Watcher()
         watcher.take(RunStarted("r", "Go"), TurnStarted(1), *call({}), TURN_OVER)
-        assert watcher.take(runs(), returned("done")) == ["  ⎿ done"]
-        assert watcher.take(TurnStarted(2)) == ["— tool_use · 7 tokens in, 5 out"]
+        assert watcher.take(runs(), returned("done")) == ["  └ done"]
+        assert watcher.take(TurnStarted(2)) == ["— tool_use · 7 tokens in, 5 out", ""]
 
     def test_without_a_run_it_is_closed_at_once(self) -> None:
         assert watch([TURN_OVER]) == ["— tool_use · 7 tokens in, 5 out"]
@@ -358,9 +358,9 @@ class TestRuns:
 
     def test_an_answer_is_shown_unless_it_was_said(self) -> None:
         said_it = TurnCompleted("end", Message(role="assistant", parts=(TextPart(text="Yes."),)))
-        assert "  ⎿ Yes." not in watch([said_it, RunCompleted("Yes.")])
-        assert "  ⎿ Yes!" in watch([said_it, RunCompleted([{"type": "text", "text": "Yes!"}])])
-        assert '  ⎿ {"answer": 1}' in watch([said_it, RunCompleted({"answer": 1})])
+        assert "  └ Yes." not in watch([said_it, RunCompleted("Yes.")])
+        assert "  └ Yes!" in watch([said_it, RunCompleted([{"type": "text", "text": "Yes!"}])])
+        assert '  └ {"answer": 1}' in watch([said_it, RunCompleted({"answer": 1})])
 
     def test_a_failing_stream_is_said_where_it_happened_and_once(self) -> None:
         failed = StreamFailed("cut", "hung up", retryable=True)
@@ -491,7 +491,7 @@ class TestSnapshots:
         request = TestApprovals.REQUEST
         watcher = Watcher()
         shown = watcher.take(self.snapshot(*call({}), request, RunPaused("r", (request,))))
-        assert "? must be approved: write" in shown
+        assert "? write must be approved: it writes" in shown
         assert shown[-1] == "‖ paused, waits for a decision on write"
         assert watcher.tail()[-1].startswith("* waiting for a decision on write")
 
@@ -534,9 +534,9 @@ class TestSubAgents:
             "┊ ● read",
             "┊   path = 1",
             "┊   ✓ 11 B in 2.0 s",
-            "┊   ⎿ A",
+            "┊   └ A",
             "● run",
-            "  ⎿ done",
+            "  └ done",
         ]
 
     def test_one_whose_call_was_not_seen_has_its_id(self) -> None:

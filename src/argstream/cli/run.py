@@ -17,8 +17,8 @@ from argstream.cli._shown import Shown
 from argstream.errors import ArgstreamError, UsageError
 from argstream.events import ApprovalRequested
 from argstream.sanitise import visible_line
-from argstream.terminal import LiveTerminal, Looks, file_reader
-from argstream.terminal.approving import TerminalApprover, unattended
+from argstream.terminal import Looks, file_reader
+from argstream.terminal.approving import TerminalApprover
 
 __all__ = ["RunOptions", "run_prompt"]
 
@@ -87,9 +87,7 @@ def _agent(options: RunOptions, folder: Path, approver: Approver) -> Agent:
 def _who_decides(options: RunOptions, shown: Shown, looks: Looks) -> Approver:
     if options.is_approved:
         return _approve
-    if isinstance(shown.terminal, LiveTerminal) and os.isatty(0):
-        return TerminalApprover(shown.terminal, looks=looks)
-    return unattended(_HOW_TO_ALLOW)
+    return TerminalApprover(shown.terminal, looks=looks, how_to_allow=_HOW_TO_ALLOW)
 
 
 async def _follow(agent: Agent, prompt: str, approver: Approver, shown: Shown) -> int:

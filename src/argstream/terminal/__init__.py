@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from argstream.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from argstream.terminal.approving import TerminalApprover, unattended
+    from argstream.terminal.approving import TerminalApprover
     from argstream.terminal.live import LiveTerminal
     from argstream.terminal.looks import (
         ArgumentsView,
@@ -49,11 +49,10 @@ __all__ = [
     "TerminalApprover",
     "file_reader",
     "open_terminal",
-    "unattended",
 ]
 
 _HOMES = {
-    "approving": ("TerminalApprover", "unattended"),
+    "approving": ("TerminalApprover",),
     "live": ("LiveTerminal",),
     "looks": (
         "ArgumentsView",

@@ -1,8 +1,8 @@
 """What is to be shown, before it is known how wide the screen is: pieces of text with a role.
 
 A role says what a text is, such as ``added`` or ``keyword``; the palette knows how that looks. Text
-in a span has no newline and no tab. What a model wrote comes in through ``shown`` alone, which makes
-it harmless (invariant 13).
+in a span has no newline and no tab. What a model wrote is made harmless before it gets here, once:
+by ``shown``, or where its tabs and newlines matter (invariant 13).
 """
 
 from typing import Literal, NamedTuple, TypeAlias

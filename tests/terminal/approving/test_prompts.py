@@ -30,22 +30,18 @@ def rows(prompt: Prompt, columns: int, most: int, status: str = "") -> list[str]
     return [(text_of(line.margin) + text_of(line.spans)).rstrip() for line in lines]
 
 
-def test_the_question_says_what_why_and_which_keys_answer() -> None:
+def test_the_question_says_what_and_which_keys_answer() -> None:
     question, *others = rows(main_prompt(REQUEST, was_edited=False), 100, 8, "1 of 3 · 9 s left")
     assert question.startswith(
         "? Run write_file?  1 of 3 · 9 s left  path=/etc/⟦ESC⟧[31mhosts  content=127.0.0.1"
     )
     assert others == [
-        "  write_file needs a confirmation⟦RLO⟧ because it leaves the folder of the project",
         "  y yes · n no · d no, say why · e edit · a always · v view all · ? help",
     ]
 
 
-def test_on_a_narrow_screen_reasons_and_keys_take_several_rows() -> None:
+def test_on_a_narrow_screen_keys_take_several_rows() -> None:
     assert rows(main_prompt(REQUEST, was_edited=True), 40, 8)[1:] == [
-        "  write_file needs a confirmation⟦RLO⟧",
-        "  because it leaves the folder of the",
-        "  project",
         "  y yes · n no · d no, say why",
         "  e edit again · a always · v view all",
         "  ? help",

@@ -2,43 +2,43 @@
 
 import asyncio
 import io
-from typing import Any
+import os
+from typing import NoReturn
 
 from argstream.decisions import Deny
 from argstream.events import ApprovalRequested
-from argstream.terminal.approving import TerminalApprover, unattended
+from argstream.terminal.approving import TerminalApprover
 from argstream.terminal.approving._keyboard import is_terminal
-from argstream.terminal.spans import Line, text_of
+from argstream.terminal.opening import PlainTerminal
 
 REQUEST = ApprovalRequested("call_1", "write_file", {}, "digest", "why")
 
 
-def test_every_call_is_denied_and_the_reason_says_how_to_allow_it() -> None:
-    answer = asyncio.run(unattended("run it with --yes")(REQUEST))
-    assert answer == Deny("nobody can be asked here: to allow it, run it with --yes")
-
-
-def test_it_is_said_once() -> None:
-    said: list[Line] = []
-    approver = unattended("run it with --yes", said.append)
-    for _ in range(2):
-        asyncio.run(approver(REQUEST))
-    (line,) = said
-    assert text_of(line.spans).endswith("to allow it, run it with --yes")
+DENIED = Deny("nobody can be asked here: to allow it, run it with --yes")
 
 
 class Nowhere:
     """A terminal at which nothing may be asked."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name} was used")
+    def _used(self, *_: object) -> NoReturn:
+        raise AssertionError("it was used")
+
+    say = ask = suspended = _used
 
 
-def test_an_approver_without_a_terminal_denies_and_touches_nothing() -> None:
+def test_without_somebody_to_press_keys_it_denies_and_says_how_to_allow() -> None:
     with open("/dev/null") as nothing:  # noqa: PTH123 - a stream, as standard input is one
-        approver = TerminalApprover(Nowhere(), source=nothing)
-        answer = asyncio.run(approver(REQUEST))
-    assert answer == Deny("nobody can be asked: standard input is not a terminal")
+        approver = TerminalApprover(Nowhere(), source=nothing, how_to_allow="run it with --yes")
+        assert asyncio.run(approver(REQUEST)) == DENIED
+
+
+def test_so_it_does_where_the_output_is_no_terminal() -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs) as keys:
+        plain = PlainTerminal(io.StringIO())
+        approver = TerminalApprover(plain, source=keys, how_to_allow="run it with --yes")
+        assert asyncio.run(approver(REQUEST)) == DENIED
+    os.close(ours)
 
 
 def test_streams_that_are_no_files_are_no_terminals() -> None:

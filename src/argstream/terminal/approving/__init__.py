@@ -2,6 +2,5 @@
 
 from argstream.terminal.approving.approver import TerminalApprover
 from argstream.terminal.approving.changes import argument_changes
-from argstream.terminal.approving.nobody import unattended
 
-__all__ = ["TerminalApprover", "argument_changes", "unattended"]
+__all__ = ["TerminalApprover", "argument_changes"]

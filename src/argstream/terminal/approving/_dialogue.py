@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import UsageError
@@ -44,6 +44,7 @@ _SHOW: Final = ("v", "?")
 """Keys after which one goes on with the question at once."""
 
 
+@runtime_checkable
 class Place(Protocol):
     """Where somebody is asked: what we need of a live terminal."""
 

@@ -52,8 +52,7 @@ def main_prompt(request: ApprovalRequested, *, was_edited: bool, hint: str = "")
             Choice("v", "view all"),
             Choice("?", "help"),
         ),
-        (shown(request.reason),) if request.reason else (),
-        (arguments_in_short(request.arguments),),
+        detail=(arguments_in_short(request.arguments),),
         hint=hint,
     )
 

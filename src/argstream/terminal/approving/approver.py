@@ -20,32 +20,35 @@ class TerminalApprover:
 
     ::
 
-        with LiveTerminal(Scene()) as terminal:
+        with open_terminal() as terminal:
             approver = TerminalApprover(terminal)
             run = Agent(model, tools, approver=approver).run_stream("Make the tests pass")
             approver.check = run.check
             async for event in run:
                 terminal.show(event)
 
-    What was typed before a question could be seen never answers it. Where there is nobody to press
-    keys, since standard input is no terminal, each call is denied.
+    What was typed before a question could be seen never answers it. Where nobody can be asked,
+    since standard input or the output is no terminal, each call is denied.
     """
 
     def __init__(
         self,
-        terminal: Place,
+        terminal: object,
         *,
         check: Check | None = None,
         looks: Looks | None = None,
         source: TextIO | None = None,
+        how_to_allow: str = "run it in a terminal",
     ) -> None:
         """Ask at a terminal; ``looks`` say how arguments look, ``source`` is standard input.
 
+        ``how_to_allow`` begins with a verb, and is told where nobody can be asked.
         ``check`` is given the id of a call and a decision, and raises UsageError if edited
         arguments do not fit: then they can be edited again.
         """
         self.check = check
-        self._terminal = terminal
+        self._place = terminal if isinstance(terminal, Place) else None
+        self._how_to_allow = how_to_allow
         self._looks = Looks() if looks is None else looks
         self._source = sys.stdin if source is None else source
         self._waiting: list[object] = []
@@ -53,25 +56,25 @@ class TerminalApprover:
 
     async def __call__(self, request: ApprovalRequested) -> Approval:
         """Ask; the question disappears if this is cancelled."""
-        if not is_terminal(self._source):
-            return Deny("nobody can be asked: standard input is not a terminal")
+        if self._place is None or not is_terminal(self._source):
+            return Deny(f"nobody can be asked here: to allow it, {self._how_to_allow}")
         ticket = object()
         self._waiting.append(ticket)
         try:
             while self._waiting[0] is not ticket:  # others may be in another event loop
                 await asyncio.sleep(_TURN_SECONDS)
             self._asked += 1
-            return await self._decision(request)
+            return await self._decision(request, self._place)
         finally:
             self._waiting.remove(ticket)
             if not self._waiting:
                 self._asked = 0
 
-    async def _decision(self, request: ApprovalRequested) -> Approval:
+    async def _decision(self, request: ApprovalRequested, place: Place) -> Approval:
         keyboard = Keyboard(self._source)
         dialogue = Dialogue(
             request,
-            self._terminal,
+            place,
             keyboard,
             check=self.check,
             view=self._looks.whole,

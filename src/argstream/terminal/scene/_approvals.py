@@ -26,13 +26,10 @@ _REMEMBERED: Final = {
 }
 
 
-def asked(event: ApprovalRequested, title: Spans, looks: Looks) -> list[Line]:
+def asked(event: ApprovalRequested, looks: Looks) -> list[Line]:
     """Say what is to be decided, why it is asked, and the arguments to the last character."""
-    beside = (Span("  "), *title) if title else ()
-    what = (Span("must be approved: ", "prompt"), shown(event.name, "tool"), *beside)
-    lines = [line(*what, margin=(Span("? ", "prompt"),))]
-    if event.reason:
-        lines.append(line(Span(f"why: {visible_line(event.reason)}"), margin=_UNDER))
+    what = (shown(event.name, "tool"), Span(" must be approved", "prompt"))
+    lines = [line(*what, Span(because(event.reason)), margin=(Span("? ", "prompt"),))]
     if event.rule is not None:
         lines.append(line(Span(f"rule: {visible_line(event.rule)}"), margin=_UNDER))
     if event.expires_at is not None:

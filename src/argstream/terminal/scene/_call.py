@@ -40,7 +40,7 @@ class Call:
         title = self.title
         return (shown(self.name, "tool"), *kind, *((Span("  "), *title) if title else ()))
 
-    def header(self, dot: Role = "good") -> Line:
+    def header(self, dot: Role = "title") -> Line:
         """Give the line under which everything about it stands."""
         return line(*self.label, margin=(Span("● ", dot),))
 

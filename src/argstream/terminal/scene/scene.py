@@ -51,7 +51,7 @@ from argstream.terminal.scene._stage import Stage
 from argstream.terminal.scene._tail import tail_of
 from argstream.terminal.scene._words import Words
 from argstream.terminal.scene._writing import Writing
-from argstream.terminal.spans import Line
+from argstream.terminal.spans import Line, line
 
 __all__ = ["Scene"]
 
@@ -180,7 +180,7 @@ class Scene:
     def _take_approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
         call = self._call(event.call_id, event.name)
         if isinstance(event, ApprovalRequested):
-            lines = _approvals.asked(event, call.title, self._looks)
+            lines = _approvals.asked(event, self._looks)
         else:
             call.is_refused = event.decision in _DENIED
             lines = _approvals.decided(event, call.arguments)
@@ -216,8 +216,10 @@ class Scene:
         match event:
             case RunStarted(prompt=prompt):
                 stage.note(_runs.prompt(prompt))
-            case TurnStarted(attempt=attempt):
+            case TurnStarted(turn=turn, attempt=attempt):
                 self._end_turn()
+                if turn > 1:
+                    stage.note([line()])
                 if attempt > 1:
                     self._leave_all("lost", now)
                     stage.note(_runs.lost(event))

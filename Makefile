@@ -57,7 +57,7 @@ uncovered: .venv/ready
 	@$(BIN)/pytest --quiet $(IN_PARALLEL) -m "(bulk or ($(BY_CHANCE))) and not timing"
 	@$(BIN)/pytest --quiet -m timing
 
-bench: .venv/ready .venv/ready-bench ## measure against other parsers and the SDKs; writes docs/benchmarks.md
+bench: .venv/ready .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
 soak: .venv/ready .venv/ready-fuzz ## long runs: properties and fuzzing, SOAK_SECONDS=600

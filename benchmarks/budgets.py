@@ -12,6 +12,9 @@ from results import Results
 from store_places import BARE_REDIS, BARE_SQLITE, BARE_SQLITE_THREAD, MEMORY, REDIS, SQLITE
 from store_results import ALONE, AT_ONCE, BATCHES, DURABLE, STORES, StoreResults
 from tables import size_name
+from terminal_results import LARGE, SMALL, Shown, TerminalResults
+from terminal_ways import OURS, RICH_LINES, RICH_WHOLE
+from terminal_workloads import FILE
 from wire_workloads import ALL_PROTOCOLS, ANTHROPIC
 
 Verdict: TypeAlias = Literal["holds", "MISSED", "not measured"]
@@ -52,6 +55,12 @@ _AGAINST_BASES = [
 ]
 _MOST_WITH_A_STORE = 1.5
 _MOST_OF_A_SECOND_JOIN = 1 / 5
+
+_MOST_OF_A_CORE = 0.05
+_MOST_GROWTH_OF_A_FRAME = 1.5
+"""Frames are far apart, so their cost varies more than that of what follows at once."""
+# way, at most so many times its cost of a frame
+_AGAINST_RICH = {RICH_LINES: 1.0, RICH_WHOLE: 1 / 30}
 
 
 @dataclass(frozen=True)
@@ -192,6 +201,30 @@ def store_budgets(results: StoreResults) -> list[Budget]:
             results.ratio_of_joins(store),
         )
         for store in STORES
+    ]
+    return found
+
+
+def terminal_budgets(results: TerminalResults) -> list[Budget]:
+    """Check what is promised about the terminal."""
+    small, large = map(size_name, (SMALL, LARGE))
+    played = results.paced[Shown(OURS, FILE, LARGE)]
+    found = [
+        Budget(
+            f"terminal, {FILE} of {large}, 100 deltas a second",
+            _MOST_OF_A_CORE * 100,
+            played.share * 100,
+            "% of a core",
+        ),
+        Budget(
+            f"terminal, a frame of {FILE}: {large} / {small}",
+            _MOST_GROWTH_OF_A_FRAME,
+            results.growth_of(OURS),
+        ),
+    ]
+    found += [
+        Budget(f"terminal, a frame of {FILE}: {large}, argstream / {way}", most, results.ratio(way))
+        for way, most in _AGAINST_RICH.items()
     ]
     return found
 

@@ -15,7 +15,8 @@ The first part of this page is about the parser alone: text in, value out. The s
 beside the official SDKs. The third, [judging a call](#judging-a-call-while-it-is-written), is about
 schemas and rules: how early a wrong call is rejected, and what it costs to look. The fourth,
 [the agent](#the-agent), is about what a run adds to the stream of its model. The fifth,
-[the stores](#the-stores), is about the logs of runs: writing, following and joining them.
+[the stores](#the-stores), is about the logs of runs: writing, following and joining them. The
+sixth, [the terminal](#the-terminal), is about showing it all to a person.
 
 ## argstream beside its peers
 
@@ -300,6 +301,46 @@ The first one reads the log; for the second only what is new would be read.
 - Everybody who follows must get every delta, every run come to its end, and every snapshot have the
   whole text, or nothing is reported.
 
+## The terminal
+
+A file that a model writes is shown while it is written: with line numbers and colours, what is
+complete in the scrollback, what grows below it, twenty frames a second. The agent runs in the same
+process, so: how much does that take, and does it grow with the file?
+
+Here a model writes 100 deltas a second, of 25 characters each. The figures are of the last seconds
+of a file of 20 kB, and of one of 100 kB, which end alike.
+
+{terminal_ways}
+
+- **Rich, all of it again**: `Live(Syntax(…))` with the whole text so far, the first that one would
+  write. All of it is coloured again for each frame, so frames become fewer. And what is seen is the
+  top of the file, since that fills the screen; to see the end, one must wait for it.
+- **Rich, line by line**: what is complete is printed above the live display, in which the last line
+  grows. That shows the same as argstream, but for a string or a comment of several lines: each line
+  is coloured as if it were the first.
+
+Both show the text of the file alone, as it is: no word about the call, and what would act on the
+terminal does. Frames are the measure for comparing, since not all come to twenty a second. *ms per
+frame* is the CPU time of all that happens from one to the next.
+
+And what else there is to see, in argstream's terminal; with the cost of all of it when it comes as
+fast as it can be shown:
+
+{terminal_shown}
+
+*Edits* are of a file that can be read, so each is shown as a diff in its place. *A text* is
+Markdown. The tools write 100 deltas a second together.
+
+### How the terminal is measured
+
+- In a process of its own, whose standard output is a pseudo-terminal of 120 × 40 that is read as
+  fast as it writes. What a real terminal needs to draw it is not counted.
+- CPU time of all threads, user and system, of the seconds in which it is shown. The process is
+  started, the events are made, and all that comes before is on the screen already.
+- Three seconds each. What has a budget is measured twice, in turns; the cheaper frames count.
+- The file is of Python’s own `typing.py`. Rich has line numbers and the terminal’s 16 colours, too.
+- The end of everything must have been seen in the terminal, or nothing is reported.
+
 ## Budgets
 
 What the project promises, checked by every run (exit status 1 if one is missed). {budget_summary}
@@ -348,7 +389,7 @@ make bench
 
 It takes some minutes. `.venv/bin/python benchmarks/run.py --quick` only checks that everything
 works, `--only NAME` measures the peers and SDKs with that in their name, `--only judging` the third
-part, `--only agent` the fourth, `--only stores` the fifth; none of these writes this page.
-For axio it looks for a newer Python on the PATH and among those of pyenv; `ARGSTREAM_BENCH_PYTHON`
-names another.
+part, `--only agent` the fourth, `--only stores` the fifth, `--only terminal` the sixth; none of
+these writes this page. For axio it looks for a newer Python on the PATH and among those of pyenv;
+`ARGSTREAM_BENCH_PYTHON` names another.
 """

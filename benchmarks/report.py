@@ -25,13 +25,15 @@ from tables import (
     plain_table,
     size_name,
 )
+from terminal_report import TERMINAL_TITLES, terminal_tables
+from terminal_results import TerminalResults
 
 _AXIO_IS_APART = """\
 axio needs Python 3.12 or newer, so it is measured in an environment of its own, with argstream
 beside it under the same Python. The rows of that run carry the version of that Python."""
 
 
-_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES, **STORE_TITLES}
+_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES, **STORE_TITLES, **TERMINAL_TITLES}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Findings:
     checks: CheckResults | None
     agent: AgentResults | None
     stores: StoreResults | None
+    terminal: TerminalResults | None
     promises: list[Budget]
     without_axio: str
     """Why axio was not measured, if so."""
@@ -54,6 +57,7 @@ class Findings:
             **(check_tables(self.checks) if self.checks else {}),
             **(agent_tables(self.agent) if self.agent else {}),
             **(store_tables(self.stores) if self.stores else {}),
+            **(terminal_tables(self.terminal) if self.terminal else {}),
         }
 
 
@@ -205,7 +209,14 @@ def _without(reason: str) -> str:
 
 def _versions(findings: Findings) -> str:
     found = {run.python: dict(run.versions) for run in findings.runs}
-    for results in (findings.events, findings.checks, findings.agent, findings.stores):
+    chapters = (
+        findings.events,
+        findings.checks,
+        findings.agent,
+        findings.stores,
+        findings.terminal,
+    )
+    for results in chapters:
         if results:
             found.setdefault(platform.python_version(), {}).update(results.versions)
     return "; ".join(

@@ -1,4 +1,4 @@
-"""Measures argstream beside its peers and the SDKs, and what judging, agents and stores cost.
+"""Measures argstream beside its peers and the SDKs, and the cost of all that is built on it.
 
 Prints the tables, writes docs/benchmarks.md and its plot.
 
@@ -9,7 +9,14 @@ import argparse
 import sys
 
 from agent_results import gather_agent
-from budgets import agent_budgets, budgets, check_budgets, event_budgets, store_budgets
+from budgets import (
+    agent_budgets,
+    budgets,
+    check_budgets,
+    event_budgets,
+    store_budgets,
+    terminal_budgets,
+)
 from check_results import gather_checks
 from event_results import gather_events
 from newer_python import ROOT, Unavailable, measure_axio
@@ -19,8 +26,9 @@ from report import Findings, as_markdown, as_text
 from results import Results, gather
 from routes import SDK_ROUTES
 from store_results import gather_stores
+from terminal_results import gather_terminal
 
-_JUDGING, _AGENT, _STORES = "judging", "agent", "stores"
+_JUDGING, _AGENT, _STORES, _TERMINAL = "judging", "agent", "stores", "terminal"
 """What ``--only`` calls the chapters from the third on, each of which is measured as a whole."""
 
 
@@ -40,7 +48,8 @@ def main() -> int:
     checks = gather_checks(quick=options.quick) if options.only in _JUDGING else None
     agent = gather_agent(quick=options.quick) if options.only in _AGENT else None
     stores = gather_stores(quick=options.quick) if options.only in _STORES else None
-    if not (runs or events or checks or agent or stores):
+    terminal = gather_terminal(quick=options.quick) if options.only in _TERMINAL else None
+    if not (runs or events or checks or agent or stores or terminal):
         sys.exit(without_axio or f"no peer has {options.only!r} in its name")
     promises = [
         *(budgets(runs) if runs else []),
@@ -48,8 +57,9 @@ def main() -> int:
         *(check_budgets(checks) if checks else []),
         *(agent_budgets(agent) if agent else []),
         *(store_budgets(stores) if stores else []),
+        *(terminal_budgets(terminal) if terminal else []),
     ]
-    findings = Findings(runs, events, checks, agent, stores, promises, without_axio)
+    findings = Findings(runs, events, checks, agent, stores, terminal, promises, without_axio)
     print(as_text(findings))
     if not options.quick and not options.only:
         _write(runs, as_markdown(findings))
@@ -63,7 +73,7 @@ def _options() -> argparse.Namespace:
         "--only",
         default="",
         metavar="NAME",
-        help="peers with this in their name, judging, agent, or stores; no files written",
+        help="peers with this in their name, judging, agent, stores, or terminal; no files written",
     )
     return parser.parse_args()
 

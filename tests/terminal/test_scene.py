@@ -53,7 +53,7 @@ class TestWords:
     def test_completed_lines_are_final_and_the_last_one_grows_in_the_tail(self) -> None:
         watcher = Watcher()
         assert watcher.take(TextDelta("One.\nTw", 0)) == ["  One."]
-        assert watcher.tail() == ["  Tw", "* writing · 7 B · 0.0 s"]
+        assert watcher.tail() == ["  Tw", "* writing · 7 B · 0 ms"]
         assert watcher.take(TextDelta("o.", 0)) == []
         assert watcher.take(started()) == ["  Two.", "● write"]
 
@@ -108,7 +108,7 @@ class TestCalls:
         watcher = Watcher()
         shown = watcher.take(started()) + watcher.tail()
         assert "● write" in shown
-        assert watcher.tail()[-1] == "* writing write · 0 B · 0.0 s"
+        assert watcher.tail()[-1] == "* writing write · 0 B · 0 ms"
 
     def test_a_header_is_final_once(self) -> None:
         assert watch(call({"a": 1, "b": "x\ny"})).count("● write") == 1
@@ -129,7 +129,7 @@ class TestCalls:
         watcher.take(started("c1"), wrote('{"a": "1'), *call({"b": "2"}, "c2"), started("c3"))
         assert watcher.tail()[-3:] == [
             "✓ write · 10 B · 2.0 s",
-            "* write · 0 B · 0.0 s",
+            "* write · 0 B · 0 ms",
             "* writing write · 8 B · 5.0 s",
         ]
         seen = watcher.take(wrote('"}'), ToolArgsCompleted("c1", "write", {"a": "1"}))
@@ -148,7 +148,7 @@ class TestCalls:
     def test_a_long_title_does_not_push_the_counters_away(self) -> None:
         watcher = Watcher()
         watcher.take(started("c1"), ToolCallStarted("c2", 1, "n" * 90))
-        assert watcher.tail()[-2].endswith("… · 0 B · 0.0 s")
+        assert watcher.tail()[-2].endswith("… · 0 B · 0 ms")
 
     @pytest.mark.parametrize(
         ("verdict", "error", "told"),
@@ -289,7 +289,7 @@ class TestApprovals:
         watcher = Watcher()
         watcher.take(started("c2"), wrote('{"b": 1, "c": "x', "c2"))
         assert watcher.take(self.REQUEST)[0] == "? write must be approved: it writes"
-        assert watcher.tail()[-1].startswith("* waiting for a decision on write · 0.0 s")
+        assert watcher.tail()[-1].startswith("* waiting for a decision on write · 0 ms")
         rows = watcher.take(wrote('"}', "c2"), ToolArgsCompleted("c2", "write", {"b": 1, "c": "x"}))
         assert rows[0] == "● write … goes on"
 
@@ -322,7 +322,7 @@ class TestApprovals:
         watcher.take(RunStarted("r", "Go"), self.REQUEST, RunPaused("r", (self.REQUEST,)))
         assert watcher.tail(later=60) == ["* waiting for a decision on write · 1 min 1 s"]
         watcher.take(ApprovalDecided("c1", "write", "denied"))
-        assert watcher.tail() == ["* waiting for the model · 0.0 s"]
+        assert watcher.tail() == ["* waiting for the model · 0 ms"]
 
 
 class TestRuns:
@@ -433,7 +433,7 @@ class TestStatus:
         watcher.take(TextDelta("Hi", 0), TURN_OVER)
         assert watcher.tail() == []
         watcher.take(RunStarted("r", "Go"), TURN_OVER)
-        assert watcher.tail() == ["* waiting for the model · 0.0 s"]
+        assert watcher.tail() == ["* waiting for the model · 0 ms"]
 
     def test_silence_is_told(self) -> None:
         watcher = Watcher()

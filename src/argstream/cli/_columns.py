@@ -1,13 +1,13 @@
-"""Texts in the columns of a terminal, and numbers, sizes and times in words."""
+"""Texts in the columns of a terminal."""
 
 from shutil import get_terminal_size
 from typing import Final
 
 from argstream.terminal.spans import Span, text_of
-from argstream.terminal.waterfall.words import duration
 from argstream.terminal.widths import cut, width
+from argstream.terminal.words import duration
 
-__all__ = ["count", "fit", "padded", "seconds_in_words", "terminal_width"]
+__all__ = ["fit", "padded", "seconds_in_words", "terminal_width"]
 
 _LEAST: Final = 50
 _MOST: Final = 100  # longer lines are hard to read
@@ -31,15 +31,6 @@ def padded(text: str, columns: int) -> str:
     """Give a text that takes so many columns."""
     shown = fit(text, columns)
     return shown + " " * (columns - width(shown))
-
-
-def count(number: int, thing: str) -> str:
-    """Say how many there are.
-
-    >>> count(1, "call"), count(3, "call")
-    ('1 call', '3 calls')
-    """
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Bytes as they are on their way to standard output; and sizes in words."""
+"""Bytes as they are on their way to standard output."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import TextIO
 
 from argstream.sanitise import visible
 
-__all__ = ["bytes_output", "silence", "size"]
+__all__ = ["bytes_output", "silence"]
 
 
 def bytes_output() -> Callable[[bytes], None]:
@@ -31,17 +31,6 @@ def bytes_output() -> Callable[[bytes], None]:
         sys.stdout.buffer.flush()
 
     return write
-
-
-def size(count: int) -> str:
-    """Say how many bytes these are.
-
-    >>> size(999), size(48_250)
-    ('999 B', '48.2 kB')
-    """
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
 def silence(output: TextIO) -> None:

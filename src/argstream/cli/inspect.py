@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from argstream.adapters import ProtocolName
-from argstream.cli._columns import count, fit, padded
+from argstream.cli._columns import fit, padded
 from argstream.cli._input import UnreadableFile, complain, recording_in
-from argstream.cli._output import size
 from argstream.cli._timeline import timeline_of
 from argstream.cli._waterfall import Picture, show_waterfall
 from argstream.recording import Recording
 from argstream.sanitise import visible_line
 from argstream.terminal.waterfall import ArgumentTimes, CallTimes, Moment, Timeline, name_of
+from argstream.terminal.words import count, size
 
 __all__ = ["inspect_file"]
 

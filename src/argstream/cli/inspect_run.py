@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from argstream.cli._columns import count, fit, seconds_in_words, terminal_width
+from argstream.cli._columns import fit, seconds_in_words, terminal_width
 from argstream.cli._input import complain
-from argstream.cli._output import size
 from argstream.cli._run_times import Break, RunTimes, TurnTimes, times_of
 from argstream.cli._stores import find_run, opened
 from argstream.cli._waterfall import Picture, show_waterfall
@@ -20,6 +19,7 @@ from argstream.events import SeenCall
 from argstream.log import Record, RunInfo
 from argstream.sanitise import visible_line
 from argstream.terminal.waterfall import CallTimes, Moment
+from argstream.terminal.words import count, size
 
 __all__ = ["inspect_run"]
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from argstream.cli._input import UnreadableFile, chunks, complain, say_aside
 from argstream.cli._interruptions import Interruptions
-from argstream.cli._output import bytes_output, silence, size
+from argstream.cli._output import bytes_output, silence
 from argstream.errors import UsageError
 from argstream.recording import Recorder
 from argstream.recording._secrets import secrets_of_environment
 from argstream.recording.format import is_recording
 from argstream.recording.proxy import Exchange, RecordingProxy
 from argstream.sanitise import visible_line
+from argstream.terminal.words import size
 
 __all__ = ["record_pipe", "record_proxy"]
 

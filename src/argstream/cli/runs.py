@@ -10,13 +10,14 @@ from typing import Final
 
 import msgspec
 
-from argstream.cli._columns import count, fit, padded, terminal_width
+from argstream.cli._columns import fit, padded, terminal_width
 from argstream.cli._input import complain, say_aside
 from argstream.cli._stores import opened
 from argstream.errors import ArgstreamError, StoreFailure, UnknownRun
 from argstream.events import RunStarted, RunStatus
 from argstream.log import RunInfo, Store
 from argstream.sanitise import visible_line
+from argstream.terminal.words import count
 
 __all__ = ["list_runs"]
 

@@ -44,6 +44,7 @@ from argstream.events import (
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible, visible_line
 from argstream.terminal._snapshot_events import events_of
+from argstream.terminal.words import path_name
 
 __all__ = ["PlainLines"]
 
@@ -249,10 +250,7 @@ class PlainLines:
 
 
 def _place(path: JsonPath) -> str:
-    where = "".join(
-        f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path
-    )
-    return f"{_INDENT}{where.removeprefix('.')} = "
+    return f"{_INDENT}{path_name(path)} = "
 
 
 def _call(name: str, call_id: str) -> str:

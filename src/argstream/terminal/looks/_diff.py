@@ -8,9 +8,10 @@ from argstream.jsonstream import JsonPath
 from argstream.terminal.looks._edit import Edit
 from argstream.terminal.looks._locating import Place, locate, nowhere
 from argstream.terminal.looks._plain import PlainPart
-from argstream.terminal.looks._wording import name_of, said
+from argstream.terminal.looks._wording import said
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line, Span, shown
+from argstream.terminal.words import path_name
 
 __all__ = ["DiffNames", "DiffPart", "ReadFile"]
 
@@ -206,7 +207,7 @@ class DiffPart:
         if item.path is not None:
             where += [shown(item.path[1], "place"), Span(", ", "place")]
         if place.number is None:
-            where.append(shown(name_of(item.prefix), "place"))
+            where.append(Span(path_name(item.prefix), "place"))
         else:
             where.append(Span(f"line {place.number}", "place"))
         return [*where, Span(" @@ ", "place")]

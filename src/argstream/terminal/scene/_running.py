@@ -9,8 +9,8 @@ from argstream.terminal.scene._growing_text import GrowingText, Part
 from argstream.terminal.scene._results import failure_lines, folded_lines, result_lines
 from argstream.terminal.scene._texts import last_rows, text_span
 from argstream.terminal.scene._timer import Timer
-from argstream.terminal.scene._wording import duration
 from argstream.terminal.spans import Line, Role, Span, Spans, line
+from argstream.terminal.words import duration
 
 __all__ = ["Running"]
 

@@ -19,8 +19,9 @@ from argstream.history import Message, TextPart
 from argstream.sanitise import visible_line
 from argstream.terminal.scene._results import result_lines
 from argstream.terminal.scene._texts import text_span
-from argstream.terminal.scene._wording import because, cost, duration
+from argstream.terminal.scene._wording import because, cost
 from argstream.terminal.spans import Line, Role, Span, Spans, line
+from argstream.terminal.words import duration
 
 __all__ = [
     "RunFacts",

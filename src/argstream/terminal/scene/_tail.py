@@ -13,9 +13,9 @@ from argstream.terminal.scene._going_on import GoingOn
 from argstream.terminal.scene._running import Running
 from argstream.terminal.scene._stage import Active, Stage, indented
 from argstream.terminal.scene._texts import text_span
-from argstream.terminal.scene._wording import duration
 from argstream.terminal.spans import Line, Span, line
 from argstream.terminal.widths import cut, width
+from argstream.terminal.words import duration
 
 __all__ = ["tail_of"]
 

@@ -1,6 +1,6 @@
 """How long something takes, if its beginning was seen."""
 
-from argstream.terminal.scene._wording import duration
+from argstream.terminal.words import duration
 
 __all__ = ["Timer"]
 

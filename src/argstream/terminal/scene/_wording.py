@@ -1,53 +1,24 @@
-"""How amounts, times and places are said."""
+"""What is said of amounts, costs and reasons."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 from argstream.events import Usage
-from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible_line
+from argstream.terminal.words import size
 
 __all__ = [
     "because",
     "bytes_of",
     "clock",
     "cost",
-    "duration",
     "lines_and_size",
-    "place",
-    "size",
 ]
 
 
 def bytes_of(text: str) -> int:
     """Give how long a text is as UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def size(count: int) -> str:
-    """Say an amount of bytes.
-
-    >>> size(312), size(6_260), size(250_000_000)
-    ('312 B', '6.3 kB', '250.0 MB')
-    """
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1e3:.1f} kB" if count < 999_950 else f"{count / 1e6:.1f} MB"
-
-
-def duration(seconds: float) -> str:
-    """Say how long something takes.
-
-    >>> duration(7.91), duration(75), duration(7500)
-    ('7.9 s', '1 min 15 s', '2 h 5 min')
-    """
-    seconds = max(seconds, 0)
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def lines_and_size(lines: int, count: int) -> Iterator[str]:
@@ -70,13 +41,3 @@ def cost(usage: Usage) -> str:
 def because(reason: str) -> str:
     """Add a reason, if there is one."""
     return f": {visible_line(reason)}" if reason else ""
-
-
-def place(path: JsonPath) -> str:
-    """Say where in the arguments.
-
-    >>> place(("edits", 2, "old"))
-    'edits[2].old'
-    """
-    steps = (f"[{step}]" if isinstance(step, int) else f".{visible_line(step)}" for step in path)
-    return "".join(steps).removeprefix(".")

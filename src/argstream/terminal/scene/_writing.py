@@ -18,8 +18,9 @@ from argstream.terminal.looks import ArgumentsView, Looks
 from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._texts import last_rows
 from argstream.terminal.scene._timer import Timer
-from argstream.terminal.scene._wording import because, bytes_of, lines_and_size, place, size
+from argstream.terminal.scene._wording import because, bytes_of, lines_and_size
 from argstream.terminal.spans import Line, Span, Spans, line, shown
+from argstream.terminal.words import path_name, size
 
 __all__ = ["Writing"]
 
@@ -110,7 +111,7 @@ class Writing:
             where = f" after {size(self.size)}"
         else:
             where = "" if error.offset is None else f" at character {error.offset}"
-        inside = f", in {place(path)}" if path else ""
+        inside = f", in {path_name(path)}" if path else ""
         message = error.message.removesuffix(f" (at character {error.offset})")
         told = f"{_VERDICTS[verdict]}{where}{inside}{because(message)}"
         self._ending.append(line(Span(told, "bad"), margin=_BAD))

@@ -14,6 +14,7 @@ from argstream.sanitise import visible_line
 from argstream.terminal.waterfall.axis import Stretch
 from argstream.terminal.waterfall.timeline import ArgumentTimes, CallTimes, Moment, Timeline
 from argstream.terminal.waterfall.words import amount, position
+from argstream.terminal.words import path_name
 
 __all__ = [
     "Bar",
@@ -222,11 +223,5 @@ def _allowed_elsewhere(call: CallTimes) -> list[Moment]:
 
 
 def name_of(path: JsonPath) -> str:
-    """Write a path as one reads it."""
-    if not path:
-        return "(text)"
-    steps = (
-        f"[{step}]" if isinstance(step, int) else f".{visible_line(step[:_LONGEST_LABEL])}"
-        for step in path
-    )
-    return "".join(steps).removeprefix(".")
+    """Write a path as one reads it; free text has none."""
+    return path_name(path)[:_LONGEST_LABEL] if path else "(text)"

@@ -135,9 +135,9 @@ def test_what_runs_cannot_be_changed_by_who_was_shown_it() -> None:
 def test_a_call_that_was_denied_does_not_run_and_the_agent_is_told_why() -> None:
     claude = Claude()
     told = decided(Deny("not today"), claude)
-    assert claude.answers == [{"behavior": "deny", "message": "a person denied it: not today"}]
+    assert claude.answers == [{"behavior": "deny", "message": "it was denied: not today"}]
     assert one(told, ApprovalDecided).decision == "denied"
-    assert one(told, ToolCallFailed).error == "a person denied it: not today"
+    assert one(told, ToolCallFailed).error == "it was denied: not today"
 
 
 def test_edited_arguments_are_what_runs_and_what_is_told() -> None:
@@ -272,7 +272,7 @@ def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> N
 
     answers: list[Payload] = []
     complete(main)
-    said = [f"a person denied it: {number}" for number in numbers]
+    said = [f"it was denied: {number}" for number in numbers]
     assert [answer["message"] for answer in answers] == said
 
 

@@ -92,7 +92,7 @@ def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(tmp_
     assert one(told, RunCompleted).result == "Done."
     task_call, *writes = only(told, ToolCallStarted)
     assert {call.parent_id for call in writes} == {task_call.call_id}
-    assert one(told, ToolCallFailed).error == "a person denied it: one is enough"
+    assert one(told, ToolCallFailed).error == "it was denied: one is enough"
     assert len(only(told, ToolCallCompleted)) == 2
 
 

@@ -41,7 +41,7 @@ FRAME: Final = """\
 <rect width="100%" height="100%" rx="9" fill="{paper}"/>
 <g>{lights}</g>
 <g font-family="ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
- font-size="14" fill="{ink}" xml:space="preserve">
+ font-size="14" fill="{ink}" style="white-space: pre">
 {rows}
 </g>
 </svg>
@@ -87,7 +87,9 @@ def _piece(text: str, style: Style, column: int, row: int, cells: int) -> str:
         ink = PAPER
     fill = "" if ink == INK else f' fill="{ink}"'
     place = f'x="{x:.1f}" y="{y + 14}" textLength="{cells * COLUMN:.1f}"'
-    return f"{box}<text {place}{fill}{weight}{slant}>{escape(text)}</text>"
+    # Browsers and others heed one of these, not both, and only here.
+    spaces = 'xml:space="preserve"'
+    return f"{box}<text {spaces} {place}{fill}{weight}{slant}>{escape(text)}</text>"
 
 
 def main(file: str, columns: int = 92, rows: int = 58) -> None:

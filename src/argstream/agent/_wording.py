@@ -52,8 +52,8 @@ def invalid_words(event: ToolArgsInvalid) -> str:
 
 
 def denied_words(reason: str) -> str:
-    """Tell a model that a person is against a call."""
-    return f"a person denied it{f': {reason}' if reason else ''}"
+    """Tell a model that somebody is against a call, or nobody could be asked."""
+    return f"it was denied{f': {reason}' if reason else ''}"
 
 
 def edited_note(text: str) -> str:

@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, settings
 
 # These check for many tests, and should say what they saw.
 pytest.register_assert_rewrite(
-    "tests.agent.histories", "tests.agent.ordering", "tests.surviving.checks"
+    "tests.agent.histories",
+    "tests.agent.ordering",
+    "tests.surviving.checks",
+    "tests.terminal.approving.sitting",
+    "tests.terminal.emulator",
+    "tests.terminal.looks.following",
+    "tests.terminal.page",
+    "tests.terminal.scenes.watching",
 )
 
 # No deadlines and no complaint about slowness: the machine may be busy with something else.

@@ -13,6 +13,7 @@ import pytest
 import argstream
 import argstream.adapters
 import argstream.agent
+import argstream.agent.toolkits
 import argstream.assembly
 import argstream.clients
 import argstream.jsonstream
@@ -20,6 +21,8 @@ import argstream.readers
 import argstream.recording
 import argstream.stores
 import argstream.streaming
+import argstream.terminal
+import argstream.terminal.looks
 import argstream.testing
 import argstream.wire
 
@@ -40,6 +43,7 @@ def run_python(code: str) -> str:
         argstream,
         argstream.adapters,
         argstream.agent,
+        argstream.agent.toolkits,
         argstream.assembly,
         argstream.clients,
         argstream.jsonstream,
@@ -47,6 +51,8 @@ def run_python(code: str) -> str:
         argstream.recording,
         argstream.stores,
         argstream.streaming,
+        argstream.terminal,
+        argstream.terminal.looks,
         argstream.testing,
         argstream.wire,
     ],

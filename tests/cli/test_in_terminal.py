@@ -1,10 +1,14 @@
 """The commands in a real terminal, with real key presses."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply, Slow
 from tests.cli.test_cli import COMMAND
@@ -16,11 +20,16 @@ LONG = CallTool("write_file", {"path": "a.py", "content": "x = 1\n" * 400})
 
 
 @contextmanager
-def running(folder: Path, *replies: Reply) -> Iterator[Tmux]:
+def running(folder: Path, *replies: Reply, **variables: str) -> Iterator[Tmux]:
     """Run ``argstream run`` in a shell that tells how it ended and how the terminal is then."""
     with MockProvider(list(replies)) as provider:
-        environment = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "key"}
+        environment = {
+            "ANTHROPIC_BASE_URL": provider.anthropic_url,
+            "ANTHROPIC_API_KEY": "key",
+            **variables,
+        }
         run = f"{COMMAND} run Go --model anthropic:any --tools files,shell"
+        run = f"sh -c 'echo $$ > pid; exec {run}'"
         # Ctrl-C is for all that is in the foreground; the shell goes on.
         shell = (
             f"trap : INT; stty -a > before; {run}; status=$?; stty -a > after; "
@@ -78,6 +87,30 @@ def test_ctrl_c_while_it_writes_stops_it_and_keeps_what_was_shown(tmp_path: Path
         shown = terminal.everything()
         assert "aborted" in shown
         assert "    20 │ x = 1" in shown
+
+
+def test_a_signal_ends_an_editor_too_and_leaves_no_files(tmp_path: Path) -> None:
+    drafts = tmp_path / "drafts"
+    drafts.mkdir()
+    editor = "sh -c 'echo $$ > editing; exec sleep 60'"
+    with running(tmp_path, Reply(MARK), VISUAL="", EDITOR=editor, TMPDIR=str(drafts)) as terminal:
+        ask(terminal, "e")
+        editing = number_in(tmp_path / "editing")
+        os.kill(number_in(tmp_path / "pid"), signal.SIGTERM)
+        terminal.wait_for("ended with 143")
+        assert is_as_it_was(terminal, tmp_path)
+    assert not list(drafts.iterdir())
+    with pytest.raises(ProcessLookupError):
+        os.kill(editing, 0)
+
+
+def number_in(file: Path) -> int:
+    """Wait until there is a number in a file."""
+    deadline = time.monotonic() + 20
+    while not file.exists() or not file.read_text().endswith("\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(file.read_text())
 
 
 def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path) -> None:

@@ -1,71 +1,85 @@
-"""``argstream run``, run as a user runs it: a real process, a provider that one can start."""
+"""``argstream run``: the command in this process, and in one of its own where that matters.
+
+A provider that one can start answers it.
+"""
 
 import json
-import os
+import signal
 import subprocess
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from argstream.cli.app import app
 from argstream.testing import CallTool, MockProvider, Reply, Status
-from tests.cli.test_cli import COMMAND, ENVIRONMENT
+from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
 
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 COMMAND_CALL = CallTool("run_command", {"command": "echo done > marker"})
 
 
+class Done(NamedTuple):
+    status: int
+    stdout: str
+    stderr: str
+
+
 class Machine:
     """A folder, and a provider that answers what it is told to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
-        self.provider: MockProvider | None = None
+        self._capture = capture
 
-    def run(
-        self, *arguments: str, replies: list[Reply], stdin: bytes = b""
-    ) -> subprocess.CompletedProcess[str]:
-        with MockProvider(replies) as provider:
-            self.provider = provider
-            environment = {
-                **ENVIRONMENT,
-                "ANTHROPIC_BASE_URL": provider.anthropic_url,
-                "ANTHROPIC_API_KEY": "sk-canary",
-                "ARGSTREAM_MODEL": "anthropic:claude-any",
-            }
-            done = subprocess.run(
-                [COMMAND, "run", *arguments, "--folder", str(self.folder)],
-                input=stdin,
-                env=environment,
-                capture_output=True,
-                check=False,
-                timeout=30,
-            )
-        assert b"sk-canary" not in done.stdout + done.stderr
-        return subprocess.CompletedProcess(
-            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-        )
+    def run(self, *arguments: str, replies: Sequence[Reply]) -> Done:
+        with MockProvider(list(replies)) as provider, pytest.MonkeyPatch.context() as patch:
+            for name, value in environment(provider).items():
+                patch.setenv(name, value)
+            folder = () if "--folder" in arguments else ("--folder", str(self.folder))
+            status = app(["run", *arguments, *folder], standalone_mode=False)
+        done = Done(status, *self._capture.readouterr())
+        assert "sk-canary" not in done.stdout + done.stderr
+        return done
+
+
+def environment(provider: MockProvider) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": provider.anthropic_url,
+        "ANTHROPIC_API_KEY": "sk-canary",
+        "ARGSTREAM_MODEL": "anthropic:claude-any",
+    }
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Machine:
     folder = tmp_path / "project"
     folder.mkdir()
-    return Machine(folder)
+    return Machine(folder, capsys)
 
 
-def test_it_works_in_the_folder_and_says_what_it_does(machine: Machine) -> None:
-    done = machine.run("Write it.", replies=[Reply("I write.", WRITE), Reply("Written.")])
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (machine.folder / "notes/a.txt").read_text() == "one\ntwo\n"
-    assert "> Write it." in done.stdout
-    assert "● write_file" in done.stdout
-    assert "│ Written." in done.stdout
-
-
-def test_a_prompt_may_come_from_standard_input(machine: Machine) -> None:
-    done = machine.run("-", replies=[Reply("Yes.")], stdin=b"Is it so?\n")
-    assert done.returncode == 0
-    assert "> Is it so?" in done.stdout
+def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
+    tmp_path: Path,
+) -> None:
+    with MockProvider([Reply("I write.", WRITE), Reply("Written.")]) as provider:
+        done = subprocess.run(
+            [COMMAND, "run", "-", "--store", "runs.db"],
+            input=b"Is it so?\n",
+            env={**ENVIRONMENT, **environment(provider)},
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "notes/a.txt").read_text() == "one\ntwo\n"
+    shown = done.stdout.decode().splitlines()
+    assert shown[0] == "> Is it so?"
+    assert "● write_file  notes/a.txt" in shown
+    assert "  Written." in shown
+    assert b"completed" in argstream("runs", "--store", str(tmp_path / "runs.db")).stdout
 
 
 def test_as_json_it_is_the_events(machine: Machine) -> None:
@@ -85,7 +99,7 @@ class TestAsking:
         assert not (machine.folder / "marker").exists()
         assert "run_command is denied" in done.stdout
         assert "--yes" in done.stdout
-        assert done.returncode == 0
+        assert done.status == 0
 
     def test_yes_approves_it(self, machine: Machine) -> None:
         done = machine.run(
@@ -108,51 +122,105 @@ class TestAsking:
         assert "write_file is denied" in done.stdout
 
 
-def test_what_leads_out_of_the_folder_is_refused(machine: Machine) -> None:
-    call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-    done = machine.run("Do it.", replies=[Reply(call), Reply("No.")])
-    assert not (machine.folder.parent / "outside.txt").exists()
-    assert "✗ write_file failed" in done.stdout
+class TestTheFolder:
+    def test_what_leads_out_of_it_is_refused(self, machine: Machine) -> None:
+        call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
+        done = machine.run("Do it.", replies=[Reply(call), Reply("No.")])
+        assert not (machine.folder.parent / "outside.txt").exists()
+        assert "✗ ../outside.txt leads out of the folder" in done.stdout
 
+    def test_an_edit_is_shown_in_its_file_if_that_is_inside(self, machine: Machine) -> None:
+        edits = [{"old": "two", "new": "2"}]
+        for path in ("a.txt", "../a.txt"):
+            (machine.folder / path).write_text(f"canary of {path}\ntwo\n")
+        inside, outside = (
+            Reply(CallTool("edit_file", {"path": path, "edits": edits}))
+            for path in ("a.txt", str(machine.folder.parent / "a.txt"))
+        )
+        done = machine.run("Do it.", replies=[inside, outside, Reply("Ok.")])
+        assert "canary of a.txt" in done.stdout
+        assert "canary of ../a.txt" not in done.stdout
 
-def test_a_run_can_be_kept_and_looked_at(machine: Machine, tmp_path: Path) -> None:
-    store = str(tmp_path / "runs.db")
-    machine.run("Write it.", "--store", store, replies=[Reply(WRITE), Reply("Written.")])
-    listed = subprocess.run(
-        [COMMAND, "runs", "--store", store], capture_output=True, check=True, env=ENVIRONMENT
-    )
-    assert b"completed" in listed.stdout
+    def test_a_tilde_is_a_home_for_tools_and_for_what_is_shown(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(machine.folder.parent))
+        (machine.folder / "a.txt").write_text("one\ntwo\n")
+        call = CallTool("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
+        done = machine.run("Do it.", "--folder", "~/project", replies=[Reply(call), Reply("Ok.")])
+        assert (machine.folder / "a.txt").read_text() == "one\n2\n"
+        assert "     1   │ one" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--model", "nobody:x"], "nobody"),
+        (["--model", "groq:x"], "groq needs a key: set $GROQ_API_KEY"),
         (["--tools", "files,net"], "--tools are some of files, shell, not net"),
         (["--policy", "missing.toml"], "missing.toml: the policy cannot be read"),
+        (["--folder", ""], "--folder has no name: leave it out"),
+        (["--folder", "missing"], "missing' cannot be used"),
+        (["--folder", "~nobody-at-all/x"], "--folder ~nobody-at-all/x cannot be used"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line(
-    machine: Machine, arguments: list[str], message: str
+def test_what_cannot_be_run_is_said_in_one_line_and_nothing_begins(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
     done = machine.run("Go", *arguments, replies=[Reply("x")])
-    assert done.returncode == 2
+    assert (done.status, done.stdout) == (2, "")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_without_a_model_it_says_how_to_name_one() -> None:
-    environment = {k: v for k, v in os.environ.items() if k != "ARGSTREAM_MODEL"}
-    done = subprocess.run(
-        [COMMAND, "run", "Go"], capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 2
-    assert "--model" in done.stderr
-    assert "argstream demo" in done.stderr
+def test_without_a_model_it_says_how_to_name_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ARGSTREAM_MODEL", raising=False)
+    assert app(["run", "Go"], standalone_mode=False) == 2
+    told = capsys.readouterr().err
+    assert "--model" in told
+    assert "argstream demo" in told
+
+
+def test_a_prompt_that_is_no_text_is_told() -> None:
+    done = argstream("run", "-", "--model", "vllm:any", stdin=b"a \xff")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"argstream: standard input is no text in UTF-8: invalid start byte\n"
 
 
 def test_a_provider_that_fails_ends_it_with_1(machine: Machine) -> None:
     done = machine.run("Go", replies=[Reply(faults=[Status(400, "no such model")])])
-    assert done.returncode == 1
+    assert done.status == 1
     assert "no such model" in done.stdout
-    assert "■ the run failed" in done.stdout
+    assert "■ failed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [[signal.SIGHUP], [signal.SIGTERM, signal.SIGTERM]],
+    ids=["it has a second to end by itself", "nobody waits for that"],
+)
+def test_no_command_runs_on_after_a_signal(tmp_path: Path, signals: list[signal.Signals]) -> None:
+    stubborn = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
+    trace = tmp_path / "trace"
+    with (
+        MockProvider([Reply(CallTool("run_command", {"command": stubborn}))]) as provider,
+        subprocess.Popen(
+            [COMMAND, "run", "Go", "--tools", "shell", "--yes"],
+            env={**ENVIRONMENT, **environment(provider)},
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+        ) as process,
+    ):
+        deadline = time.monotonic() + 20
+        while not trace.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.1)  # else they may arrive as one
+        assert process.wait(20) == 128 + signals[0]
+    size = trace.stat().st_size
+    time.sleep(0.15)
+    assert trace.stat().st_size == size

@@ -13,6 +13,7 @@ from argstream.events import from_json
 from argstream.streaming import stream
 from tests.claude_agent import init, run_result, streamed, tool_result, user
 from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.timeless import timeless
 from tests.providers import (
     anthropic_call,
     block_delta,
@@ -50,16 +51,18 @@ TURN = [
 SHOWN = """\
 ~ hm
 ~ hm
-│ I write a file.
-● write  toolu_1
-    path = a.py
-    content = one
-        two
-    mode = 420
-    tags = []
-    edits[0].old = null
-  ✓ write: complete
-— tool_use (7 tokens in, 5 out)
+  I write a file.
+● write  a.py
+     1 │ one
+     2 │ two
+  no newline at the end
+  mode = 420
+  tags = []
+  edits =
+  │ old
+  │ null
+  ✓ 2 lines, 90 B in …
+— tool_use · 7 tokens in, 5 out
 """
 
 
@@ -67,13 +70,13 @@ class TestWatch:
     def test_a_turn_is_shown_as_plain_lines(self) -> None:
         done = argstream("watch", stdin=sse(TURN))
         assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout.decode() == SHOWN
+        assert timeless(done.stdout) == SHOWN
 
     def test_a_file_is_read_like_a_pipe(self, tmp_path: Path) -> None:
         path = tmp_path / "turn.sse"
         path.write_bytes(sse(TURN))
-        assert argstream("watch", str(path)).stdout.decode() == SHOWN
-        assert argstream("watch", str(path), "--from", "anthropic").stdout.decode() == SHOWN
+        assert timeless(argstream("watch", str(path)).stdout) == SHOWN
+        assert timeless(argstream("watch", str(path), "--from", "anthropic").stdout) == SHOWN
 
     @pytest.mark.parametrize("turn", [TURN, chat_call('{"a": "é"}'), responses_call("{}")])
     def test_json_is_the_events_one_a_line(self, turn: list[dict[str, object]]) -> None:
@@ -82,7 +85,7 @@ class TestWatch:
         assert done.stdout.isascii()
         assert [from_json(line) for line in done.stdout.splitlines()] == list(stream([sse(turn)]))
 
-    def test_calls_that_interleave_say_where_they_go_on(self) -> None:
+    def test_calls_that_interleave_are_shown_one_after_the_other(self) -> None:
         turn = [
             tool_calls(entry('{"a": "x', index=0, id="c1", name="first")),
             tool_calls(entry('{"b": "y', index=1, id="c2", name="second")),
@@ -92,17 +95,11 @@ class TestWatch:
         ]
         done = argstream("watch", stdin=sse(turn))
         assert done.stdout.decode().splitlines() == [
-            "● first  c1",
-            "    a = x",
-            "● second  c2",
-            "    b = y",
-            "● first …  c1",
-            "    a = x",
-            "● second …  c2",
-            "    b = y",
-            "  ✓ first: complete",
-            "  ✓ second: complete",
-            "— tool_calls (0 tokens in, 0 out)",
+            "● first",
+            '  a = "xx"',
+            "● second",
+            '  b = "yy"',
+            "— tool_calls · 0 tokens in, 0 out",
         ]
 
     def test_thinking_that_is_not_shown_results_and_code_are_told(self) -> None:
@@ -113,7 +110,7 @@ class TestWatch:
             block_stop(0),
             *(
                 payload
-                for index, content in ((1, [{"url": "u" * 300}]), (3, error))
+                for index, content in ((1, [{"url": "u" * 700}]), (3, error))
                 for payload in (
                     block_start(index, "server_tool_use", id=f"s{index}", name="search", input={}),
                     block_stop(index),
@@ -128,15 +125,13 @@ class TestWatch:
             ),
             *message_end("end_turn"),
         ]
-        assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines() == [
-            "~ …",
-            "● search  (server)  s1",
-            "  ✓ search: complete",
-            f'  = search: [{{"url": "{"u" * 190} …',
-            "● search  (server)  s3",
-            "  ✓ search: complete",
-            '  ✗ search failed: {"type": "search_error", "error_code": "unavailable"}',
-            "— end_turn (7 tokens in, 5 out)",
+        assert timeless(argstream("watch", stdin=sse(turn)).stdout).splitlines() == [
+            "~ thought for …, and does not say what",
+            "● search (server)",
+            f'  └ [{{"url": "{"u" * 590} … 113 more characters',
+            "● search (server)",
+            '  ✗ {"type": "search_error", "error_code": "unavailable"}',
+            "— end_turn · 7 tokens in, 5 out",
         ]
         custom = {
             "index": 0,
@@ -146,11 +141,11 @@ class TestWatch:
         }
         more = {"index": 0, "custom": {"input": "b"}}
         turn = [tool_calls(custom), tool_calls(more), chunk(finish="stop")]
-        assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()[:4] == [
-            "● sql  (custom)  c",
-            "    a",
-            "    b",
-            "  ✓ sql: complete",
+        assert timeless(argstream("watch", stdin=sse(turn)).stdout).splitlines()[:4] == [
+            "● sql (custom)",
+            "  │ a",
+            "  │ b",
+            "  ✓ 2 lines, 3 B in …",
         ]
 
     def test_sub_agents_and_the_end_of_a_run_are_told(self) -> None:
@@ -166,24 +161,20 @@ class TestWatch:
         ]
         shown = argstream("watch", stdin=json_lines([*lines, run_result()]))
         assert shown.stdout.decode().splitlines() == [
-            "● Task  toolu_1",
-            "  ✓ Task: complete",
-            "— tool_use (7 tokens in, 5 out)",
-            "┄ a sub-agent of Task  toolu_1",
-            "│ hi",
-            "— end_turn (7 tokens in, 5 out)",
-            '  = Task: "done"',
-            "┄ the main agent",
-            "│ so",
-            "— end_turn (7 tokens in, 5 out)",
-            "■ the run is complete (7 tokens in, 5 out)",
+            "● Task",
+            "— tool_use · 7 tokens in, 5 out",
+            "┊ ┄ sub-agent of Task  toolu_1",
+            "┊   hi",
+            "● Task",
+            "  └ done",
+            "  so",
+            "— end_turn · 7 tokens in, 5 out",
+            "■ done · 7 tokens in, 5 out",
         ]
         assert shown.returncode == 0
         failed = run_result("error_max_turns", is_error=True, result=None)
         shown = argstream("watch", stdin=json_lines([*lines, failed]))
-        assert (
-            shown.stdout.decode().splitlines()[-1].startswith("■ the run failed (error_max_turns)")
-        )
+        assert shown.stdout.decode().splitlines()[-1].startswith("■ failed (error_max_turns)")
         assert shown.returncode == 1
 
     def test_what_a_model_wrote_cannot_act_on_the_terminal(self) -> None:
@@ -206,9 +197,9 @@ class TestWatch:
         text = "so\n● rm  toolu_9\n  ✓ rm: complete"
         turn = [message_start(), block_start(0, "text", text=text), block_stop(0), *message_end()]
         assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()[:3] == [
-            "│ so",
-            "│ ● rm  toolu_9",
-            "│   ✓ rm: complete",
+            "  so",
+            "  ● rm  toolu_9",
+            "    ✓ rm: complete",
         ]
 
     def test_each_line_comes_as_soon_as_it_can(self) -> None:
@@ -218,12 +209,11 @@ class TestWatch:
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            shown = b""
             for payload, expected in [
                 (TURN[0], ""),
-                (TURN[8], "● write  toolu_1\n"),
-                (TURN[9], "    path = a.py\n    content = one\n        "),
-                (TURN[10], "two\n    mode = 420\n    tags = []\n    edits[0].old = null\n"),
+                (TURN[8], ""),
+                (TURN[9], "● write  a.py\n     1 │ one\n"),
+                (TURN[10], "     2 │ two\n  no newline at the end\n  mode = 420\n  tags = []\n"),
             ]:
                 process.stdin.write(sse([payload]))
                 process.stdin.flush()
@@ -233,9 +223,8 @@ class TestWatch:
                 while len(now) < wanted and time.monotonic() < deadline:
                     now += os.read(process.stdout.fileno(), wanted - len(now))
                 assert now.decode() == expected
-                shown += now
             process.stdin.close()
-            assert process.stdout.read().decode().startswith("  ✗ write: truncated")
+            assert "\n  ✗ cut off after 90 B: " in process.stdout.read().decode()
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -289,6 +278,7 @@ class TestWatch:
             process.stdout.readline()
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130
+            assert "  ✗ broken off after 34 B, " in process.stdout.read().decode()
             assert b"Traceback" not in process.stderr.read()
 
 
@@ -364,9 +354,11 @@ def test_a_denied_call_ends_the_reading_and_whoever_writes(tmp_path: Path) -> No
     assert writer.wait(30) == 1  # though its input is still open
     assert writer.stdout is not None
     shown = writer.stdout.read().decode().splitlines()
-    assert shown[1] == "    path = /srv/.env"
-    assert shown[2].startswith("  ✗ write: rejected, a call of write is denied by the policy (secr")
-    assert shown[3] == "— rejected: stopped after 20 characters"
+    assert shown[0] == "● write  /srv/.env"
+    assert shown[1].startswith(
+        "  ✗ rejected at character 20, in path: a call of write is denied by "
+    )
+    assert shown[2] == "— rejected: not read further than 20 characters"
     with pytest.raises(BrokenPipeError):
         writer.stdin.write(sse(turn[4:]))
     for pipe in (writer.stdin, writer.stdout, writer.stderr):

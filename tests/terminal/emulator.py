@@ -20,7 +20,6 @@ from typing import TextIO
 
 import pyte
 from pyte.screens import Char
-from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
@@ -118,14 +117,6 @@ class Emulator:
     def markup(self) -> str:
         """Give all of it with its colours in words, as in ``[bold]text[/bold]``."""
         return self.text().markup
-
-    def svg(self, title: str = "argstream") -> str:
-        """Draw all of it."""
-        console = Console(
-            record=True, width=self._page.columns, file=io.StringIO(), force_terminal=True
-        )
-        console.print(self.text(), no_wrap=True, overflow="ignore")
-        return console.export_svg(title=title)
 
     def _rows(self) -> list[Row]:
         return self._page.scrollback + self._page.rows()

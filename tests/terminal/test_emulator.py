@@ -85,4 +85,3 @@ def test_it_can_be_drawn() -> None:
     emulator = Emulator(20, 3)
     emulator.feed("a \x1b[1;31mred\x1b[0m \x1b[2mdim\x1b[0m")
     assert emulator.markup() == "a [bold red]red[/bold red] [dim]dim[/dim]"
-    assert emulator.svg("a title").startswith("<svg")

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -14,10 +15,11 @@ from functools import partial
 from typing import TextIO
 
 import pytest
-from rich.color import ColorSystem
+from msgspec.structs import replace
 
 from argstream.errors import UsageError
 from argstream.events import (
+    ApprovalRequested,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
@@ -71,7 +73,7 @@ class Clock:
 
 
 def on(emulator: Emulator, clock: Callable[[], float] = time.monotonic) -> LiveTerminal:
-    screen = Screen(emulator.output, size=emulator.size, palette=Palette(ColorSystem.STANDARD))
+    screen = Screen(emulator.output, size=emulator.size, palette=Palette())
     return LiveTerminal(Words(), screen=screen, clock=clock)
 
 
@@ -149,6 +151,90 @@ class TestShowing:
             terminal.show(said("open"))
             terminal.ask(lambda *_: [line(str(number)) for number in range(9)])
             eventually(lambda: emulator.all_lines() == list("5678"))
+
+
+class Talking(Words):
+    """A scene in which requests for approval are told, too."""
+
+    def take(self, event: Event, now: float) -> None:
+        super().take(event, now)
+        if isinstance(event, ApprovalRequested):
+            self.text += f"{event.name}?\n"
+
+
+REQUEST = ApprovalRequested("call", "send", {}, "digest", "why")
+
+
+class TestAsking:
+    @pytest.fixture
+    def terminal(self) -> Iterator[LiveTerminal]:
+        self.emulator = Emulator(40, 12)
+        screen = Screen(self.emulator.output, size=self.emulator.size)
+        with LiveTerminal(Talking(), screen=screen) as terminal:
+            yield terminal
+
+    def test_it_is_known_whether_a_request_is_what_was_last_committed(
+        self, terminal: LiveTerminal
+    ) -> None:
+        terminal.show(said("before\n"))
+        assert not terminal.is_last(REQUEST)
+        terminal.show(REQUEST)
+        terminal.show(said("not final"))
+        assert terminal.is_last(REQUEST)
+        assert not terminal.is_last(replace(REQUEST, name="receive"))
+        terminal.show(said(" but now\n"))
+        assert not terminal.is_last(REQUEST)
+
+    def test_a_scene_that_does_not_show_a_request_has_not_committed_it(self) -> None:
+        emulator = Emulator(40, 12)
+        with on(emulator) as terminal:
+            terminal.show(said("before\n"))
+            terminal.show(REQUEST)
+            assert not terminal.is_last(REQUEST)
+
+    def test_so_it_is_of_lines_of_ours(self, terminal: LiveTerminal) -> None:
+        terminal.say(line("it"), about="it")
+        assert terminal.is_last("it")
+        terminal.say(line("else"))
+        assert not terminal.is_last("it")
+
+    def test_alone_only_what_is_said_is_committed(self, terminal: LiveTerminal) -> None:
+        terminal.ask(lambda *_: [line("really?")], alone=True)
+        terminal.say(line("it"), about="it")
+        terminal.show(REQUEST)
+        eventually(partial(is_seen, self.emulator, "really?"))
+        assert terminal.is_last("it")
+        terminal.ask(None)
+        eventually(lambda: self.emulator.all_lines() == ["it", "send?"])
+        assert not terminal.is_last("it")
+
+    def test_a_question_stands_since_it_was_painted(self, terminal: LiveTerminal) -> None:
+        begun = time.monotonic()
+        terminal.ask(lambda *_: [line("really?")])
+        eventually(lambda: terminal.asked_since() is not None)
+        assert self.emulator.all_lines() == ["really?"]
+        first = terminal.asked_since()
+        assert first is not None
+        assert begun < first < time.monotonic()
+        terminal.ask(lambda *_: [line("really?")])
+        assert terminal.asked_since() != first
+
+    def test_it_does_not_stand_while_it_cannot_be_painted(self, terminal: LiveTerminal) -> None:
+        with terminal.suspended():
+            terminal.ask(lambda *_: [line("really?")])
+            time.sleep(0.1)
+            assert terminal.asked_since() is None
+        eventually(lambda: terminal.asked_since() is not None)
+
+    def test_all_of_it_begins_anew_when_the_process_goes_on(self, terminal: LiveTerminal) -> None:
+        terminal.say(line("it"), about="it")
+        terminal.ask(lambda *_: [line("really?")])
+        eventually(lambda: terminal.asked_since() is not None)
+        frames, before = len(self.emulator.frames), terminal.asked_since()
+        os.kill(os.getpid(), signal.SIGCONT)
+        assert not terminal.is_last("it")
+        eventually(lambda: terminal.asked_since() not in (None, before))
+        assert len(self.emulator.frames) > frames
 
 
 class SlowOutput(io.StringIO):
@@ -359,7 +445,7 @@ def test_a_long_argument_costs_less_than_a_twentieth_of_a_core() -> None:
 
     def share() -> float:
         with drained_terminal() as output:
-            screen = Screen(output, size=lambda: (120, 40), palette=Palette(ColorSystem.STANDARD))
+            screen = Screen(output, size=lambda: (120, 40), palette=Palette())
             scene = Scene()
             for event in opening("write_file", path="src/app.py"):
                 scene.take(event, 0)

@@ -1,7 +1,14 @@
-"""Plain lines: what pipes and terminals that can do nothing get."""
+"""Plain lines: what pipes, files and terminals that can do nothing get."""
 
-from collections.abc import Iterable
+import io
+import json
+import os
+import pty
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,11 +18,7 @@ from argstream.events import (
     ApprovalRequested,
     Event,
     RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
     RunStarted,
-    RunStopped,
     StreamFailed,
     TextDelta,
     ThinkingCompleted,
@@ -24,35 +27,47 @@ from argstream.events import (
     ToolArgsCompleted,
     ToolArgsDelta,
     ToolCallCompleted,
-    ToolCallFailed,
     ToolCallStarted,
     ToolExecutionStarted,
     ToolOutputDelta,
     TurnStarted,
     Usage,
 )
-from argstream.snapshots import RunView
-from argstream.terminal.plain import PlainLines
+from argstream.terminal import File, Looks, PlainTerminal, open_terminal
+from argstream.terminal.spans import Span, line
 from tests.chance_runs import claude_code, runs
 
-REQUEST = ApprovalRequested("c1", "write", {"path": "a", "text": "x" * 300}, "d", "it writes", "r")
+ARGUMENTS = {"path": "a.py", "content": "import os\nprint(os)\n"}
 CALL: list[Event] = [
     ToolCallStarted("c1", 0, "write"),
-    ToolArgsDelta("c1", "write", '{"path": "a", "n": 1}'),
-    ToolArgsCompleted("c1", "write", {"path": "a", "n": 1}),
+    *(ToolArgsDelta("c1", "write", piece) for piece in json.dumps(ARGUMENTS).partition("import")),
+    ToolArgsCompleted("c1", "write", ARGUMENTS),
 ]
+LONG = "word " * 60
 
 
-def written(events: Iterable[Event]) -> str:
-    pieces: list[str] = []
-    lines = PlainLines(pieces.append)
-    for event in events:
-        lines.show(event)
-    lines.end()
-    return "".join(pieces)
+class Pipe(io.StringIO):
+    """Knows what had been written whenever it was flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flushed: list[str] = []
+
+    def flush(self) -> None:
+        self.flushed.append(self.getvalue())
 
 
-def test_a_run_is_a_line_for_each_change() -> None:
+def written(events: Iterable[Event], looks: Looks | None = None) -> str:
+    pipe = io.StringIO()
+    with open_terminal(looks, pipe) as terminal:
+        for event in with_arguments(events):
+            terminal.show(event)
+    return pipe.getvalue()
+
+
+def test_a_run_is_what_a_terminal_keeps_of_it_and_that_a_tool_runs() -> None:
+    pipe = io.StringIO()
+    request = ApprovalRequested("c1", "write", ARGUMENTS, "d", "it writes")
     events = [
         RunStarted("run_1", "Go\non"),
         TurnStarted(1),
@@ -62,81 +77,136 @@ def test_a_run_is_a_line_for_each_change() -> None:
         TextDelta("I write", 1),
         TextDelta(".\nSo.", 1),
         *CALL,
+        request,
+        ApprovalDecided("c1", "write", "edited", "so", {**ARGUMENTS, "path": "b.py"}),
         ToolExecutionStarted("c1", "write", "key"),
         ToolOutputDelta("c1", "write", "one\nt"),
         ToolOutputDelta("c1", "write", "wo"),
         ToolCallCompleted("c1", "write", {}, {"ok": True}),
-        TurnStarted(2, 3),
         RunCompleted("x", Usage(7, 5)),
     ]
-    assert written(with_arguments(events)).splitlines() == [
-        "▶ run_1",
+    times = iter(range(99))
+    with PlainTerminal(pipe, clock=lambda: next(times) / 10) as terminal:
+        for event in with_arguments(events):
+            terminal.show(event)
+    assert pipe.getvalue().splitlines() == [
         "> Go",
         "> on",
-        "┄ turn 1",
         "~ Hm",
-        "│ I write.",
-        "│ So.",
-        "● write  c1",
-        "    path = a",
-        "    n = 1",
-        "  ✓ write: complete",
-        "  > write runs",
-        "    ┆ one",
-        "    ┆ two",
-        '  = write: {"ok": true}',
-        "┄ turn 2, attempt 3: what came before was lost",
-        "■ the run is complete (7 tokens in, 5 out)",
+        "  I write.",
+        "  So.",
+        "● write  a.py",
+        "     1 │ import os",
+        "     2 │ print(os)",
+        "  ✓ 2 lines, 53 B in 1.1 s",
+        "? write must be approved: it writes",
+        '  path = "a.py"',
+        "     1 │ import os",
+        "     2 │ print(os)",
+        "✓ write is approved with other arguments: so",
+        "  path",
+        '  - "a.py"',
+        '  + "b.py"',
+        "  runs",
+        "  ┆ one",
+        "  ┆ two",
+        '  └ {"ok": true}',
+        "  └ x",
+        "■ done · 2.5 s · 7 tokens in, 5 out",
     ]
 
 
-def test_what_is_asked_about_is_shown_whole() -> None:
-    shown = written(
-        [REQUEST, ApprovalDecided("c1", "write", "edited", "so", {"path": "b"}, "rule")]
+def test_looks_hold_in_a_pipe_too() -> None:
+    arguments = {"where": "a.py", "what": "import os\n"}
+    call: list[Event] = [
+        ToolCallStarted("c1", 0, "note"),
+        ToolArgsDelta("c1", "note", json.dumps(arguments)),
+        ToolArgsCompleted("c1", "note", arguments),
+    ]
+    shown = written(call, Looks({"note": File(text="what", path="where")}))
+    assert shown.splitlines()[:2] == ["● note  a.py", "     1 │ import os"]
+
+
+def test_each_line_is_written_when_it_is_complete() -> None:
+    pipe = Pipe()
+    terminal = PlainTerminal(pipe)
+    flushes = []
+    for event in with_arguments([TextDelta("One", 0), TextDelta(" line.\nT", 0), *CALL[:3]]):
+        terminal.show(event)
+        flushes.append(len(pipe.flushed))
+    assert [text.splitlines()[-1] for text in pipe.flushed] == [
+        "  One line.",
+        "  T",
+        "● write  a.py",
+    ]
+    assert max(flushes) == 3
+
+
+def test_what_is_said_comes_behind_what_is_complete() -> None:
+    pipe = io.StringIO()
+    with PlainTerminal(pipe) as terminal:
+        terminal.show(TextDelta("One\nTwo", 0))
+        terminal.say(line("┄ later   "))
+    assert pipe.getvalue() == "  One\n┄ later\n  Two\n"
+
+
+def test_a_failing_stream_is_told_where_it_happened() -> None:
+    shown = written([TextDelta("Wel", 0), StreamFailed("cut", "hung up")])
+    assert shown == "  Wel\n✗ the stream failed (cut): hung up\n"
+
+
+def test_at_the_end_it_is_told_what_was_broken_off() -> None:
+    shown = written(CALL[:3])
+    assert re.fullmatch(
+        r"● write  a.py\n     1 │ import\n  ✗ broken off after 35 B, .* m?s\n", shown
     )
-    assert '"text": "' + "x" * 300 + '"' in shown
-    assert "  ? write must be approved (rule r): it writes\n" in shown
-    told = "  ! write is edited: so; from now on, so is whatever this rule asks about\n"
-    assert shown.endswith(told + '    {\n      "path": "b"\n    }\n')
 
 
-def test_pauses_crashes_and_ends_are_told() -> None:
-    events: list[Event] = [
-        RunPaused("r", (REQUEST,)),
-        RunResumed("r", "crash", ("c9",), "Look."),
-        ToolCallFailed("c1", "write", "no"),
-        RunFailed("code", "why"),
-        RunStopped("enough"),
-    ]
-    assert written(events).splitlines() == [
-        "‖ paused, waits for a decision on write (c1)",
-        "▶ goes on after a crash; cut off: a call (c9)",
-        "    the model is told: Look.",
-        "● write …  c1",
-        '  ✗ write failed: "no"',
-        "■ the run failed (code): why",
-        "■ the run was stopped: enough",
-    ]
+def test_in_a_pipe_a_line_is_one_line() -> None:
+    assert written([TextDelta(LONG, 0)]) == f"  {LONG.rstrip()}\n"
 
 
-def test_who_comes_late_is_told_what_was_before() -> None:
-    view = RunView()
-    for event in (RunStarted("run_1", "Go"), TurnStarted(1), TextDelta("Hel", 0), *CALL[:2]):
-        view.take(event)
-    assert written(with_arguments([view.snapshot(), CALL[2]])).splitlines() == [
-        "┄ joined in turn 1; first what came before",
-        "▶ run_1",
-        "> Go",
-        "│ Hel",
-        "● write  c1",
-        "    path = a",
-        "    n = 1",
-        "  ✓ write: complete",
-    ]
+class TestColours:
+    def test_a_pipe_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+        assert "\x1b" not in written(CALL)
+
+    def test_unless_somebody_insists(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        shown = written(CALL)
+        assert "\x1b[36ma.py\x1b[0m" in shown
+        assert not re.search(r" (\x1b\[0m)?\n", shown)
 
 
-def test_a_failing_stream_is_left_to_whoever_complains() -> None:
-    assert written([StreamFailed("cut", "hung up")]) == ""
+def _pieces(seen: io.RawIOBase) -> Iterator[bytes]:
+    with suppress(OSError):  # that is how the end of a terminal is told
+        while piece := seen.read(4096):
+            yield piece
+
+
+class TestADumbTerminal:
+    @pytest.fixture
+    def shown(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        monkeypatch.setenv("TERM", "dumb")
+        main, other = pty.openpty()
+        with (
+            os.fdopen(other, "w", encoding="utf-8") as output,
+            open_terminal(None, output) as terminal,
+        ):
+            terminal.show(TextDelta(LONG, 0))
+            terminal.say(line(Span("ours ", "strong")))
+        with os.fdopen(main, "rb", buffering=0) as seen:
+            return b"".join(_pieces(seen)).decode().splitlines()
+
+    def test_each_row_has_its_margin(self, shown: list[str]) -> None:
+        assert len(shown) == 5
+        assert shown[0] == "ours"
+        assert all(row.startswith("  word") and len(row) < 80 for row in shown[1:])
+
+    def test_nothing_acts_on_it(self, shown: list[str]) -> None:
+        assert "\x1b" not in "".join(shown)
 
 
 @settings(max_examples=50)
@@ -147,11 +217,8 @@ def test_nothing_acts_on_a_terminal(events: list[Event], text: str) -> None:
         TextDelta(text + "\x1b[2J\u202e\r", 9),
         ToolCallStarted("x", 0, text + "\n"),
     ]
-    shown = written(hostile)
-    assert all(mark.isprintable() or mark in "\n\t\u3000" for mark in shown)
-
-
-@settings(max_examples=50)
-@given(runs())
-def test_what_is_written_only_grows(events: list[Event]) -> None:
-    assert written(events).startswith(written(events[: len(events) // 2]).rstrip("\n"))
+    pipe = io.StringIO()
+    with PlainTerminal(pipe) as terminal:
+        for event in hostile:
+            terminal.show(event)
+    assert all(mark.isprintable() or mark in "\n\u3000" for mark in pipe.getvalue())

@@ -1,6 +1,7 @@
 """What becomes final, in which order, and what is in the tail meanwhile."""
 
 import json
+from typing import Literal
 
 import pytest
 
@@ -34,7 +35,9 @@ from argstream.events import (
 )
 from argstream.history import Message, TextPart
 from argstream.snapshots import RunView
+from argstream.terminal.looks import Looks
 from tests.terminal.scenes.watching import (
+    COLUMNS,
     Watcher,
     call,
     returned,
@@ -57,15 +60,44 @@ class TestWords:
         assert watcher.take(TextDelta("o.", 0)) == []
         assert watcher.take(started()) == ["  Two.", "● write"]
 
-    def test_a_long_paragraph_is_final_sentence_by_sentence(self) -> None:
+    def test_a_paragraph_stays_whole_while_the_tail_has_room_for_it(self) -> None:
         watcher = Watcher()
-        rows = watcher.take(TextDelta("It goes on and on. " * 30, 0))
-        assert rows[-1].endswith("on and on.")
-        assert " ".join(rows).split() == ("It goes on and on. " * 25).split()
+        watcher.take(TextDelta("It goes on and on. " * 21, 0))
+        assert len(watcher.tail(8)) == 8
+        assert watcher.take(TextDelta("It", 0)) == []
 
-    def test_a_line_without_spaces_is_final_part_by_part(self) -> None:
+    @pytest.mark.parametrize(
+        "text",
+        ["It goes on and on. " * 30, "x" * 900, "a \x1b\u202e " * 60, "日本語のテキスト。" * 40],
+    )
+    @pytest.mark.parametrize("thinks", [False, True])
+    def test_of_one_that_is_longer_the_complete_rows_are_final_and_no_break_is_seen(
+        self, text: str, thinks: bool
+    ) -> None:
         watcher = Watcher()
-        assert "".join(watcher.take(TextDelta("x" * 1000, 0))).replace(" ", "") == "x" * 960
+        for start in range(0, len(text), 50):
+            piece = text[start : start + 50]
+            watcher.take(ThinkingDelta(piece, 0) if thinks else TextDelta(piece, 0))
+            watcher.tail(columns=COLUMNS - 1)
+        assert len(watcher.seen) > 3
+        watcher.finish()
+        whole = watch([ThinkingDelta(text, 0) if thinks else TextDelta(text, 0)])
+        assert watcher.seen == whole
+
+    def test_marks_go_on_behind_the_end_of_what_is_final(self) -> None:
+        watcher = Watcher()
+        watcher.take(TextDelta("word " * 40 + "`" + "co de " * 40, 0))
+        watcher.tail(4)
+        watcher.scene.committed()
+        watcher.scene.take(TextDelta("` a **word** `x`\n", 0), 9.0)
+        (rest,) = watcher.scene.committed()
+        assert [(span.text, span.role) for span in rest.spans[-5:]] == [
+            ("de " + "co de " * 17 + "`", "code"),
+            (" a ", "plain"),
+            ("**word**", "strong"),
+            (" ", "plain"),
+            ("`x`", "code"),
+        ]
 
     @pytest.mark.parametrize("size", [1, 7, 480, 5000])
     def test_what_is_final_does_not_depend_on_the_pieces(self, size: int) -> None:
@@ -115,6 +147,22 @@ class TestCalls:
 
     def test_what_is_complete_says_how_much_it_was_and_how_long_it_took(self) -> None:
         assert watch(call({"text": "one\ntwo\nthree"}))[-1] == "  ✓ 3 lines, 27 B in 2.0 s"
+
+    @pytest.mark.parametrize(
+        ("old", "new", "told"),
+        [
+            ("one\ntwo\n", "one\n2\n3\n", "2 lines added, 1 removed"),
+            ("one\n", "one\nanother\n", "1 line added"),
+            ("one\ntwo\n", "two\n", "1 line removed"),
+        ],
+    )
+    def test_of_a_change_the_lines_are_counted_that_are_added_and_removed(
+        self, old: str, new: str, told: str
+    ) -> None:
+        watcher = Watcher(Looks())
+        edit = {"path": "a.txt", "old_string": old, "new_string": new}
+        rows = watcher.take(*call(edit, name="edit_file"))
+        assert rows[-1] == f"  ✓ {told}, {len(json.dumps(edit))} B in 2.0 s"
 
     def test_what_is_short_and_quick_needs_no_word(self) -> None:
         watcher = Watcher()
@@ -237,6 +285,27 @@ class TestTools:
     def test_what_the_result_adds_is_shown(self, result: object, rows: list[str]) -> None:
         assert watch([runs(), said(TEXT), returned(result)])[3:-1] == rows
 
+    @pytest.mark.parametrize(
+        ("result", "rows"),
+        [
+            ("exit status 0\none\n", ["  └ exit status 0", "    (the output above)"]),
+            ("one of them\nis all", ["  └ one of them", "    is all"]),
+            ("none", ["  └ none"]),
+        ],
+    )
+    def test_of_little_output_only_the_end_of_a_result_is_a_repetition(
+        self, result: str, rows: list[str]
+    ) -> None:
+        assert watch([runs(), said("one\n"), returned(result)])[2:-1] == rows
+
+    def test_errors_and_texts_are_broken_at_words_and_values_anywhere(self) -> None:
+        text = "It is too long for one row " * 4
+        for event in (returned(text), ToolCallFailed("c1", "write", text), said(text)):
+            words = [row[4:].strip() for row in watch([event])[1:] if row[:4].strip() or row[4:]]
+            assert set(" ".join(words).split()) >= set(text.split())
+            assert all(row.split()[-1] in text.split() for row in words[:-1])
+        assert len(watch([returned({"key": text.replace(" ", "_ ")})])[1]) == COLUMNS - 1
+
     @pytest.mark.parametrize(("lines", "rows"), [(15, 15), (16, 16), (17, 16), (200, 16)])
     def test_long_results_are_folded_but_never_by_a_single_line(
         self, lines: int, rows: int
@@ -247,8 +316,8 @@ class TestTools:
         assert (f"    … {lines - 15} more lines" in shown) == (rows < lines)
 
     def test_a_result_of_one_endless_line_is_cut_and_that_is_said(self) -> None:
-        rows = watch([returned("x" * 5000)])
-        assert "".join(row[4:] for row in rows[1:]).endswith("xx … 4400 more characters")
+        shown = " ".join(watch([returned("x" * 5000)]))
+        assert shown.replace(" ", "").endswith("xx…4400morecharacters")
 
     def test_a_failure_has_a_mark_of_its_own(self) -> None:
         assert watch([ToolCallFailed("c1", "write", {"code": 2})]) == ["● write", '  ✗ {"code": 2}']
@@ -267,6 +336,11 @@ class TestTools:
         rows = watcher.take(wrote('"}'), ToolArgsCompleted("c1", "write", {"a": "x"}))
         assert rows[-3:] == ["● read", "  ┆ one", "  └ 1", "  ran for 2.0 s"][-3:]
 
+    def test_a_result_says_whose_it_is_if_others_came_in_between(self) -> None:
+        watcher = Watcher()
+        watcher.take(*call({}), runs(), said("one\n"), RunResumed("r"))
+        assert watcher.take(returned(1))[:2] == ["● write", "  └ 1"]
+
     def test_a_second_attempt_is_told(self) -> None:
         assert "  runs again, attempt 2" in watch([runs(), runs(attempt=2), returned(1)])
 
@@ -278,17 +352,17 @@ class TestApprovals:
 
     def test_all_of_it_is_shown_with_the_reason_and_the_rule(self) -> None:
         rows = watch([self.REQUEST])
-        assert rows[:2] == ["? write must be approved: it writes", "  rule: files"]
+        assert rows[:3] == ["● write", "? write must be approved: it writes", "  rule: files"]
         assert "".join(row[2:] for row in rows).count("line") == 40
 
     def test_until_when_is_told(self) -> None:
         request = ApprovalRequested("c1", "write", {}, "digest", "", None, 1.7e9)
-        assert watch([request])[1].startswith("  until: ")
+        assert watch([request])[2].startswith("  until: ")
 
     def test_it_does_not_wait_for_what_is_being_written(self) -> None:
         watcher = Watcher()
         watcher.take(started("c2"), wrote('{"b": 1, "c": "x', "c2"))
-        assert watcher.take(self.REQUEST)[0] == "? write must be approved: it writes"
+        assert watcher.take(self.REQUEST)[1] == "? write must be approved: it writes"
         assert watcher.tail()[-1].startswith("* waiting for a decision on write · 0 ms")
         rows = watcher.take(wrote('"}', "c2"), ToolArgsCompleted("c2", "write", {"b": 1, "c": "x"}))
         assert rows[0] == "● write … goes on"
@@ -307,10 +381,35 @@ class TestApprovals:
     ) -> None:
         assert watch([self.REQUEST, ApprovalDecided("c1", "write", decision, reason)])[-1] == told
 
-    def test_what_holds_from_now_on_is_told(self) -> None:
-        decided = ApprovalDecided("c1", "write", "approved", "", None, "session")
-        rows = watch([self.REQUEST, decided])
-        assert "from now on, so is every call of this tool" in " ".join(" ".join(rows).split())
+    @pytest.mark.parametrize(
+        ("always", "told"),
+        [
+            ("session", "later calls of this tool are, too"),
+            ("rule", "what this rule asks about later is, too"),
+        ],
+    )
+    def test_what_holds_from_now_on_is_told(
+        self, always: Literal["session", "rule"], told: str
+    ) -> None:
+        decided = ApprovalDecided("c1", "write", "approved", "", None, always)
+        shown = " ".join(" ".join(watch([self.REQUEST, decided])).split())
+        assert shown.endswith(f"✓ write is approved; {told}")
+
+    def test_of_two_questions_each_decision_stands_below_its_own_call(self) -> None:
+        other = ApprovalRequested("c2", "read", {"path": "b"}, "digest", "")
+        watcher = Watcher()
+        watcher.take(*call({"a": 1}), *call({"path": "b"}, "c2", "read"))
+        assert watcher.take(other)[0].startswith("? read")
+        assert watcher.take(self.REQUEST)[:2] == ["● write", "? write must be approved: it writes"]
+        assert watcher.take(ApprovalDecided("c2", "read", "denied")) == [
+            "● read",
+            "✗ read is denied",
+        ]
+        assert watcher.take(ApprovalDecided("c1", "write", "approved"), runs(), returned(1)) == [
+            "● write",
+            "✓ write is approved",
+            "  └ 1",
+        ]
 
     def test_other_arguments_are_shown_as_changes(self) -> None:
         decided = ApprovalDecided("c1", "write", "edited", "", {"a": 2})
@@ -413,10 +512,43 @@ class TestRuns:
         watcher.take(started(), wrote('{"a": "x'), runs("c2", "read"), TextDelta("no", 7))
         rows = watcher.finish()
         assert rows[0].startswith('  a = "x')
-        assert "  ✗ not over after 8 B, 3.0 s" in rows
+        assert "  ✗ broken off after 8 B, 3.0 s" in rows
         assert "  no" in rows
-        assert rows[-2:] == ["● read", "  ✗ not over after 1.0 s"]
+        assert rows[-2:] == ["● read", "  ✗ broken off after 1.0 s"]
         assert watcher.tail() == []
+
+
+class TestLogs:
+    """Without a tail, what that would tell is committed, and nothing waits for it."""
+
+    def test_that_a_tool_runs_is_told_at_once(self) -> None:
+        watcher = Watcher(has_tail=False)
+        watcher.take(*call({}))
+        assert watcher.take(runs()) == ["  runs"]
+        watcher.take(*call({}, "c2", "read"))
+        assert watcher.take(returned(1))[:2] == ["● write", "  └ 1"]
+        watcher.take(*call({}))
+        assert watcher.take(runs("c2", "read")) == ["● read … runs"]
+
+    def test_what_several_tools_put_out_comes_as_it_comes_and_all_of_it(self) -> None:
+        watcher = Watcher(has_tail=False)
+        watcher.take(*call({}), *call({}, "c2", "read"), runs(), runs("c2", "read"))
+        assert watcher.take(said("one\ntw")) == ["● write … goes on", "  ┆ one"]
+        assert watcher.take(said("1\n" * 30, "c2", "read"))[0] == "● read … goes on"
+        assert watcher.take(returned(1)) == ["● write", "  ┆ tw", "  └ 1", "  ran for 4.0 s"]
+        assert watcher.seen.count("  ┆ 1") == 30
+
+    def test_what_waited_for_something_else_is_not_folded(self) -> None:
+        watcher = Watcher(has_tail=False)
+        watcher.take(started("c2"), runs(), said("1\n" * 30), returned(1))
+        watcher.finish()
+        assert watcher.seen.count("  ┆ 1") == 30
+
+    def test_a_paragraph_is_not_parted(self) -> None:
+        watcher = Watcher(has_tail=False)
+        watcher.take(*(TextDelta("It goes on and on. ", 0) for _ in range(500)))
+        watcher.scene.finish(0.0)
+        assert len(watcher.scene.committed()) == 1
 
 
 class TestStatus:

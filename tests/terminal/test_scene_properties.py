@@ -15,6 +15,7 @@ from argstream.events import (
     Event,
     RunSnapshot,
     TextDelta,
+    ThinkingDelta,
     ToolArgsCompleted,
     ToolArgsDelta,
     ToolCallStarted,
@@ -25,6 +26,7 @@ from argstream.snapshots import RunView
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene import Scene
 from argstream.terminal.spans import Line, text_of
+from argstream.terminal.widths import rows_of
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
 
@@ -33,7 +35,7 @@ chance = st.one_of(runs(), st.just(claude_code()))
 
 
 def committed(
-    events: Iterable[Event], look: Callable[[Scene, float], None] = lambda *_: None
+    events: Iterable[Event], look: Callable[[Scene, float], object] = lambda *_: None
 ) -> list[Line]:
     """Give all lines of a scene at which somebody looks now and then."""
     scene = Scene()
@@ -51,6 +53,11 @@ def texts_of(lines: Iterable[Line]) -> str:
     return "\n".join(text_of(line.margin + line.spans) for line in lines)
 
 
+def words_of(lines: Iterable[Line]) -> str:
+    """Without what depends on which rows of a long line are final already: their margins."""
+    return squeezed("".join(text_of(line.spans) for line in lines))
+
+
 def squeezed(text: str) -> str:
     """Without what depends on where lines are broken."""
     return "".join(text.split())
@@ -58,13 +65,46 @@ def squeezed(text: str) -> str:
 
 @some
 @given(chance, st.lists(st.integers(0, 14), min_size=1, max_size=5))
-def test_who_looks_and_how_often_changes_nothing(events: list[Event], sizes: list[int]) -> None:
+def test_who_looks_and_how_often_changes_no_word(events: list[Event], sizes: list[int]) -> None:
     def look(scene: Scene, now: float) -> None:
         for rows in sizes:
             tail = scene.tail(now, 5 + 7 * rows, rows)
             assert len(tail) <= rows
 
-    assert committed(events, look) == committed(events)
+    assert words_of(committed(events, look)) == words_of(committed(events))
+
+
+@some
+@given(
+    st.text(st.sampled_from("ab  `*日、(🎉e\u0301\x1b\t\u200d🇩🇪"), max_size=300),
+    st.integers(1, 40),
+    st.integers(1, 9),
+    st.integers(1, 50),
+)
+def test_a_long_line_loses_nothing_by_being_seen(
+    text: str, columns: int, rows: int, piece: int
+) -> None:
+    pieces = [text[start : start + piece] for start in range(0, len(text), piece)]
+    for kind in (TextDelta, ThinkingDelta):
+        events = [kind(one, 0) for one in pieces]
+        lines = committed(events, lambda scene, now: scene.tail(now, columns, rows))
+        assert words_of(lines) == squeezed(visible(text))
+
+
+@some
+@given(
+    st.text(st.sampled_from("ab  cd日、(🎉"), min_size=100, max_size=300),
+    st.integers(8, 40),
+    st.integers(1, 50),
+)
+def test_where_a_long_line_is_parted_no_break_is_seen(text: str, columns: int, piece: int) -> None:
+    pieces = [text[start : start + piece] for start in range(0, len(text), piece)]
+    lines = committed(
+        [TextDelta(one, 0) for one in pieces], lambda scene, now: scene.tail(now, columns, 3)
+    )
+    (whole,) = committed([TextDelta(text, 0)])
+    seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
+    assert seen == [text_of(row) for row in rows_of(whole, columns)]
 
 
 @some
@@ -190,18 +230,21 @@ JOBS: dict[str, Callable[[int], list[Event]]] = {
 
 
 @pytest.mark.timing
+@pytest.mark.parametrize("has_tail", [True, False])
 @pytest.mark.parametrize("name", JOBS)
-def test_what_is_taken_costs_what_it_holds(name: str) -> None:
-    """With a tail asked for now and then, as a screen does."""
+def test_what_is_taken_costs_what_it_holds(name: str, has_tail: bool) -> None:
+    """With a tail asked for now and then, as a screen does, and without one, as in a pipe."""
 
     def job_of_size(size: int) -> Callable[[], object]:
         events = JOBS[name](size)
 
         def job() -> None:
-            scene = Scene(Looks())
+            scene = Scene(Looks(), has_tail=has_tail)
             for number, event in enumerate(events):
                 scene.take(event, number / 100)
-                if number % 50 == 0:
+                if not has_tail:
+                    scene.committed()
+                elif number % 50 == 0:
                     scene.committed()
                     scene.tail(number / 100, 80, 8)
 

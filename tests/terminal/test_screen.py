@@ -15,7 +15,6 @@ from typing import NamedTuple, TextIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.color import ColorSystem
 
 from argstream.terminal.palette import Palette
 from argstream.terminal.screen import Screen, tail_bound
@@ -29,7 +28,7 @@ _KINDS: list[Kind] = ["clips", "reflows"]
 
 
 def on(emulator: Emulator) -> Screen:
-    return Screen(emulator.output, size=emulator.size, palette=Palette(ColorSystem.STANDARD))
+    return Screen(emulator.output, size=emulator.size, palette=Palette())
 
 
 def lines(*texts: str) -> list[Line]:

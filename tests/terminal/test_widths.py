@@ -206,7 +206,6 @@ class TestTabs:
             ("a\tx", "a   x"),
             ("abcd\tx", "abcd    x"),
             ("世\tx", "世  x"),
-            ("ab\n\tx\ty", "ab\n    x   y"),
         ],
     )
     def test_they_go_to_the_next_of_every_four_columns(self, text: str, expanded: str) -> None:

@@ -39,4 +39,4 @@ def seconds_in_words(seconds: float) -> str:
     >>> [seconds_in_words(seconds) for seconds in (0.5, 75, 4000, 200_000)]
     ['0.50 s', '1 min 15 s', '1 h 6 min', '2 d 7 h']
     """
-    return f"{seconds:.2f} s" if seconds < 60 else duration(seconds)
+    return f"{seconds:.2f} s" if round(seconds, 2) < 60 else duration(seconds)

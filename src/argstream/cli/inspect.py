@@ -13,7 +13,8 @@ from argstream.cli._timeline import timeline_of
 from argstream.cli._waterfall import Picture, show_waterfall
 from argstream.recording import Recording
 from argstream.sanitise import visible_line
-from argstream.terminal.waterfall import ArgumentTimes, CallTimes, Moment, Timeline, name_of
+from argstream.terminal.waterfall import ArgumentTimes, CallTimes, Moment, Timeline, Unit, name_of
+from argstream.terminal.waterfall.words import position
 from argstream.terminal.words import count, size
 
 __all__ = ["inspect_file"]
@@ -71,17 +72,17 @@ def _document(file: str, protocol: str, recording: Recording, timeline: Timeline
         "bytes": len(recording.data),
         "chunks": len(recording.chunks) if has_times else None,
         "turns": [{"stop_reason": reason} for reason in timeline.stop_reasons],
-        "calls": [_call_document(times, has_times=has_times) for times in timeline.calls],
+        "calls": [_call_document(times, timeline.by) for times in timeline.calls],
         "failures": timeline.failures,
     }
 
 
-def _call_document(times: CallTimes, *, has_times: bool) -> dict[str, Any]:
+def _call_document(times: CallTimes, by: Unit) -> dict[str, Any]:
     def moment(when: Moment | None) -> dict[str, Any] | None:
         if when is None:
             return None
-        share = {"share": _share(when, times, has_times=has_times)}
-        return {**({"at": when.at} if has_times else {}), "byte": when.byte, **share}
+        share = {"share": _share(when, times, by)}
+        return {**({"at": when.at} if by == "seconds" else {}), "byte": when.byte, **share}
 
     return {
         "id": times.call_id,
@@ -109,7 +110,7 @@ def _report(file: str, protocol: str, recording: Recording, timeline: Timeline) 
     yield from _summary(recording, timeline)
     for times in timeline.calls:
         yield ""
-        yield from _call_lines(times, has_times=recording.has_times)
+        yield from _call_lines(times, timeline.by)
 
 
 def _summary(recording: Recording, timeline: Timeline) -> Iterator[str]:
@@ -134,58 +135,50 @@ def _summary(recording: Recording, timeline: Timeline) -> Iterator[str]:
     yield fit(f"{turns}, {count(len(timeline.calls), 'call')}", _WIDTH)
 
 
-def _call_lines(times: CallTimes, *, has_times: bool) -> Iterator[str]:
+def _call_lines(times: CallTimes, by: Unit) -> Iterator[str]:
     what = "" if times.kind == "function" else f"  ({times.kind})"
     verdict = f"  {times.verdict}"
     title = fit(f"● {visible_line(times.name)}{what}  {visible_line(times.call_id)}", _WIDTH - 14)
     yield title + verdict
-    span = f"  from {_place(times.started, has_times=has_times)}"
+    span = f"  from {_place(times.started, by)}"
     if times.ended is not None:
-        span += f" to {_place(times.ended, has_times=has_times)}"
+        span += f" to {_place(times.ended, by)}"
     yield span
     if not times.arguments:
         yield "  no arguments"
         return
     yield f"    {'argument':<{_NAME_WIDTH}}{'first seen':>16}{'settled':>17}{'before the end':>17}"
     for argument in times.arguments.values():
-        yield _argument_line(argument, times, has_times=has_times)
-    if times.ended is not None:
-        first = next(iter(times.arguments.values()))
-        early = _distance(first.seen, times.ended, has_times=has_times)
-        end = "was complete" if times.verdict == "complete" else f"was found {times.verdict}"
-        yield f"  The first argument was visible {early} before the call {end}."
+        yield _argument_line(argument, times, by)
 
 
-def _argument_line(argument: ArgumentTimes, times: CallTimes, *, has_times: bool) -> str:
+def _argument_line(argument: ArgumentTimes, times: CallTimes, by: Unit) -> str:
     def column(when: Moment | None, width: int) -> str:
         if when is None:
             return f"{'–':>{width}}"
-        share = _share(when, times, has_times=has_times)
+        share = _share(when, times, by)
         percent = "" if share is None else f"{share:>6.0%}"
-        return f"{_place(when, has_times=has_times) + percent:>{width}}"
+        return f"{_place(when, by) + percent:>{width}}"
 
     early = ""
     if argument.settled is not None and times.ended is not None:
-        early = _distance(argument.settled, times.ended, has_times=has_times)
+        early = _distance(argument.settled, times.ended, by)
     name = padded(fit(name_of(argument.path), _NAME_WIDTH - 1), _NAME_WIDTH)
     return f"    {name}{column(argument.seen, 16)}{column(argument.settled, 17)}{early:>17}"
 
 
-def _share(when: Moment, times: CallTimes, *, has_times: bool) -> float | None:
+def _share(when: Moment, times: CallTimes, by: Unit) -> float | None:
     """Say how much of the call had passed; None if it took no time."""
     if times.ended is None:
         return None
-    first, last = times.started, times.ended
-    if has_times and last.at > first.at:
-        return round((when.at - first.at) / (last.at - first.at), 4)
-    if not has_times and last.byte > first.byte:
-        return round((when.byte - first.byte) / (last.byte - first.byte), 4)
-    return None
+    first, last = position(times.started, by), position(times.ended, by)
+    return round((position(when, by) - first) / (last - first), 4) if last > first else None
 
 
-def _place(when: Moment, *, has_times: bool) -> str:
-    return f"{when.at:.2f} s" if has_times else f"byte {when.byte}"
+def _place(when: Moment, by: Unit) -> str:
+    return f"{when.at:.2f} s" if by == "seconds" else f"byte {when.byte}"
 
 
-def _distance(first: Moment, last: Moment, *, has_times: bool) -> str:
-    return f"{last.at - first.at:.2f} s" if has_times else f"{last.byte - first.byte} bytes"
+def _distance(first: Moment, last: Moment, by: Unit) -> str:
+    far = position(last, by) - position(first, by)
+    return f"{far:.2f} s" if by == "seconds" else f"{far} bytes"

@@ -13,6 +13,7 @@ from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._options import LintScope
 from argstream.errors import MissingExtra, UsageError
 from argstream.sanitise import visible_line
+from argstream.terminal.words import count
 from argstream.validation.order import Finding, FindingCode, lint, place
 from argstream.validation.tools import ToolSpec, tool_specs
 
@@ -99,8 +100,8 @@ def _write_lines(file: str, findings: Sequence[Finding]) -> None:
 
 
 def _show(file: str, tools: Sequence[ToolSpec], findings: Sequence[Finding]) -> None:
-    found = _count(len(findings), "finding") if findings else "no findings"
-    _say(f"{visible_line(file)}: {_count(len(tools), 'tool')}, {found}")
+    found = count(len(findings), "finding") if findings else "no findings"
+    _say(f"{visible_line(file)}: {count(len(tools), 'tool')}, {found}")
     for tool, group in groupby(findings, lambda finding: finding.tool):
         _say()
         _say(f"● {_bold(visible_line(tool))}")
@@ -134,10 +135,6 @@ def _explain(codes: set[FindingCode]) -> None:
 def _mark(finding: Finding) -> str:
     colour = "red" if finding.severity == "error" else "yellow"
     return typer.style(f"{finding.code:<{len(_INDENT) - 2}}", fg=colour)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _bold(text: str) -> str:

@@ -20,53 +20,66 @@ if TYPE_CHECKING:
     from argstream.terminal.approving import TerminalApprover
     from argstream.terminal.live import LiveTerminal
     from argstream.terminal.looks import (
+        ArgumentEvent,
         ArgumentsView,
         Command,
         Diff,
         File,
         Look,
         Looks,
+        OwnLook,
         Plain,
         Table,
     )
     from argstream.terminal.looks.files import file_reader
     from argstream.terminal.opening import PlainTerminal, Terminal, open_terminal
     from argstream.terminal.scene import Scene
+    from argstream.terminal.spans import Line, Span, Spans, line, shown
 
 __all__ = [
+    "ArgumentEvent",
     "ArgumentsView",
     "Command",
     "Diff",
     "File",
+    "Line",
     "LiveTerminal",
     "Look",
     "Looks",
+    "OwnLook",
     "Plain",
     "PlainTerminal",
     "Scene",
+    "Span",
+    "Spans",
     "Table",
     "Terminal",
     "TerminalApprover",
     "file_reader",
+    "line",
     "open_terminal",
+    "shown",
 ]
 
 _HOMES = {
     "approving": ("TerminalApprover",),
     "live": ("LiveTerminal",),
     "looks": (
+        "ArgumentEvent",
         "ArgumentsView",
         "Command",
         "Diff",
         "File",
         "Look",
         "Looks",
+        "OwnLook",
         "Plain",
         "Table",
     ),
     "looks.files": ("file_reader",),
     "opening": ("PlainTerminal", "Terminal", "open_terminal"),
     "scene": ("Scene",),
+    "spans": ("Line", "Span", "Spans", "line", "shown"),
 }
 
 if not all(find_spec(name) for name in ("pygments", "rich", "wcwidth")):

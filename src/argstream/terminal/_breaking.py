@@ -1,7 +1,7 @@
 """Where the rows of a text begin and end.
 
 Kept together are a letter and its marks, both halves of a flag, a hand and its skin tone, unless
-they are wider than a row. All of it is linear: a row never holds more than a few hundred
+they are wider than a row. The text is harmless already. All of it is linear: a row never holds more than a few hundred
 characters, however many marks of no width somebody piles up.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from wcwidth import iter_graphemes
 
-from argstream.terminal._columns import is_mark, width
+from argstream.terminal._columns import columns_of, is_mark
 from argstream.terminal.spans import Breaks
 
 __all__ = ["fit", "lacks_base", "rows"]
@@ -58,7 +58,7 @@ def lacks_base(text: str, start: int) -> bool:
 def _that_fit(clusters: Iterator[str], room: int) -> list[str]:
     taken = []
     for cluster in clusters:
-        room -= width(cluster)
+        room -= columns_of(cluster)
         if room < 0:
             break
         taken.append(cluster)
@@ -100,7 +100,7 @@ def _is_between_words(text: str, place: int) -> bool:
     if " " in (before, after):
         return True
     return (
-        (width(before) > 1 or width(after) > 1)
+        (columns_of(before) > 1 or columns_of(after) > 1)
         and not is_mark(after)
         and after not in _NEVER_FIRST
         and before not in _NEVER_LAST

@@ -13,7 +13,7 @@ from wcwidth import wcwidth
 
 from argstream.terminal._harmless import harmless
 
-__all__ = ["is_mark", "width"]
+__all__ = ["columns_of", "is_mark", "width"]
 
 # Two columns in some terminals and one for wcwidth, as its own table of terminals says.
 _AT_TIMES_WIDE: Final = frozenset(
@@ -24,7 +24,11 @@ _AT_TIMES_WIDE: Final = frozenset(
 
 def width(text: str) -> int:
     """Give the columns that a text takes at most."""
-    text = harmless(text)
+    return columns_of(harmless(text))
+
+
+def columns_of(text: str) -> int:
+    """Give the same for a text that is harmless already."""
     return len(text) if text.isascii() else sum(map(_widths.__getitem__, text))
 
 

@@ -17,27 +17,22 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from argstream.errors import MissingExtra
-
-try:
-    # Pygments has no types.
-    from pygments.lexer import (  # type: ignore[import-untyped]
-        ExtendedRegexLexer,
-        Lexer,
-        LexerContext,
-        RegexLexer,
-    )
-    from pygments.lexers import (  # type: ignore[import-untyped]
-        find_lexer_class_by_name,
-        find_lexer_class_for_filename,
-    )
-    from pygments.lexers.data import YamlLexer, YamlLexerContext  # type: ignore[import-untyped]
-    from pygments.lexers.markup import MarkdownLexer  # type: ignore[import-untyped]
-    from pygments.lexers.special import TextLexer  # type: ignore[import-untyped]
-    from pygments.token import Comment, Error, Generic, String  # type: ignore[import-untyped]
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
-except ModuleNotFoundError:
-    raise MissingExtra("terminal", "source code in colours") from None
+# Pygments has no types.
+from pygments.lexer import (  # type: ignore[import-untyped]
+    ExtendedRegexLexer,
+    Lexer,
+    LexerContext,
+    RegexLexer,
+)
+from pygments.lexers import (  # type: ignore[import-untyped]
+    find_lexer_class_by_name,
+    find_lexer_class_for_filename,
+)
+from pygments.lexers.data import YamlLexer, YamlLexerContext  # type: ignore[import-untyped]
+from pygments.lexers.markup import MarkdownLexer  # type: ignore[import-untyped]
+from pygments.lexers.special import TextLexer  # type: ignore[import-untyped]
+from pygments.token import Comment, Error, Generic, String  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 __all__ = ["LineLexer", "Token", "lexer_for"]
 

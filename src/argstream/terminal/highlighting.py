@@ -15,11 +15,10 @@ from typing import Any, Final
 from argstream.sanitise import visible
 from argstream.terminal._lexing import Token, lexer_for
 from argstream.terminal.spans import Role, Span, Spans
-from argstream.terminal.widths import width
+from argstream.terminal.widths import expand_tabs, width
 
 __all__ = ["Highlighter", "source_spans"]
 
-_TAB: Final = 4  # as in widths.expand_tabs, but within a line of several pieces
 # A rule can need time that grows with the square or the cube of a line's length, and nobody can
 # stop it. So what is too long for a person is not lexed, and a lexer has one chance.
 _LONG_LINE: Final = 500
@@ -90,27 +89,18 @@ class Highlighter:
 
 def source_spans(pieces: Iterable[tuple[str, Role]]) -> Spans:
     """Make the pieces of one line visible; tabs become spaces up to the next multiple of four."""
-    spans = []
-    column = 0
-    for text, role in pieces:
-        safe = visible(text)
-        if "\t" in safe:
-            safe, column = _expanded(safe, column)
-        else:
-            column += width(safe)
-        spans.append(Span(safe, role))
-    return tuple(spans)
+    safe = [Span(visible(text), role) for text, role in pieces]
+    return _expanded(safe) if any("\t" in span.text for span in safe) else tuple(safe)
 
 
-def _expanded(text: str, column: int) -> tuple[str, int]:
-    *pieces, last = text.split("\t")
+def _expanded(spans: Iterable[Span]) -> Spans:
     expanded = []
-    for piece in pieces:
-        column += width(piece)
-        spaces = _TAB - column % _TAB
-        column += spaces
-        expanded += [piece, " " * spaces]
-    return "".join([*expanded, last]), column + width(last)
+    column = 0
+    for text, role in spans:
+        span = Span(expand_tabs(text, column), role)
+        column += width(span.text)
+        expanded.append(span)
+    return tuple(expanded)
 
 
 def _pieces(tokens: Iterable[Token]) -> list[tuple[str, Role]]:

@@ -10,13 +10,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Protocol, Self, TextIO, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.events import Event
+from argstream.events import ApprovalRequested, Event
 from argstream.terminal.screen import Screen, tail_bound
 from argstream.terminal.spans import Line
 
@@ -51,6 +51,23 @@ class Shown(Protocol):
         """Make final whatever is open."""
 
 
+class _Question:
+    """What stands at the bottom while somebody is asked."""
+
+    def __init__(self, tail: Tail, *, is_alone: bool) -> None:
+        self.tail = tail
+        self.is_alone = is_alone
+        self.seen: tuple[int, float] | None = None
+        """In which of the times between others that had the terminal, and since when."""
+
+    def painted(self, times_away: int, *, is_seen: bool) -> None:
+        """Note that it was painted, or could not be."""
+        if not is_seen:
+            self.seen = None
+        elif self.seen is None or self.seen[0] != times_away:
+            self.seen = times_away, time.monotonic()
+
+
 class LiveTerminal:
     """A terminal that shows a scene. All of its methods may be called from any thread."""
 
@@ -70,7 +87,8 @@ class LiveTerminal:
         self._changed = threading.Condition(threading.Lock())
         # All of these belong to who holds the lock. It is never held while something is written.
         self._said: list[Line] = []  # committed, and not painted yet
-        self._asked: Tail | None = None
+        self._last: tuple[object, int] | None = None  # what that is about; how often we were away
+        self._question: _Question | None = None
         self._is_dirty = False
         self._is_closed = False
         self._suspensions = 0
@@ -97,21 +115,53 @@ class LiveTerminal:
     def show(self, event: Event) -> None:
         """Show what happened, soon. Raise what went wrong with the terminal meanwhile, once."""
         with self._change() as is_shown:
-            if is_shown:
-                self._scene.take(event, self._clock())
+            if not is_shown:
+                return
+            is_request = isinstance(event, ApprovalRequested)
+            if is_request:  # what was final before is not about it
+                self._collect()
+            self._scene.take(event, self._clock())
+            if is_request:
+                self._collect(event)
 
-    def say(self, *lines: Line) -> None:
-        """Commit lines of ours, behind all that is final already."""
+    def say(self, *lines: Line, about: object = None) -> None:
+        """Commit lines of ours, behind all that is final already; ``is_last`` knows what about."""
         with self._change() as is_shown:
             if is_shown:
-                self._said += self._scene.committed()
-                self._said += lines
+                self._collect()
+                self._commit(lines, about)
 
-    def ask(self, tail: Tail | None) -> None:
-        """Let something stand at the bottom in place of the status line, until told otherwise."""
+    def is_last(self, about: object) -> bool:
+        """Tell whether this is what was last committed, with nothing of anybody's behind it.
+
+        It is what lines were said to be about, or a request for approval that was shown.
+        """
         with self._change() as is_shown:
             if is_shown:
-                self._asked = tail
+                self._collect()
+            return self._last == (about, self._screen.times_away)
+
+    def ask(self, tail: Tail | None, *, alone: bool = False) -> None:
+        """Let something stand at the bottom in place of the status line, until told otherwise.
+
+        ``alone``: nothing that is shown is committed until then, only what is said.
+        """
+        with self._change() as is_shown:
+            if is_shown:
+                self._question = None if tail is None else _Question(tail, is_alone=alone)
+
+    def asked_since(self) -> float | None:
+        """Tell since when it stands on the screen, by ``time.monotonic``; None if it does not."""
+        question = self._question
+        seen = None if question is None else question.seen
+        if seen is None or seen[0] != self._screen.times_away:
+            return None
+        return seen[1]
+
+    def tail_size(self) -> tuple[int, int]:
+        """Give the columns and rows that the tail can have now."""
+        columns, rows = self._screen.size()
+        return max(columns - 1, 1), tail_bound(rows)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -173,6 +223,16 @@ class LiveTerminal:
             yield self._failure is None
             self._wake()
 
+    def _collect(self, about: object = None) -> None:
+        """Take what became final from the scene, unless somebody is asked who must not miss it."""
+        if self._question is None or not self._question.is_alone:
+            self._commit(self._scene.committed(), about)
+
+    def _commit(self, lines: Sequence[Line], about: object) -> None:
+        if lines:
+            self._said += lines
+            self._last = about, self._screen.times_away
+
     def _wake(self) -> None:
         if not self._is_dirty:  # else the painter knows
             self._is_dirty = True
@@ -215,20 +275,23 @@ class LiveTerminal:
     def _paint(self) -> bool:
         """Make a frame and write it; tell whether something is open."""
         with self._changed:
-            committed = [*self._said, *self._scene.committed()]
-            self._said = []
+            self._collect()
+            committed, self._said = self._said, []
             tail = self._tail()
+            question = self._question
             self._is_dirty = False
-        self._screen.paint(committed, tail)
+        times_away = self._screen.times_away  # should it change meanwhile, it is seen a frame later
+        is_seen = self._screen.paint(committed, tail)
+        if question is not None:
+            question.painted(times_away, is_seen=is_seen)
         return bool(tail)
 
     def _tail(self) -> list[Line]:
-        columns, rows = self._screen.size()
-        columns, rows = max(columns - 1, 1), tail_bound(rows)
+        columns, rows = self.tail_size()
         now = self._clock()
-        if self._asked is None:
+        if self._question is None:
             return self._scene.tail(now, columns, rows)
-        asked = self._asked(now, columns, rows)[-rows:]
+        asked = self._question.tail(now, columns, rows)[-rows:]
         # One more, since its last line is the status.
         others = self._scene.tail(now, columns, rows - len(asked) + 1)[:-1]
         return others + asked

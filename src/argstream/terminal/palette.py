@@ -19,7 +19,7 @@ from argstream.terminal._harmless import harmless
 from argstream.terminal._writing import is_in_background
 from argstream.terminal.spans import Role, Spans
 
-__all__ = ["STYLES", "Palette", "colour_system", "is_live"]
+__all__ = ["STYLES", "Palette", "is_live"]
 
 _LOOKS: Final[Mapping[Role, str]] = {
     "plain": "",
@@ -57,9 +57,9 @@ _RESET: Final = "\x1b[0m"
 class Palette:
     """Turns spans into text with escape sequences: ours, and no others."""
 
-    def __init__(self, colour_system: ColorSystem | None, *, has_colours: bool = True) -> None:
-        """Take what a terminal can do; without a system, no sequence is ever written."""
-        styles = STYLES.items() if colour_system is not None else ()
+    def __init__(self, *, has_styles: bool = True, has_colours: bool = True) -> None:
+        """Take what a terminal can do; without styles, no sequence is ever written."""
+        styles = STYLES.items() if has_styles else ()
         self._beginnings = {
             role: _beginning(style if has_colours else style.without_color)
             for role, style in styles
@@ -68,8 +68,9 @@ class Palette:
     @classmethod
     def of(cls, output: TextIO, environment: Mapping[str, str] = os.environ) -> "Palette":
         """Make the palette for what somebody writes to."""
-        has_colours = not environment.get("NO_COLOR")
-        return cls(colour_system(output, environment), has_colours=has_colours)
+        # None for a pipe, and for a dumb terminal. Which it is does not matter: all know sixteen.
+        has_styles = _console(output, environment).color_system is not None
+        return cls(has_styles=has_styles, has_colours=not environment.get("NO_COLOR"))
 
     def ansi(self, spans: Spans) -> str:
         """Give a row as it is written, with no colour left open at its end.
@@ -83,14 +84,6 @@ class Palette:
             piece = harmless(text)
             pieces.append(f"{beginning}{piece}{_RESET}" if beginning and piece else piece)
         return "".join(pieces)
-
-
-def colour_system(
-    output: TextIO, environment: Mapping[str, str] = os.environ
-) -> ColorSystem | None:
-    """Tell which colours may be written there: None for a pipe, and for a dumb terminal."""
-    name = _console(output, environment).color_system
-    return None if name is None else _SYSTEMS[name]
 
 
 def is_live(output: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
@@ -109,14 +102,6 @@ def is_live(output: TextIO, environment: Mapping[str, str] = os.environ) -> bool
         and _is_utf8(output)
         and not is_in_background(output)
     )
-
-
-_SYSTEMS: Final = {
-    "standard": ColorSystem.STANDARD,
-    "256": ColorSystem.EIGHT_BIT,
-    "truecolor": ColorSystem.TRUECOLOR,
-    "windows": ColorSystem.WINDOWS,
-}
 
 
 def _console(output: TextIO, environment: Mapping[str, str]) -> Console:

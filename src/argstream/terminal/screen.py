@@ -68,6 +68,8 @@ class Screen:
         self._is_left = False  # because the process stops, or ends
         self._is_ours = False  # cursor hidden, echo off
         self._is_over = False
+        self.times_away = 0
+        """How often it was given to others, whose text may stand on it since."""
 
     def open(self) -> None:
         """Be prepared for Ctrl-Z and the like; only the main thread can."""
@@ -81,21 +83,22 @@ class Screen:
         columns, rows = size_of(self._output)
         return columns, rows
 
-    def paint(self, committed: Sequence[Line], tail: Sequence[Line]) -> None:
+    def paint(self, committed: Sequence[Line], tail: Sequence[Line]) -> bool:
         """Write lines that stay, and below them the tail, of which the last rows are shown.
 
-        While the terminal is somebody else's, lines are held back.
+        While the terminal is somebody else's, lines are held back. Tell whether they can be seen.
         """
         with self._lock:
             if self._is_over:
-                return
+                return False
             self._held += committed
             if self._suspensions or self._is_left:
-                return
+                return False
             if is_in_background(self._output):
-                self._is_ours = False  # the shell has set it up for itself
-                return
+                self._lose()  # the shell has set it up for itself
+                return False
             self._paint(tail)
+            return True
 
     def suspend(self) -> None:
         """Leave the terminal to somebody else: no tail, the cursor shown, keys echoed."""
@@ -107,7 +110,7 @@ class Screen:
         """Take it back; the next frame shows all that was held back."""
         with self._lock:
             self._suspensions -= 1
-            self._is_ours = False
+            self._lose()
             if not self._suspensions:
                 self._modes.quiet()
 
@@ -151,7 +154,7 @@ class Screen:
             rows += _ERASE_BELOW + _SHOW_CURSOR
         if rows:
             self._write(_BEGIN + rows + _END)
-        self._is_ours = False
+        self._lose()
         self._modes.restore()
 
     def _write(self, text: str) -> None:
@@ -180,7 +183,12 @@ class Screen:
 
     def _come_back(self) -> None:
         self._is_left = False
-        self._is_ours = False  # the shell has set it up for itself
+        self._lose()  # the shell has set it up for itself
+
+    def _lose(self) -> None:
+        """Note that the terminal is not set up for us, and that others may have written on it."""
+        self.times_away += self._is_ours
+        self._is_ours = False
 
 
 def _tail(rows: Sequence[str]) -> str:

@@ -6,11 +6,12 @@ it gets a ``◌`` of ours, lest it change our margin.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from argstream.terminal import _breaking
 from argstream.terminal._breaking import fit, lacks_base
-from argstream.terminal._columns import width
+from argstream.terminal._columns import columns_of, width
 from argstream.terminal._harmless import harmless
 from argstream.terminal.spans import Line, Span, Spans, text_of
 
@@ -29,10 +30,13 @@ def rows_of(line: Line, columns: int) -> list[Spans]:
     """
     columns = max(columns, 1)
     margin = _crop(line.margin, columns // 2)
-    rest = _crop(line.rest, columns // 2) if line.rest is not None else _blank(margin)
     spans = _harmless(line.spans)
     text = text_of(spans)
-    room, room_later = (columns - width(text_of(before)) for before in (margin, rest))
+    room = columns - columns_of(text_of(margin))
+    if columns_of(text) <= room and not lacks_base(text, 0):
+        return [margin + spans]
+    rest = _crop(line.rest, columns // 2) if line.rest is not None else _blank(margin)
+    room_later = columns - columns_of(text_of(rest))
     places = list(_breaking.rows(text, room, room_later, line.breaks))
     rows: list[Spans] = []
     for (start, _), piece in zip(places, _pieces(spans, places), strict=True):
@@ -52,34 +56,28 @@ def cut(spans: Spans, columns: int) -> Spans:
     """Keep what fits on one row; "…" at its end says that something was cut."""
     beginning, is_all = _beginning(spans, 4 * columns + 64)
     text = text_of(beginning)
-    if is_all and width(text) <= columns:
+    if is_all and columns_of(text) <= columns:
         return beginning
     end = fit(text, 0, columns - 1)
-    if width(text[:end]) > columns - 1:
+    if columns_of(text[:end]) > columns - 1:
         end = 0
     return (*next(_pieces(beginning, [(0, end)])), _CUT) if columns > 0 else ()
 
 
-def expand_tabs(text: str) -> str:
+def expand_tabs(text: str, column: int = 0) -> str:
     """Replace tabs by spaces up to the next multiple of four columns.
 
+    A text that does not begin at the left edge of its line begins at ``column``.
     Make a text visible first: what is spelled out takes more room.
     """
-    if "\t" not in text:
-        return text
-    return "\n".join(map(_expand_line, text.split("\n")))
-
-
-def _expand_line(text: str) -> str:
     *pieces, last = text.split("\t")
-    expanded = ""
-    column = 0
+    expanded = []
     for piece in pieces:
         column += width(piece)
         spaces = _TAB - column % _TAB
         column += spaces
-        expanded += piece + " " * spaces
-    return expanded + last
+        expanded += [piece, " " * spaces]
+    return "".join([*expanded, last])
 
 
 def _beginning(spans: Spans, length: int) -> tuple[Spans, bool]:
@@ -94,21 +92,25 @@ def _beginning(spans: Spans, length: int) -> tuple[Spans, bool]:
 
 
 def _harmless(spans: Spans) -> Spans:
+    text = text_of(spans)
+    if harmless(text) == text:  # as nearly always: one look at a line, and not one at each piece
+        return spans
     return tuple(Span(harmless(span.text), span.role) for span in spans)
 
 
 def _blank(margin: Spans) -> Spans:
-    return (Span(" " * width(text_of(margin))),) if margin else ()
+    return (Span(" " * columns_of(text_of(margin))),) if margin else ()
 
 
+@lru_cache(maxsize=256)  # most lines have the margin of their neighbours
 def _crop(margin: Spans, columns: int) -> Spans:
     """Keep the right side of a margin: its separator matters most."""
     margin = _harmless(margin)
     text = text_of(margin)
-    surplus = width(text) - columns
+    surplus = columns_of(text) - columns
     start = 0
     while surplus > 0 or (start and lacks_base(text, start)):
-        surplus -= width(text[start])
+        surplus -= columns_of(text[start])
         start += 1
     return next(_pieces(margin, [(start, len(text))])) if start else margin
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from argstream.agent.toolkits import file_tools, shell_tool
+from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.agent.toolkits._edits import Edit
 from argstream.errors import ToolFailure, UsageError
 from tests.agent.toolkits.projects import CANARY, Project
@@ -96,6 +96,13 @@ def test_what_leads_out_is_refused(project: Project, name: str) -> None:
     assert project.tree() == before
 
 
+def test_what_is_read_to_be_shown_is_inside_too(project: Project) -> None:
+    read = text_reader(with_ways_out(project).root)
+    for path in OUTWARD:
+        path = path.replace("{outside}", str(project.outside))  # noqa: PLW2901 - as it is meant
+        assert read(path.replace("{root}", str(project.root))) is None
+
+
 def test_a_refusal_says_what_to_do(project: Project) -> None:
     with_ways_out(project)
     assert (
@@ -165,6 +172,11 @@ def test_the_folder_must_be_one(
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=told):
         make(str(tmp_path / root) if isinstance(root, str) else root)
+
+
+def test_no_name_is_not_the_folder_that_the_program_runs_in() -> None:
+    with pytest.raises(UsageError, match="has no name"):
+        file_tools("")
 
 
 def test_a_system_that_cannot_confine_is_refused(
@@ -248,6 +260,7 @@ def test_nothing_is_written_where_version_control_runs_programs(project: Project
         "sub/.git",
         "sub/.Git/hooks/x",
         ".g\u200cit/config",
+        ".git::$INDEX_ALLOCATION/config",
         "GIT~1/config",
         ".hg/hgrc",
         "hooks/hooks/pre-commit",

@@ -1,13 +1,16 @@
 """Edits: exact, all or none; what they do not touch stays as it is, byte by byte."""
 
 import json
+import threading
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.agent.toolkits._edits import Edit, edited
+from argstream.agent.toolkits import _edits
+from argstream.agent.toolkits._edits import Edit, NotThere, edited
 from argstream.agent.toolkits._texts import FileText
 from argstream.errors import ToolFailure
 from tests.agent.toolkits.projects import Project
@@ -16,7 +19,10 @@ from tests.agent.toolkits.projects import Project
 def edit(text: str | bytes, *edits: tuple[str, str]) -> bytes:
     data = text.encode() if isinstance(text, str) else text
     made = [Edit(old=old, new=new) for old, new in edits]
-    return edited(FileText(data, "a.txt"), made, "a.txt")
+    try:
+        return edited(FileText(data, "a.txt"), made, "a.txt")
+    except NotThere as problem:
+        raise problem.failure() from None
 
 
 def refusal(text: str, *edits: tuple[str, str]) -> str:
@@ -70,6 +76,29 @@ def test_a_text_that_does_not_occur_is_told_with_what_is_alike(old: str, told: s
     said = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
     assert said.startswith(f"old in a.txt {told}")
     assert said.endswith(". Nothing was changed")
+
+
+def test_what_is_alike_in_many_places_is_not_sought_for_long() -> None:
+    began = time.process_time()
+    assert "read the file again" in refusal("x\n" * 200_000, ("\n\nx", "y"))
+    assert time.process_time() - began < 2
+
+
+def test_while_it_is_sought_others_can_write(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_meanwhile(_text: str, _old: str) -> str:
+        work = threading.Thread(
+            target=lambda: project.call("write_file", path="b.txt", content="y"), daemon=True
+        )
+        work.start()
+        work.join(5)
+        return ": b.txt is there" if (project.root / "b.txt").exists() else ": nobody could write"
+
+    monkeypatch.setattr(_edits, "_hint", write_meanwhile)
+    project.file("a.txt", "x")
+    said = project.refused("edit_file", path="a.txt", edits=[{"old": "z", "new": "y"}])
+    assert said.endswith("old in a.txt does not occur: b.txt is there. Nothing was changed")
 
 
 def test_an_edit_that_changes_nothing_is_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argstream.agent.toolkits import _regular_files as regular_files
-from argstream.agent.toolkits import file_tools
+from argstream.agent.toolkits import file_tools, text_reader
 from argstream.agent.toolkits._edits import Edit
 from argstream.errors import ToolFailure
 from argstream.validation.order import lint
@@ -152,6 +152,15 @@ def test_what_is_too_large_is_told(project: Project, monkeypatch: pytest.MonkeyP
     told = project.refused("write_file", path="b.txt", content="x" * (2**20 + 1))
     assert told == "b.txt would have more than 1 MB: write less"
     assert not (project.root / "b.txt").exists()
+
+
+def test_what_is_read_to_be_shown_is_as_a_model_sees_it(project: Project) -> None:
+    read = text_reader(project.root)
+    project.file("src/a.txt", b"\xef\xbb\xbfone\r\ntwo\n")
+    assert read("src/a.txt") == read(str(project.root / "src/a.txt")) == "one\ntwo\n"
+    project.file("binary", b"\0")
+    project.file("large", b"x" * 2_000_001)
+    assert [read(path) for path in ("src", "missing", "binary", "large")] == [None] * 4
 
 
 @pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file"])

@@ -53,7 +53,11 @@ def test_a_regular_expression_is_used_if_it_is_said_to_be_one(project: Project) 
         ("(", "unclosed group"),
         ("(?=x)", "look-around, including look-ahead and look-behind, is not supported"),
         (r"(a)\1", "backreferences are not supported"),
-        ("(a{1000}){1000}", "exceeds size limit"),
+        (r"\w{1000}", "exceeds size limit"),
+        ("(a{1,100}){1,100}b", "repeats so much"),
+        ("(?:(?:a?){100}){100}", "repeats so much"),
+        ("a{200}{200}", "repeats so much"),
+        ("(?sx)(a{99}) {99}", "the flag x"),
     ],
 )
 def test_an_expression_that_cannot_be_used_is_told(project: Project, query: str, told: str) -> None:
@@ -62,10 +66,21 @@ def test_an_expression_that_cannot_be_used_is_told(project: Project, query: str,
     assert said.endswith("Leave out regex to search for the text as it stands")
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    "query", ["(a+)+$", "(a|a)*b", "(a|aa)+c", "(.*a){30}x", "(a?){300}a{300}b"]
+    "query",
+    [
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        r"(\d{1,3}\.){3}\d{1,3}",
+        r".{0,200}x.{0,200}",
+        r"\x{1F600}",
+    ],
 )
+def test_an_expression_as_people_write_them_is_used(project: Project, query: str) -> None:
+    assert project.call("search_files", query=query, regex=True) == "nothing was found"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("query", ["(a+)+$", "(a|a)*b", "(a|aa)+c", "(.*a){30}x", "(a?){30}a{30}b"])
 def test_no_expression_takes_forever(project: Project, query: str) -> None:
     project.file("a.txt", "a" * 50_000 + "!\n")
     began = time.monotonic()
@@ -78,7 +93,7 @@ def test_a_slow_search_ends_in_time_and_says_so(
 ) -> None:
     monkeypatch.setattr(searching, "_SECONDS", 0.05)
     project.file("a.txt", ("ab" * 1_000 + "\n") * 2_000)
-    said = project.call("search_files", query=r"(a?b?){5000}\d", regex=True)
+    said = project.call("search_files", query=r"([ab]?){1000}\d", regex=True)
     assert said == (
         "nothing was found; it was stopped after 0.05 s, so there may be more: name a narrower path"
     )
@@ -116,3 +131,14 @@ def test_what_could_not_be_searched_is_told(project: Project) -> None:
         "c.txt:1: x",
     ]
     assert "binary" in project.refused("search_files", query="x", path="a.bin")
+
+
+def test_what_is_too_deep_is_passed_over_and_told(project: Project) -> None:
+    deep = "/".join(["d"] * 101)
+    project.file(f"{deep}/a.txt", "x\n")
+    project.file(f"{deep[:-2]}/b.txt", "x\n")
+    head, found = project.call("search_files", query="x").splitlines()
+    assert head == "1 line in 1 file; not searched: 1 folder, too deep or not to be opened"
+    assert found == f"{deep[:-2]}/b.txt:1: x"
+    last = project.call("list_files").splitlines()[-1]
+    assert last == f"{deep}/ (not listed: it is too deep, or cannot be opened)"

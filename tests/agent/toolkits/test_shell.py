@@ -1,7 +1,10 @@
 """A shell: asked for, heard while it runs, and gone with all that it started."""
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +28,12 @@ STUBBORN = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill what does not end by itself sooner than usual."""
     monkeypatch.setattr(_command, "_GRACE", 0.2)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give what does not end by itself more time than anybody wants to wait."""
+    monkeypatch.setattr(_command, "_GRACE", 20)
 
 
 def shell(root: Path, command: str, said: list[str] | None = None, timeout: float = 30) -> str:
@@ -198,6 +207,71 @@ def test_when_it_is_cancelled_nothing_is_done_any_more(tmp_path: Path) -> None:
         assert leaves_no_more_traces(tmp_path)
 
     asyncio.run(main())
+
+
+@pytest.mark.usefixtures("patient")
+def test_who_does_not_want_to_wait_for_its_end_need_not(tmp_path: Path) -> None:
+    async def main() -> float:
+        running = asyncio.create_task(run(shell_tool(tmp_path), command=STUBBORN))
+        await until((tmp_path / "trace").exists)
+        running.cancel()
+        await asyncio.sleep(0.05)
+        assert not leaves_no_more_traces(tmp_path)  # it has some time to end by itself
+        return time.monotonic()
+
+    left = asyncio.run(main())  # which cancels what is left, whoever shields it
+    assert time.monotonic() - left < 10
+    assert leaves_no_more_traces(tmp_path)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_program_that_is_left_at_once_leaves_nothing_running(tmp_path: Path) -> None:
+    def leave(_: str) -> None:
+        raise SystemExit
+
+    async def main() -> None:
+        tool = shell_tool(tmp_path)
+        context = ToolContext("r", "c", "run_command", "k", leave)
+        bound = tool.bind(json.dumps({"command": f"echo x > trace; echo begun; {STUBBORN}"}))
+        await tool.execute(bound, context)
+
+    began = time.monotonic()
+    with pytest.raises(SystemExit):
+        asyncio.run(main())
+    assert time.monotonic() - began < 10
+    assert leaves_no_more_traces(tmp_path)
+
+
+# Ends, and has a child that ends before, while a command runs.
+PROGRAM = """
+import asyncio, os, sys, threading, time
+from argstream.agent.toolkits import shell_tool
+from tests.agent.tools.calling import run
+
+def work():
+    asyncio.run(run(shell_tool("."), command=sys.argv[1]))
+
+def size():
+    return os.path.exists("trace") and os.path.getsize("trace")
+
+threading.Thread(target=work, daemon=True).start()
+while not size():
+    time.sleep(0.01)
+if not (child := os.fork()):
+    sys.exit()
+os.waitpid(child, 0)
+before = size()
+time.sleep(0.2)
+sys.exit("the child has ended it" if size() == before else 0)
+"""
+
+
+def test_it_ends_with_the_program_that_has_started_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PROGRAM, STUBBORN]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, timeout=30)
+    assert done.returncode == 0
+    assert leaves_no_more_traces(tmp_path)
 
 
 def test_what_it_leaves_in_the_background_ends_with_it(tmp_path: Path) -> None:

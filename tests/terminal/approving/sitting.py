@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import signal
 import struct
 import termios
 import time
@@ -18,7 +19,6 @@ from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.events import ApprovalDecided, Event
 from argstream.policy import Policy
 from argstream.terminal.approving import TerminalApprover
-from argstream.terminal.approving._attention import Attention
 from argstream.terminal.live import LiveTerminal
 from argstream.terminal.scene import Scene
 
@@ -28,7 +28,11 @@ CONTENT = "import os\n\nprint(os.name)\n"
 PROMPT = "? Run write_file?"
 _PATIENCE = 10.0
 _QUICK = {
+    "approving._asking._SETTLING_SECONDS": 0.05,
     "approving._keyboard._MOMENT_SECONDS": 0.02,
+    "approving._keyboard._ALONE_SECONDS": 0.02,
+    "approving._keyboard._LOOK_SECONDS": 0.02,
+    "approving._turns._TURN_SECONDS": 0.01,
     "live._FRAME": 0.01,
     "live._TICK": 0.02,
 }
@@ -53,7 +57,8 @@ class Sitting:
         self.written: list[tuple[str, str]] = []
         """What the tool has done."""
         self.decisions: list[ApprovalDecided] = []
-        self.attention: Attention  # that the question gets
+        self.quiet: float
+        self.terminal: LiveTerminal
         self.run: AgentRun
         self.following: asyncio.Task[None]
 
@@ -70,6 +75,19 @@ class Sitting:
 
     def screen(self) -> str:
         return "\n".join(row.rstrip() for row in self._screen.display)
+
+    def above(self, question: str) -> list[str]:
+        """Give the rows above a question, the nearest first."""
+        rows = self.screen().split("\n")
+        place = next(number for number, row in enumerate(rows) if question in row)
+        return rows[:place][::-1]
+
+    def come_back(self) -> None:
+        """Do what a shell does after ``fg``: the modes are its own, and we go on."""
+        modes = self.modes()
+        modes[3] |= termios.ICANON
+        termios.tcsetattr(self._terminal, termios.TCSANOW, modes)
+        os.kill(os.getpid(), signal.SIGCONT)
 
     def paint(self) -> None:
         self._stream.feed(os.read(self._keys, 65536))
@@ -89,8 +107,12 @@ class Sitting:
     async def answer(self, key: str, question: str = PROMPT) -> None:
         """Read a question, and press a key for it."""
         await self.sees(question)
-        await self._until(lambda: self.attention.is_given(time.monotonic()), "it cannot be read")
+        await self._until(self._can_have_read, "it cannot be read")
         self.type(key)
+
+    def _can_have_read(self) -> bool:
+        since = self.terminal.asked_since()
+        return since is not None and time.monotonic() - since >= self.quiet
 
     async def end(self) -> None:
         """Wait until the run is over."""
@@ -120,10 +142,12 @@ async def sitting(
     policy: Policy | None = None,
     seconds: float | None = None,
     quiet: float = 0.05,
+    is_shown: bool = True,
 ) -> AsyncIterator[Sitting]:
     """Have an agent work in front of somebody.
 
     ``seconds`` is how long he may think, ``quiet`` how long a question must stand to be answered.
+    ``is_shown``: what happens is shown to him.
     """
     at = Sitting(columns, rows)
 
@@ -133,19 +157,16 @@ async def sitting(
         at.written.append((path, content))
         return "written"
 
-    class Noted(Attention):
-        def __init__(self, *, at_once: bool = False) -> None:
-            super().__init__(at_once=at_once)
-            at.attention = self
-
+    at.quiet = quiet
     asyncio.get_running_loop().add_reader(at._keys, at.paint)
     patches = ExitStack()
-    patches.enter_context(patch("argstream.terminal.approving._dialogue.Attention", Noted))
-    quick = _QUICK | {"approving._attention._QUIET_SECONDS": quiet}
+    attention = ("approving._attention._QUIET_SECONDS", "approving._attention._WARY_SECONDS")
+    quick = _QUICK | dict.fromkeys(attention, quiet)
     for name, value in quick.items():
         patches.enter_context(patch(f"argstream.terminal.{name}", value))
     try:
         with patches, LiveTerminal(Scene(), at.output) as terminal:
+            at.terminal = terminal
             approver = TerminalApprover(terminal, source=at.source)
             agent = Agent(
                 ScriptedModel(*(replies or (write_call(),)), "Done."),
@@ -160,7 +181,8 @@ async def sitting(
             async def follow() -> None:
                 async for event in at.run:
                     at.take(event)
-                    terminal.show(event)
+                    if is_shown:
+                        terminal.show(event)
 
             at.following = asyncio.create_task(follow())
             yield at

@@ -1,17 +1,27 @@
 """An agent asks at a terminal, and a person presses keys."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
+import termios
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from argstream.clients import Reply
 from argstream.decisions import Deny
+from argstream.events import RunStarted
 from argstream.policy import Policy, Rule
+from argstream.terminal.approving import TerminalApprover
+from argstream.terminal.spans import line
 from tests.terminal.approving.sitting import CONTENT, PROMPT, sitting, write_call
 
+UNCHANGED = "? Run write_file as the model wrote it, without your changes?"
 CHANGED = CONTENT.replace("name", "sep")
 
 
@@ -160,6 +170,128 @@ def test_several_questions_come_one_after_the_other_in_their_order() -> None:
     run(scenario())
 
 
+def test_what_is_asked_about_stands_right_above_each_of_several_questions() -> None:
+    async def scenario() -> None:
+        calls = [write_call(f"{name}.py", f"# {name}\n") for name in "abc"]
+        async with sitting(Reply(*calls)) as at:
+            for number, name in enumerate("abc", 1):
+                await at.sees(f"{number} of 3")
+                assert at.above(PROMPT)[:3] == [
+                    f"     1 │ # {name}",
+                    f'  path = "{name}.py"',
+                    "write_file would run with:",
+                ]
+                await at.answer("n", f"{number} of 3")
+
+    run(scenario())
+
+
+def test_a_single_request_is_shown_once() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees(PROMPT)
+            assert "would run with" not in at.screen()
+            await at.answer("n")
+
+    run(scenario())
+
+
+def test_who_says_yes_when_something_else_came_in_between_must_look_again() -> None:
+    async def scenario() -> None:
+        async with sitting(rows=40) as at:
+            await at.sees(PROMPT)
+            at.terminal.say(line("a tool says something"))
+            await at.answer("y")
+            await at.sees("Something else came in between: look again")
+            assert at.decisions == []
+            assert at.above(PROMPT)[:2] == ["     3 │ print(os.name)", "     2 │"]
+            at.terminal.show(RunStarted("run", "meanwhile"))  # it has to wait now
+            await at.answer("y")
+            await at.end()
+            await at.sees("meanwhile")
+            assert at.above("meanwhile")[0] == "     3 │ print(os.name)"
+            assert at.written == [("app.py", CONTENT)]
+
+    run(scenario())
+
+
+def test_who_shows_what_happens_too_late_has_it_shown_by_the_question() -> None:
+    async def scenario() -> None:
+        async with sitting(is_shown=False) as at:
+            await at.sees(PROMPT)
+            assert at.above(PROMPT)[:2] == ["     3 │ print(os.name)", "     2 │"]
+            await at.answer("y")
+
+    run(scenario())
+
+
+def test_two_approvers_at_one_terminal_ask_one_after_the_other() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees(PROMPT)
+            request = replace(at.run.pending[0], name="other_tool", call_id="other")
+            other = TerminalApprover(at.terminal, source=at.source)
+            deciding = asyncio.ensure_future(other(request))
+            await at.answer("y", "? Run write_file?  1 of 2")
+            await at.end()
+            assert at.written == [("app.py", CONTENT)]
+            await at.answer("n", "? Run other_tool?  2 of 2")
+            assert await deciding == Deny()
+
+    run(scenario())
+
+
+def test_who_comes_back_from_his_shell_sees_it_anew_and_what_he_typed_there_is_dropped() -> None:
+    async def scenario() -> None:
+        async with sitting() as at:
+            await at.sees(PROMPT)
+            at.come_back()
+            at.type("y\ny")
+            await at.sees("write_file would run with:")
+            await at.sees(PROMPT)
+            assert at.decisions == []
+            await at.answer("y")
+            await at.end()
+            assert at.written == [("app.py", CONTENT)]
+
+    run(scenario())
+
+
+def test_what_does_not_fit_on_a_small_screen_is_said_before_it_is_asked() -> None:
+    async def scenario() -> None:
+        async with sitting(columns=40, rows=9) as at:
+            await at.answer("a")
+            await at.sees("? Always run it? t/Esc")
+            assert at.above("? Always run it?")[:5] == [
+                "  t any call of this tool · Esc back",
+                "  t: write_file, whatever its arguments",
+                "  conversation for …",
+                "? Run it, and ask no more in this",
+                "     3 │ print(os.name)",
+            ]
+            await at.answer("t", "? Always run it?")
+            await at.end()
+            assert [event.always for event in at.decisions] == ["session"]
+
+    run(scenario())
+
+
+def test_who_is_told_to_end_while_he_asks_leaves_the_modes_as_they_were(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    before = termios.tcgetattr(ours)
+    command = [sys.executable, "-m", "tests.terminal.approving.asking", str(tmp_path)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as asking:
+        written = b""
+        while PROMPT.encode() not in written:
+            written += os.read(ours, 4096)
+        assert not termios.tcgetattr(ours)[3] & termios.ICANON
+        asking.send_signal(signal.SIGHUP)
+    assert asking.returncode == -signal.SIGHUP
+    assert termios.tcgetattr(ours) == before
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_the_question_disappears_when_somebody_else_decides() -> None:
     async def scenario() -> None:
         async with sitting() as at:
@@ -171,10 +303,9 @@ def test_the_question_disappears_when_somebody_else_decides() -> None:
     run(scenario())
 
 
-def test_the_time_that_is_left_counts_down_and_the_call_is_denied() -> None:
+def test_the_time_that_is_left_is_told_and_then_the_call_is_denied() -> None:
     async def scenario() -> None:
-        async with sitting(seconds=1.1) as at:
-            await at.sees("2 s left")
+        async with sitting(seconds=0.3) as at:
             await at.sees("1 s left")
             await at.end()
             await at.sees_no(PROMPT)
@@ -294,11 +425,30 @@ def test_an_edit_can_be_left_or_denied(monkeypatch: pytest.MonkeyPatch) -> None:
         async with sitting() as at:
             await at.answer("e")
             await at.answer("\x1b", "with these changes?")
-            await at.sees("e edit again")
-            await at.answer("e")
+            await at.answer("e", UNCHANGED)
             await at.answer("n", "with these changes?")
             await at.end()
             assert at.written == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("command", ["sed -i s/name/sep/", "sh -c 'sed -i s/name/sep/ $0; exit 1'"])
+def test_who_leaves_his_changes_is_told_that_they_are_not_used(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", command)
+
+    async def scenario() -> None:
+        async with sitting(rows=40) as at:
+            await at.answer("e")
+            if "exit" not in command:
+                await at.answer("\x1b", "with these changes?")
+            await at.sees("What you have changed is not used")
+            assert at.above(UNCHANGED)[0] == "     3 │ print(os.name)"
+            await at.answer("y", UNCHANGED)
+            await at.end()
+            assert at.written == [("app.py", CONTENT)]
 
     run(scenario())
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.terminal.approving import argument_changes
-from argstream.terminal.spans import Line, text_of
+from argstream.terminal.spans import Line, Span, text_of
 
 values = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab\n", max_size=5)
 
@@ -89,6 +89,12 @@ def test_what_hides_is_seen() -> None:
         "  + ⟦RLO⟧x⟦ESC⟧",
         "  + ",
     ]
+
+
+def test_blanks_at_the_end_of_a_line_are_seen() -> None:
+    lines = argument_changes({"text": "a \nb\n"}, {"text": "a \nb  \n"})
+    assert texts_of(lines)[2:] == ["    a·", "  - b", "  + b··"]
+    assert lines[-1].spans[-1] == Span("··", "warning")
 
 
 def test_roles_say_what_is_added_and_what_is_removed() -> None:

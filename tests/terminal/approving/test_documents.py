@@ -1,5 +1,7 @@
 """The arguments of a call as files for an editor."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -105,6 +107,30 @@ def test_what_cannot_be_read_is_said_with_its_file(
         (tmp_path / file).write_bytes(content)
     with pytest.raises(NotReadable, match=problem):
         documents.read()
+
+
+@pytest.mark.parametrize("file", ["arguments.json", "text.txt"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_any_more_is_said_and_nobody_waits_for_it(
+    tmp_path: Path, file: str, make: Callable[[Path], None]
+) -> None:
+    documents = Documents(tmp_path, {"text": "a\nb"})
+    (tmp_path / file).unlink()
+    make(tmp_path / file)
+    with pytest.raises(NotReadable, match=f"{file} cannot be read: "):
+        documents.read()
+
+
+def test_it_is_known_whether_anything_was_changed(tmp_path: Path) -> None:
+    documents = Documents(tmp_path, ARGUMENTS)
+    assert not documents.has_changes()
+    edited(tmp_path, "arguments.json", "{", "{ ")
+    assert not documents.has_changes()
+    edited(tmp_path, "content.py", "print", "sprint")
+    assert documents.has_changes()
+    edited(tmp_path, "content.py", "sprint", "print")
+    (tmp_path / "arguments.json").unlink()
+    assert documents.has_changes()
 
 
 @pytest.mark.parametrize(

@@ -100,18 +100,40 @@ def test_what_others_change_meanwhile_stays(pair: Pair) -> None:
     assert pair.flags() & termios.ICANON
 
 
-def test_modes_that_a_shell_has_put_back_are_set_again(pair: Pair) -> None:
-    async def stopped_for_a_while() -> list[Key]:
+def test_what_was_typed_for_a_shell_is_dropped_and_its_modes_are_set_again(pair: Pair) -> None:
+    async def stopped_for_a_while() -> list[list[Key]]:
         keyboard = Keyboard(pair.source)
         with keyboard.listening():
             modes = termios.tcgetattr(pair.source)
             modes[LOCAL_FLAGS] |= termios.ICANON
             termios.tcsetattr(pair.source, termios.TCSANOW, modes)
-            pair.press(b"y")
-            return await asyncio.wait_for(keyboard.read(), 5)
+            pair.press(b"y\ny")
+            readings = [await asyncio.wait_for(keyboard.read(), 5)]
+            pair.press(b"n")
+            return [*readings, await asyncio.wait_for(keyboard.read(), 5)]
 
+    before = pair.flags()
     with patch("argstream.terminal.approving._keyboard._LOOK_SECONDS", 0.02):
-        assert asyncio.run(stopped_for_a_while()) == [Key("character", "y")]
+        assert asyncio.run(stopped_for_a_while()) == [[], [Key("character", "n")]]
+    assert pair.flags() == before
+
+
+def test_in_the_background_keys_are_those_of_the_shell(pair: Pair) -> None:
+    where = "argstream.terminal.approving._keyboard"
+
+    async def in_the_background() -> list[list[Key]]:
+        keyboard = Keyboard(pair.source)
+        with patch(f"{where}._LOOK_SECONDS", 0.02), keyboard.listening():
+            with patch(f"{where}.is_in_background", return_value=True):
+                reading = asyncio.ensure_future(keyboard.read())
+                pair.press(b"y")
+                await asyncio.sleep(0.1)
+                assert not reading.done()
+            readings = [await asyncio.wait_for(reading, 5)]
+            pair.press(b"n")
+            return [*readings, await asyncio.wait_for(keyboard.read(), 5)]
+
+    assert asyncio.run(in_the_background()) == [[], [Key("character", "n")]]
 
 
 def test_a_terminal_that_is_gone_is_told() -> None:

@@ -23,7 +23,7 @@ class Nowhere:
     def _used(self, *_: object) -> NoReturn:
         raise AssertionError("it was used")
 
-    say = ask = suspended = _used
+    say = is_last = ask = asked_since = tail_size = suspended = _used
 
 
 def test_without_somebody_to_press_keys_it_denies_and_says_how_to_allow() -> None:

@@ -217,6 +217,29 @@ def approvals() -> list[Event]:
     )
 
 
+def two_questions() -> list[Event]:
+    """Two calls are asked about at once; the second is decided first."""
+    decided = asyncio.Event()
+
+    async def decide(request: ApprovalRequested) -> Approval:
+        if request.arguments["path"] == "src/b.py":
+            decided.set()
+            return Deny("we need no second file")
+        await decided.wait()
+        await asyncio.sleep(0.01)  # so that it was heard
+        return Approve(always="session")
+
+    return run(
+        Reply(
+            CallTool("write_file", {"path": "src/a.py", "content": "print('Hello')\n"}),
+            CallTool("write_file", {"path": "src/b.py", "content": "print('Goodbye')\n"}),
+        ),
+        "I see.",
+        policy=Policy(default="ask"),
+        approver=decide,
+    )
+
+
 def two_tools() -> list[Event]:
     """Two tools run at once; one goes on alone after the other is over."""
     heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -258,8 +281,8 @@ def thinking() -> list[Event]:
     answer = (
         "# How to greet\n\n"
         "Call **greet** with a name; it gives a `str`. "
-        + "A sentence that is one of many in a long paragraph. "
-        * 11
+        + "A sentence that is one of many in a paragraph which does not end. "
+        * 14
         + "\n\n```python\nfrom app import greet\n\nprint(greet('you'))  # Hello, you!\n```\n\n"
         "- short\n- and done"
     )
@@ -330,8 +353,9 @@ SCRIPTS = (
     Script("cut", "A call that is cut off", cut),
     Script("rejected", "Two calls that are refused while they are written", rejected),
     Script("approvals", "Somebody is asked: one call is changed, one denied", approvals, (0.35,)),
+    Script("two_questions", "Somebody is asked about two calls", two_questions, (0.8,)),
     Script("two_tools", "Two tools run at once", two_tools, (0.66, 0.72)),
-    Script("thinking", "Thoughts, and a text with code", thinking, (0.1, 0.6)),
+    Script("thinking", "Thoughts, and a text with code", thinking, (0.1, 0.65, 0.8)),
     Script("hostile", "Wide characters, and what would act on a terminal", hostile, (0.7,)),
     Script("sub_agents", "Two sub-agents at once", claude_code, (0.5, 0.7)),
     Script("narrow", "A file is written in a narrow terminal", file_write, (0.6,), 40, 12),

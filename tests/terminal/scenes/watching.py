@@ -73,8 +73,8 @@ def _argument(name: str, value: object) -> Line:
 class Watcher:
     """Takes events, a second apart unless told otherwise, and remembers what was committed."""
 
-    def __init__(self) -> None:
-        self.scene = Scene(OneLook())
+    def __init__(self, looks: Looks | None = None, *, has_tail: bool = True) -> None:
+        self.scene = Scene(looks or OneLook(), has_tail=has_tail)
         self.now = 0.0
         self.step = 1.0
         self.seen: list[str] = []

@@ -56,11 +56,11 @@ def is_version_control(name: str) -> bool:
     """Say whether it is a folder in which a file may be a program that others will run.
 
     File systems differ in what they take for the same name: some know no case, some pass over
-    characters that cannot be seen, some have short names.
+    characters that cannot be seen, some have short names, some have streams behind a colon.
     """
     plain = unicodedata.normalize("NFKC", name)
     visible = "".join(one for one in plain if unicodedata.category(one) != "Cf")
-    return visible.casefold().rstrip(". ") in _VERSION_CONTROL
+    return visible.casefold().partition(":")[0].rstrip(". ") in _VERSION_CONTROL
 
 
 def plain_names(path: str) -> list[str]:

@@ -4,19 +4,22 @@ It leads a session of its own: it has no terminal to ask at, and all that it sta
 it.
 """
 
+import asyncio
 import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 import anyio
 import anyio.lowlevel
 
 from argstream.agent.tools import run_in_thread
-from argstream.agent.tools.process_groups import signal_group, wait_without_reaping
+from argstream.agent.tools.process_groups import noted, signal_group, wait_without_reaping
 from argstream.errors import ToolFailure
 
 __all__ = ["Listener", "run_command"]
@@ -49,19 +52,16 @@ async def run_command(
     reading, writing = os.pipe()
     try:
         try:
-            running = _Running(_start(command, directory, writing), reading, listener)
+            process = _start(command, directory, writing)
         finally:
             os.close(writing)
-        os.set_blocking(reading, False)
-        with anyio.move_on_after(timeout) as in_time:
-            try:
+        with noted(process), anyio.move_on_after(timeout) as in_time:
+            os.set_blocking(reading, False)
+            async with _Running(process, reading, listener) as running:
                 await running.until_it_ends()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await running.end()
     finally:
         os.close(reading)
-    return None if in_time.cancelled_caught else running.status
+    return None if in_time.cancelled_caught else process.returncode
 
 
 class _Running:
@@ -73,9 +73,24 @@ class _Running:
         self._listener = listener
         self._has_ended = False
 
-    @property
-    def status(self) -> int | None:
-        return self._process.returncode
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception | asyncio.CancelledError | None):
+            self._kill()  # the program ends: there may be nobody who would go on with this
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._end()
+            except BaseException:  # so it is to end sooner than that
+                self._kill()
+                raise
 
     async def until_it_ends(self) -> None:
         """Hear all that is said until the shell ends, and no longer: others may hold the pipe."""
@@ -87,7 +102,7 @@ class _Running:
         self._has_ended = True
         await self._hear_rest(self._listener.wait_for_room)
 
-    async def end(self) -> None:
+    async def _end(self) -> None:
         """End it, with all that it has started: first it is asked to, then it is killed."""
         if not self._has_ended:
             signal_group(self._process, signal.SIGTERM)
@@ -96,6 +111,12 @@ class _Running:
             signal_group(self._process, signal.SIGKILL)
             await self._hear_rest(anyio.lowlevel.checkpoint)
         await run_in_thread(self._process.wait, "a command")
+
+    def _kill(self) -> None:
+        """End it, with all that it has started, without ``await``."""
+        signal_group(self._process, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):  # a disk that does not answer holds it up
+            self._process.wait(_PATIENCE)
 
     async def _hear(self, *, has_room: bool = False) -> None:
         while True:

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from argstream.agent.toolkits._texts import FileText, lines_of
 from argstream.errors import ToolFailure
 
-__all__ = ["Edit", "edited"]
+__all__ = ["Edit", "NotThere", "edited"]
 
 _MOST_PLACES: Final = 20  # that are told of a text which occurs too often
 _LONGEST: Final = 120  # characters of a line, in an error
+_MOST_GUESSES: Final = 20  # places that may have been meant
 
 
 class Edit(BaseModel):
@@ -28,8 +29,21 @@ class Edit(BaseModel):
     new: str = Field(description="The text that comes in its place; empty to delete.")
 
 
+class NotThere(Exception):  # noqa: N818 - it says what is the case
+    """What is to be replaced does not occur. To say what may have been meant takes a while."""
+
+    def __init__(self, text: str, old: str, subject: str) -> None:
+        super().__init__(f"{subject} does not occur")
+        self._text = text
+        self._old = old
+
+    def failure(self) -> ToolFailure:
+        """Give what a model is told."""
+        return ToolFailure(f"{self}{_hint(self._text, self._old)}. Nothing was changed")
+
+
 def edited(file: FileText, edits: list[Edit], path: str) -> bytes:
-    """Make all edits. Raises ToolFailure if one of them cannot be made: then none is.
+    """Make all edits. Raises ToolFailure or NotThere if one cannot be made: then none is.
 
     All of them look at the text as it was, so their order does not matter.
     """
@@ -55,7 +69,7 @@ def _found(text: str, old: str, subject: str) -> tuple[int, int]:
     if len(places) == 1:
         return places[0], places[0] + len(old)
     if not places:
-        raise ToolFailure(f"{subject} does not occur{_hint(text, old)}. Nothing was changed")
+        raise NotThere(text, old, subject)
     often = str(len(places)) if len(places) <= _MOST_PLACES else f"more than {_MOST_PLACES}"
     lines = ", ".join(str(_line(text, place)) for place in places[:_MOST_PLACES])
     raise ToolFailure(
@@ -76,12 +90,15 @@ def _hint(text: str, old: str) -> str:
     wanted = lines_of(old.lstrip("\n"))
     there = lines_of(text)
     first = "".join(wanted[0].split()) if wanted else ""
-    for number, line in enumerate(there):
-        if first and "".join(line.split()) == first:
-            for place, (has, wants) in enumerate(zip(there[number:], wanted, strict=False), number):
-                if has != wants:
-                    told = f"{has[:_LONGEST]!r}, not {wants[:_LONGEST]!r}"
-                    return f": line {place + 1} is {told}"
+    guesses = (
+        number for number, line in enumerate(there) if first and "".join(line.split()) == first
+    )
+    for guess in islice(guesses, _MOST_GUESSES):
+        for number in range(guess, min(guess + len(wanted), len(there))):
+            has, wants = there[number], wanted[number - guess]
+            if has != wants:
+                told = f"{has[:_LONGEST]!r}, not {wants[:_LONGEST]!r}"
+                return f": line {number + 1} is {told}"
     return ": read the file again, and copy from it exactly"
 
 

@@ -16,10 +16,11 @@ from typing import Final, Self
 from argstream.agent.toolkits._asked import Asked, names_below, plain_names, read_path
 from argstream.errors import ToolFailure, UsageError
 
-__all__ = ["Folder", "Place", "told"]
+__all__ = ["DEEPEST", "Folder", "Place", "told"]
 
 _MOST_LINKS: Final = 40  # as Linux has it
-_DEEPEST: Final = 100  # directories that are open at once
+DEEPEST: Final = 100
+"""Directories that are open at once, so what is deeper is not gone into."""
 _MISSING_FLAGS: Final = [
     name for name in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK") if not hasattr(os, name)
 ]
@@ -37,6 +38,8 @@ class Folder:
             )
         if not isinstance(root, Path | str):
             raise UsageError(f"the folder must be a Path or a str, not {type(root).__name__}")
+        if root == "":
+            raise UsageError("the folder has no name: . is the one that the program runs in")
         try:
             given = Path(root).expanduser().absolute()
             self.root = given.resolve(strict=True)
@@ -159,7 +162,7 @@ class Place:
             raise ToolFailure(
                 f"{self.text} goes up from a folder that does not exist: leave out .."
             )
-        if len(self.way) > _DEEPEST:
+        if len(self.way) > DEEPEST:
             raise self._too_deep()
         while self._rest and self.name is not None:
             with suppress(FileExistsError):  # if that is no directory, the next line says so
@@ -181,13 +184,13 @@ class Place:
         os.close(self._directories.pop())
 
     def _go_down(self, name: str) -> None:
-        if len(self._directories) > _DEEPEST:
+        if len(self._directories) > DEEPEST:
             raise self._too_deep()
         self._directories.append(_enter(name, self.directory))
         self.names.append(name)
 
     def _too_deep(self) -> ToolFailure:
-        return ToolFailure(f"{self.text} is more than {_DEEPEST} folders deep")
+        return ToolFailure(f"{self.text} is more than {DEEPEST} folders deep")
 
     def _target(self, name: str) -> Sequence[str]:
         """Read a symbolic link: the names to walk from here."""

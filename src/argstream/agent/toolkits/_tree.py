@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from argstream.agent.toolkits._asked import is_version_control
-from argstream.agent.toolkits._folder import Folder
+from argstream.agent.toolkits._folder import DEEPEST, Folder
 
-__all__ = ["Entry", "Listed", "listing", "path_of", "walk"]
+__all__ = ["Entry", "Listed", "Walk", "listing", "path_of"]
 
-Kind: TypeAlias = Literal["file", "folder", "left out", "link", "other"]
+Kind: TypeAlias = Literal["file", "folder", "left out", "passed over", "link", "other"]
 
 _MADE_BY_PROGRAMS: Final = frozenset(
     {"node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".gradle", ".idea"}
@@ -29,6 +29,7 @@ _MARKS: Final[dict[Kind, str]] = {
     "file": "",
     "folder": "/",
     "left out": "/ (not listed)",
+    "passed over": "/ (not listed: it is too deep, or cannot be opened)",
     "link": " (symbolic link)",
     "other": " (no regular file)",
 }
@@ -50,37 +51,55 @@ class Listed(NamedTuple):
     has_more: bool
 
 
-def walk(folder: Folder, start: Sequence[str], most: int) -> Generator[Listed, None, None]:
-    """List a directory and those below it, the upper ones first, up to so many entries.
+class Walk:
+    """A way through a directory and those below it, the upper ones first."""
 
-    One that has gone meanwhile, or may not be read, is passed over.
-    """
-    ahead = deque([tuple(start)])
-    while ahead:
-        names = ahead.popleft()
-        try:
-            with folder.opened(names) as number:
-                entries = _entries(number, most + 1)
-                has_more = len(entries) > most
-                del entries[most:]
-                most -= len(entries)
-                yield Listed(names, number, entries, has_more)
-        except OSError:
-            continue
-        if has_more:
-            return
-        ahead += [(*names, entry.name) for entry in entries if entry.kind == "folder"]
+    def __init__(self, folder: Folder, start: Sequence[str], most: int) -> None:
+        """Begin at a directory; at most so many entries are seen."""
+        self._folder = folder
+        self._ahead = deque([tuple(start)])
+        self._most = most
+        self.passed_over: list[tuple[str, ...]] = []
+        """Directories that are too deep, may not be read, or have gone meanwhile."""
+
+    def directories(self) -> Generator[Listed, None, None]:
+        """Give one after the other, as long as there are any."""
+        while self._ahead:
+            names = self._ahead.popleft()
+            if len(names) > DEEPEST:
+                self.passed_over.append(names)
+                continue
+            try:
+                with self._folder.opened(names) as number:
+                    listed = self._listed(names, number)
+                    yield listed
+            except OSError:
+                self.passed_over.append(names)
+                continue
+            if listed.has_more:
+                return
+            folders = (entry.name for entry in listed.entries if entry.kind == "folder")
+            self._ahead += [(*names, name) for name in folders]
+
+    def _listed(self, names: tuple[str, ...], number: int) -> Listed:
+        entries = _entries(number, self._most + 1)
+        has_more = len(entries) > self._most
+        del entries[self._most :]
+        self._most -= len(entries)
+        return Listed(names, number, entries, has_more)
 
 
 def listing(folder: Folder, start: Sequence[str]) -> str:
     """List what is in a directory and below, a path a line; empty if there is nothing."""
     found: dict[tuple[str, ...], Kind] = {}
     is_cut = False
-    with closing(walk(folder, start, _MOST_LISTED)) as directories:
+    walk = Walk(folder, start, _MOST_LISTED)
+    with closing(walk.directories()) as directories:
         for directory in directories:
             is_cut = is_cut or directory.has_more
             found |= {(*directory.names, entry.name): entry.kind for entry in directory.entries}
-    lines = [f"{path_of(names)}{_MARKS[kind]}" for names, kind in sorted(found.items())]
+    found |= dict.fromkeys(walk.passed_over, "passed over")
+    lines = [f"{path_of(names) or '.'}{_MARKS[kind]}" for names, kind in sorted(found.items())]
     if is_cut:
         lines.append(f"… these are the first {_MOST_LISTED}: list one of the folders for more")
     return "\n".join(lines)

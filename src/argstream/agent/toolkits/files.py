@@ -1,12 +1,13 @@
 """Tools for the files of one folder: list, read, search, write, edit. Nothing leads out of it."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from argstream.agent.toolkits._edits import Edit, edited
+from argstream.agent.toolkits._edits import Edit, NotThere, edited
 from argstream.agent.toolkits._folder import Folder
 from argstream.agent.toolkits._regular_files import read, require_writable, write
 from argstream.agent.toolkits._search import Search, matcher
@@ -15,10 +16,11 @@ from argstream.agent.toolkits._tree import listing, path_of
 from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.errors import ToolFailure
 
-__all__ = ["file_tools"]
+__all__ = ["file_tools", "text_reader"]
 
 _SECONDS: Final = 60  # for a disk that does not answer
 _MOST_CHARACTERS: Final = 256 * 1024  # of a file, in one answer
+_MOST_SHOWN: Final = 2_000_000  # bytes of a file that is read to be shown
 
 
 def file_tools(root: Path | str) -> list[Tool]:
@@ -35,6 +37,26 @@ def file_tools(root: Path | str) -> list[Tool]:
         files.write_file,
         files.edit_file,
     ]
+
+
+def text_reader(root: Path | str) -> Callable[[str], str | None]:
+    """Make a function that reads the text files of one folder by the paths that a model writes.
+
+    It is for who shows what a model does, such as ``Looks(read_file=…)``. What ``read_file`` would
+    refuse, or is larger than is good to look at, is None: nothing leads out of the folder.
+    """
+    folder = Folder(root)
+
+    def read_text(path: str) -> str | None:
+        try:
+            with folder.find(path) as place:
+                if place.require_existing().st_size > _MOST_SHOWN:
+                    return None
+                return FileText(read(place).data, place.text).text
+        except ToolFailure:
+            return None
+
+    return read_text
 
 
 class _Files:
@@ -141,13 +163,16 @@ class _Files:
         :param path: The file, from the root of the project on, such as src/app.py.
         :param edits: What is replaced by what.
         """
-        with self._writing, self._folder.find(path) as place:
-            name = place.text
-            place.require_existing()
-            require_writable(place)
-            found = read(place)
-            data = edited(FileText(found.data, name), edits, name)
-            write(place, data, found.status, lambda: not _is_stopped(context))
+        try:
+            with self._writing, self._folder.find(path) as place:
+                name = place.text
+                place.require_existing()
+                require_writable(place)
+                found = read(place)
+                data = edited(FileText(found.data, name), edits, name)
+                write(place, data, found.status, lambda: not _is_stopped(context))
+        except NotThere as problem:  # here nobody else waits any more
+            raise problem.failure() from None
         return f"made {counted(len(edits), 'edit')} in {name}"
 
 

@@ -1,10 +1,40 @@
-"""A process that leads a group, so that what it has started can be ended with it."""
+"""Processes that lead a group, so that what they have started can be ended with them.
 
+Those that are noted are killed when the program ends, in whichever order it does; a program that
+handles signals itself calls ``kill_noted`` before it goes.
+"""
+
+import atexit
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["signal_group", "wait_without_reaping"]
+__all__ = ["kill_noted", "noted", "signal_group", "wait_without_reaping"]
+
+_noted: "set[subprocess.Popen[bytes]]" = set()
+
+
+@contextmanager
+def noted(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Have a process, and all that it has started, end with the program if not before."""
+    _noted.add(process)
+    try:
+        yield
+    finally:
+        _noted.discard(process)
+
+
+@atexit.register
+def kill_noted() -> None:
+    """Kill those that are noted, with all that they have started, at once."""
+    for process in tuple(_noted):
+        signal_group(process, signal.SIGKILL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_noted.clear)  # they are its parent's
 
 
 def wait_without_reaping(process: "subprocess.Popen[bytes]") -> None:

@@ -2,26 +2,22 @@
 
 import asyncio
 import math
-import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from msgspec.structs import replace
-
 from argstream.agent import Agent
-from argstream.agent.approvals import Approval, Approve
-from argstream.agent.toolkits import file_tools, shell_tool
+from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.cli._columns import terminal_width
-from argstream.cli.demo.script import PROMPT, REPLIES, make_project
+from argstream.cli._stopping import Stopping
+from argstream.cli.demo.approver import DemoApprover
+from argstream.cli.demo.script import PROMPT, make_project, replies
 from argstream.cli.demo.tools import project_tools
 from argstream.clients import ScriptedModel
-from argstream.events import ApprovalRequested
+from argstream.events import Event, ToolCallCompleted, ToolCallFailed, ToolExecutionStarted
 from argstream.policy import Not, Policy, Rule, Under
-from argstream.terminal import LiveTerminal, Looks, Terminal, file_reader, open_terminal
-from argstream.terminal.approving import TerminalApprover
+from argstream.terminal import Looks, Terminal, open_terminal
 from argstream.terminal.spans import line
 from argstream.terminal.waterfall import Timeline, draw
 
@@ -34,31 +30,64 @@ _PATIENCE: Final = 5.0  # seconds until the demo answers its own question
 
 
 def show_demo(speed: float) -> int:
-    """Play it, so many times faster than a model is. Returns 0 if it went as it should, else 1."""
-    with TemporaryDirectory(prefix="argstream-demo-") as name:
+    """Play it, so many times faster than a model is. Returns 0 if it went as it should, else 1.
+
+    After Ctrl-C it is 130, and so on for other signals.
+    """
+    with Stopping() as stopping, TemporaryDirectory(prefix="argstream-demo-") as name:
         folder = Path(name).resolve()
         make_project(folder)
-        looks = Looks(read_file=file_reader(folder))
+        looks = Looks(read_file=text_reader(folder))
         with open_terminal(looks) as terminal:
-            approver = _DemoApprover(terminal, looks, 0.0 if math.isinf(speed) else _PATIENCE)
-            return asyncio.run(_play(terminal, approver, folder, speed))
+            approver = DemoApprover(terminal, looks, 0.0 if math.isinf(speed) else _PATIENCE)
+            agent = _agent(approver, folder, speed)
+            is_good = asyncio.run(_play(agent, terminal, stopping))
+    return stopping.status or (0 if is_good else 1)
 
 
-async def _play(terminal: Terminal, approver: "_DemoApprover", folder: Path, speed: float) -> int:
-    agent = Agent(
-        ScriptedModel(*REPLIES, piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
+def _agent(approver: DemoApprover, folder: Path, speed: float) -> Agent:
+    return Agent(
+        ScriptedModel(*replies(), piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
         [*file_tools(folder), shell_tool(folder), *project_tools(folder, _LINE / speed)],
         policy=_inside(folder),
         approver=approver,
     )
+
+
+async def _play(agent: Agent, terminal: Terminal, stopping: Stopping) -> bool:
+    """Play it, and say whether all went as it should."""
     timeline = Timeline()
+    calls = _Calls()
     began = time.monotonic()
     run = agent.run_stream(PROMPT)
-    async for event in run:
-        terminal.show(event)
-        timeline.note(event, time.monotonic() - began)
+    with stopping.stops(run.stop):
+        async for event in run:
+            terminal.show(event)
+            timeline.note(event, time.monotonic() - began)
+            calls.note(event)
+    if run.result.outcome != "completed":
+        return False
     terminal.say(line(""), *draw(timeline, terminal_width()))
-    return 0 if run.result.outcome == "completed" else 1
+    return not calls.has_failed
+
+
+class _Calls:
+    """Whether a tool failed that was run: what the policy or a person refuses is not."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        self._run: set[str] = set()
+
+    def note(self, event: Event) -> None:
+        match event:
+            case ToolExecutionStarted(call_id):
+                self._run.add(call_id)
+            case ToolCallFailed(call_id) if call_id in self._run:
+                self.has_failed = True
+            case ToolCallCompleted(name="run_command", result=str(told)):
+                self.has_failed |= not told.startswith("exit status 0")
+            case _:
+                pass
 
 
 def _inside(folder: Path) -> Policy:
@@ -71,21 +100,3 @@ def _inside(folder: Path) -> Policy:
         reason="write only inside the project",
     )
     return Policy([rule], default="allow", root=folder)
-
-
-class _DemoApprover:
-    """Asks whoever watches; if nobody answers, or nobody can, it answers itself."""
-
-    def __init__(self, terminal: Terminal, looks: Looks, patience: float) -> None:
-        self._person: TerminalApprover | None = None
-        if isinstance(terminal, LiveTerminal) and os.isatty(0):
-            self._person = TerminalApprover(terminal, looks=looks)
-        self._patience = patience
-
-    async def __call__(self, request: ApprovalRequested) -> Approval:
-        if self._person is not None:
-            counting = replace(request, expires_at=time.time() + self._patience)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
-                    return await self._person(counting)
-        return Approve(digest=request.digest, reason="nobody did, so the demo answers itself")

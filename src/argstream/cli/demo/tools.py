@@ -4,6 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+import anyio
+
 from argstream.agent import Tool, ToolContext, tool
 from argstream.errors import ToolFailure
 
@@ -31,7 +33,13 @@ def project_tools(folder: Path, pause: float) -> list[Tool]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        output, _ = await process.communicate()
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:  # the demo was stopped
+                process.kill()
+                with anyio.CancelScope(shield=True):
+                    await process.wait()
         for line in output.decode().splitlines(keepends=True):
             context.output(line)
             await asyncio.sleep(pause)  # or nobody would see that two run at once

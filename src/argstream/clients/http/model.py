@@ -134,6 +134,10 @@ class HttpModel:
     def __repr__(self) -> str:
         return f"<HttpModel {self.name} at {self.base_url}>"
 
+    def require_key(self) -> None:
+        """Raise UsageError if there is no key where one is needed: each request would."""
+        self._key.value()
+
     async def aclose(self) -> None:
         """Close the connections of this event loop. The next request opens new ones."""
         await self._connections.close()

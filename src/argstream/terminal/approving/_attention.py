@@ -1,9 +1,9 @@
 """Whether a key is an answer to what stands on the screen, or was meant for something else. Pure.
 
-What was typed before a question could be seen must not answer it; nor what is pasted, nor the
-pieces of a key that sends several characters. So a key counts if it came alone, and nothing else
-came for a moment before it, since the question was painted. What has been asked for twice has been
-painted once: who paints does one after the other, and waits for a terminal that is slow.
+What was typed before a question could be seen must not answer it; nor what is pasted or typed as a
+word, nor the pieces of a key that sends several characters, nor the same key for the question
+before, held a little too long. So a key counts if it came alone, after the question has stood there
+for a moment in which nothing else came.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,14 @@ from typing import Final, NamedTuple
 
 from argstream.terminal.approving._keys import Key
 
-__all__ = ["Answer", "Attention"]
+__all__ = ["ANY_KEY", "Answer", "answer_of"]
 
+ANY_KEY: Final = "any"
 _QUIET_SECONDS: Final = 0.3
+_WARY_SECONDS: Final = 1.0
+"""If it may have been meant for the question before; keys begin to repeat after 0.7 at most."""
 _SEVERAL: Final = "Several keys at once, or a paste, are no answer: press one."
+_TOO_SOON: Final = "That was quicker than you can read: press it again."
 
 
 class Answer(NamedTuple):
@@ -25,37 +29,26 @@ class Answer(NamedTuple):
     hint: str = ""
 
 
-class Attention:
-    """Follows one question."""
+def answer_of(
+    keys: Sequence[Key],
+    choices: Sequence[str],
+    stood: float | None,
+    *,
+    before: str = "",
+    is_alone: bool = True,
+) -> Answer:
+    """Say what was answered by keys that came at the same time.
 
-    def __init__(self, *, at_once: bool = False) -> None:
-        """Begin; ``at_once``: the question follows from a key that was just pressed."""
-        self._is_asked_for = False
-        self._last: float | None = None
-        """When it was painted, or when something came that was no answer."""
-        self._quiet = 0.0 if at_once else _QUIET_SECONDS
-
-    def asked_for(self, now: float) -> None:
-        """Take that somebody is about to paint the question."""
-        if self._is_asked_for and self._last is None:
-            self._last = now
-        self._is_asked_for = True
-
-    def is_given(self, now: float) -> bool:
-        """Say whether the question can have been read, and nothing else came since."""
-        return self._last is not None and now - self._last >= self._quiet
-
-    def answer(
-        self, keys: Sequence[Key], choices: Sequence[str], now: float, *, is_alone: bool = True
-    ) -> Answer:
-        """Say what was answered by keys that came at the same time."""
-        hint = _hint(keys, choices) if is_alone else _SEVERAL
-        if not hint and self.is_given(now):
-            return Answer(_name(keys[0]))
-        if self._last is not None:
-            self._last = now
-        self._quiet = _QUIET_SECONDS  # what comes next may be the rest of it
-        return Answer(hint=hint or "That was quicker than you can read: press it again.")
+    ``stood`` is for how many seconds the question has stood on the screen, with nothing else typed;
+    None: not at all. ``before`` is the key that answered another question just now, or ``ANY_KEY``
+    if that one has disappeared. ``is_alone``: no key has followed on the heels of these.
+    """
+    hint = _hint(keys, choices) if is_alone else _SEVERAL
+    if hint:
+        return Answer(hint=hint)
+    key = _name(keys[0])
+    quiet = _WARY_SECONDS if before in (key, ANY_KEY) else _QUIET_SECONDS
+    return Answer(hint=_TOO_SOON) if stood is None or stood < quiet else Answer(key)
 
 
 def _hint(keys: Sequence[Key], choices: Sequence[str]) -> str:

@@ -6,8 +6,11 @@ cannot be mistaken: it means the file only where we have put it. In such a file,
 invisible is spelled as on the screen, ``⟦ESC⟧``, and read back.
 """
 
+import errno
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
@@ -43,6 +46,7 @@ class Documents:
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
         self._folder = folder
+        self._arguments = arguments
         self._texts = _texts_of(arguments)
         placed = {
             name: self._texts[name].reference if name in self._texts else value
@@ -69,13 +73,20 @@ class Documents:
             self._put_back(arguments, name, text)
         return arguments
 
+    def has_changes(self) -> bool:
+        """Say whether somebody has changed anything, be it of use or not."""
+        try:
+            return not same(self.read(), self._arguments)
+        except NotReadable:
+            return True
+
     def _put_back(self, arguments: dict[str, Any], name: str, text: _Text) -> None:
         if name in arguments and same(arguments[name], text.reference):
             content = self._content(text.file)
             if text.ends_open:
                 content = content.removesuffix("\n")
             arguments[name] = original(content)
-        elif (self._folder / text.file).exists() and self._content(text.file) != text.written:
+        elif os.path.lexists(self._folder / text.file) and self._content(text.file) != text.written:
             raise NotReadable(
                 f"{text.file} was changed, but {_ARGUMENTS} does not mention it: it should say "
                 f"{readable(name)}: {json.dumps(text.reference)}"
@@ -83,11 +94,25 @@ class Documents:
 
     def _content(self, file: str) -> str:
         try:
-            return (self._folder / file).read_bytes().decode()
+            return _bytes_of(self._folder / file).decode()
         except FileNotFoundError:
             raise NotReadable(f"{file} is not there any more") from None
+        except OSError as error:
+            raise NotReadable(f"{file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
             raise NotReadable(f"{file} is not UTF-8 (at byte {error.start})") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Read a file, whatever an editor has left in its place; who opens a pipe would wait."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no file any more")
+        return file.read()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # there is none on Windows
 
 
 def _texts_of(arguments: Mapping[str, Any]) -> dict[str, _Text]:

@@ -2,13 +2,16 @@
 
 Ctrl-C stays a signal, for whoever runs the program. One setting is changed, that lines are
 collected until Enter, and put back whatever happens; the echo is off while the screen is painted.
+
+Who comes back to us, by ``fg``, comes with the setting of his shell. What he has typed until then
+was meant for the shell, and is dropped.
 """
 
 import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from select import select
 from typing import Any, Final, TextIO, TypeAlias
@@ -22,11 +25,13 @@ if sys.platform != "win32":
 __all__ = ["Hangup", "Keyboard", "is_terminal"]
 
 _MOMENT_SECONDS: Final = 0.05
-"""After which an Escape is the key and begins nothing, and a key is not part of a paste."""
+"""After which an Escape is the key and begins nothing."""
+_ALONE_SECONDS: Final = 0.25
+"""After which a key is not part of a paste, of a word, or held: all of these are quicker."""
 _SEQUENCE_SECONDS: Final = 1.0
 """After which the rest of a sequence is not waited for any more, however slow the line."""
-_LOOK_SECONDS: Final = 0.5
-"""How often is looked whether the modes are still ours."""
+_LOOK_SECONDS: Final = 0.1
+"""How often is looked whether the terminal is still ours."""
 _POLL_SECONDS: Final = 0.03
 _PIECE: Final = 4096
 _LOCAL_FLAGS: Final = 3
@@ -50,17 +55,18 @@ def is_terminal(source: TextIO | None) -> bool:
 class Keyboard:
     """Reads keys while ``listening``."""
 
-    def __init__(self, source: TextIO) -> None:
+    def __init__(self, source: TextIO, on_key: Callable[[], None] | None = None) -> None:
         self._source = source
+        self._on_key = on_key
         self.file = source.fileno()
         """What the system calls it by."""
         self._decoder = KeyDecoder()
-        self._before: Modes = []
+        self._before: Modes = []  # if they are changed
+        self._is_away = False  # in the background
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Have each key at once, from now on: what was typed before is dropped."""
-        self._before = self._modes()
         try:
             self._set_modes()
             self.flush()
@@ -80,29 +86,40 @@ class Keyboard:
 
     def flush(self) -> None:
         """Drop what was typed and not read."""
-        termios.tcflush(self.file, termios.TCIFLUSH)
         self._decoder = KeyDecoder()
+        if not is_in_background(self._source):  # else it is the shell's, who stops us for this
+            with suppress(termios.error):  # it is gone, as who reads will be told
+                termios.tcflush(self.file, termios.TCIFLUSH)
 
     async def read(self) -> list[Key]:
-        """Wait for keys; give all that came at once. Raises Hangup."""
+        """Wait for keys; give all that came at once. Raises Hangup.
+
+        None at all: the terminal was somebody else's meanwhile. What he sees may be theirs.
+        """
         while True:
             is_ready = await self._ready(self._patience())
-            keys = self._decoder.feed(self._piece()) if is_ready else self._pause()
+            if is_in_background(self._source):
+                self._is_away = True
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            if self._set_modes() or self._is_away:
+                self._is_away = False
+                self.flush()
+                return []
+            keys = self._decoder.feed(self._piece()) if is_ready else self._decoder.pause()
             if keys:
+                if self._on_key is not None:
+                    self._on_key()
                 return keys
 
     async def is_more_coming(self) -> bool:
         """Wait a moment to see whether something follows on the heels of what was read."""
-        return await self._ready(_MOMENT_SECONDS)
+        return await self._ready(_ALONE_SECONDS)
 
     def _patience(self) -> float:
         if self._decoder.is_after_escape:
             return _MOMENT_SECONDS
         return _SEQUENCE_SECONDS if self._decoder.is_inside else _LOOK_SECONDS
-
-    def _pause(self) -> list[Key]:
-        self._set_modes()  # who was stopped by Ctrl-Z comes back to the modes of his shell
-        return self._decoder.pause()
 
     def _piece(self) -> bytes:
         try:
@@ -121,23 +138,27 @@ class Keyboard:
         except termios.error:
             raise Hangup from None
 
-    def _set_modes(self) -> None:
-        """Have each key at once."""
+    def _set_modes(self) -> bool:
+        """Have each key at once; tell whether that has changed anything."""
         modes = self._modes()
-        if modes[_LOCAL_FLAGS] & termios.ICANON and not is_in_background(self._source):
-            modes[_LOCAL_FLAGS] &= ~termios.ICANON
-            modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
-            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
+            return False
+        self._before = self._modes()
+        modes[_LOCAL_FLAGS] &= ~termios.ICANON
+        modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
+        termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        return True
 
     def _restore_modes(self) -> None:
         """Undo that, and nothing that others have done meanwhile."""
-        if is_in_background(self._source):
+        before, self._before = self._before, []
+        if not before or is_in_background(self._source):
             return  # it is the shell's, and as the shell wants it
         with suppress(Hangup):
             modes = self._modes()
-            modes[_LOCAL_FLAGS] |= self._before[_LOCAL_FLAGS] & termios.ICANON
+            modes[_LOCAL_FLAGS] |= before[_LOCAL_FLAGS] & termios.ICANON
             for place in (termios.VMIN, termios.VTIME):
-                modes[_SPECIAL][place] = self._before[_SPECIAL][place]
+                modes[_SPECIAL][place] = before[_SPECIAL][place]
             termios.tcsetattr(self.file, termios.TCSANOW, modes)
 
     async def _ready(self, seconds: float) -> bool:

@@ -10,6 +10,7 @@ from argstream.terminal.spans import Line, Span, line, shown
 __all__ = [
     "HELP",
     "always_prompt",
+    "changes_heading",
     "confirm_prompt",
     "main_prompt",
     "mend_prompt",
@@ -39,19 +40,24 @@ HELP: Final[tuple[Line, ...]] = tuple(
 """What each key does."""
 
 
-def main_prompt(request: ApprovalRequested, *, was_edited: bool, hint: str = "") -> Prompt:
-    """Ask whether the call may run."""
+def main_prompt(request: ApprovalRequested, *, has_changes: bool, hint: str = "") -> Prompt:
+    """Ask whether the call may run: as it is, whatever somebody has typed in the editor."""
+    name = shown(request.name, "tool")
+    how = " as the model wrote it, without your changes?" if has_changes else "?"
+    how_in_short = " without your changes?" if has_changes else "?"
     return Prompt(
-        (Span("? Run ", "prompt"), shown(request.name, "tool"), Span("?", "prompt")),
+        (Span("? Run ", "prompt"), name, Span(how, "prompt")),
         (
-            Choice("y", "yes"),
+            Choice("y", "yes", runs=True),
             Choice("n", "no"),
             Choice("d", "no, say why"),
-            Choice("e", "edit again" if was_edited else "edit"),
+            Choice("e", "edit again" if has_changes else "edit"),
             Choice("a", "always"),
             Choice("v", "view all"),
             Choice("?", "help"),
         ),
+        (Span("Run ", "prompt"), name, Span(how_in_short, "prompt")),
+        (Span("What you have changed is not used; e goes back to it.", "warning"),) * has_changes,
         detail=(arguments_in_short(request.arguments),),
         hint=hint,
     )
@@ -62,36 +68,45 @@ def view_heading(request: ApprovalRequested) -> Line:
     return line(shown(request.name, "tool"), Span(" would run with:", "prompt"))
 
 
-def always_prompt(request: ApprovalRequested) -> Prompt:
+def changes_heading() -> Line:
+    """Say what the changes below are."""
+    return line(Span("Your changes:", "strong"), margin=(Span("  "),))
+
+
+def always_prompt(request: ApprovalRequested, *, has_changes: bool) -> Prompt:
     """Ask what need not be asked about again: only what is possible."""
-    choices = [Choice("t", "any call of this tool")]
+    choices = [Choice("t", "any call of this tool", runs=True)]
     notes = [shown(f"t: {request.name}, whatever its arguments", "faint")]
     if request.rule is not None:
-        choices.append(Choice("r", "all that this rule asks about"))
+        choices.append(Choice("r", "all that this rule asks about", runs=True))
         notes.append(shown(f"r: {request.rule}", "faint"))
-    question = Span("? Run it, and ask no more in this conversation for …", "prompt")
-    return Prompt((question,), (*choices, _BACK), tuple(notes))
+    what = "it as the model wrote it" if has_changes else "it"
+    question = Span(f"? Run {what}, and ask no more in this conversation for …", "prompt")
+    short = (Span("Always run it?", "prompt"),)
+    return Prompt((question,), (*choices, _BACK), short, tuple(notes))
 
 
 def reason_prompt(request: ApprovalRequested, entry: LineEditor) -> Prompt:
     """Ask why not."""
-    question = (Span("? Do not run ", "prompt"), shown(request.name, "tool"))
-    return Prompt(question, (Choice("Enter", "send"), _BACK), entry=entry)
+    name = shown(request.name, "tool")
+    question = (Span("? Do not run ", "prompt"), name)
+    short = (Span("Do not run ", "prompt"), name)
+    return Prompt(question, (Choice("Enter", "send"), _BACK), short, entry=entry)
 
 
 def mend_prompt(problem: str) -> Prompt:
     """Say what is wrong with an edit."""
     question = Span("? The arguments cannot be used as they are now:", "prompt")
     choices = (Choice("e", "edit again"), Choice("n", "do not run it"), _BACK)
-    return Prompt((question,), choices, (shown(problem, "bad"),))
+    short = (Span("Edit again?", "prompt"),)
+    return Prompt((question,), choices, short, (shown(problem, "bad"),))
 
 
 def confirm_prompt(request: ApprovalRequested) -> Prompt:
     """Ask whether the call may run with the changes that stand above."""
-    question = (
-        Span("? Run ", "prompt"),
-        shown(request.name, "tool"),
-        Span(" with these changes?", "prompt"),
+    what = (shown(request.name, "tool"), Span(" with these changes?", "prompt"))
+    return Prompt(
+        (Span("? Run ", "prompt"), *what),
+        (Choice("y", "yes", runs=True), Choice("e", "edit again"), Choice("n", "no"), _BACK),
+        (Span("Run ", "prompt"), *what),
     )
-    choices = (Choice("y", "yes"), Choice("e", "edit again"), Choice("n", "no"), _BACK)
-    return Prompt(question, choices)

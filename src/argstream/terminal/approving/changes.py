@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from typing import Any
+from typing import Any, Final
 
 from argstream.terminal.approving._readable_json import readable, same
 from argstream.terminal.spans import Line, Role, Span, shown
 
 __all__ = ["argument_changes"]
+
+_BLANK: Final = "·"
 
 
 def argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Line]:
@@ -68,4 +70,7 @@ def _rows(sign: str, role: Role, texts: Iterable[str]) -> Iterator[Line]:
 
 
 def _row(sign: str, role: Role, text: str) -> Line:
-    return Line((shown(text, role),), (Span(f"  {sign} ", role),))
+    """Show a line of a text; blanks at its end would not be seen, and are marked."""
+    kept = text.rstrip(" ")
+    spans = (shown(kept, role), Span(_BLANK * (len(text) - len(kept)), "warning"))
+    return Line(spans, (Span(f"  {sign} ", role),))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from argstream.terminal.highlighting import source_spans
 from argstream.terminal.looks._growing import CUT, GrowingText
@@ -10,15 +10,17 @@ from argstream.terminal.spans import Line, Role, Span, Spans
 
 __all__ = [
     "BAR",
-    "Bar",
     "Block",
     "Margins",
-    "Numbered",
     "Paint",
     "PaintByFirstLine",
+    "bar",
+    "numbered",
     "paint_plainly",
 ]
 
+Margins = Callable[[int], tuple[Spans, Spans]]
+"""What stands before the first row of a line, counted from 1, and before the rest."""
 Paint = Callable[[str], Spans]
 """Colours a line that is complete."""
 
@@ -39,28 +41,14 @@ _PATCH_ROLES: Final[tuple[tuple[str, Role], ...]] = (
 )
 
 
-class Margins(Protocol):
-    """What stands before the lines of a text."""
-
-    def of(self, number: int) -> tuple[Spans, Spans]:
-        """Give what stands before the first row of a line, counted from 1, and before the rest."""
-        ...
+def bar(_number: int) -> tuple[Spans, Spans]:
+    """Put the same bar before each row."""
+    return BAR, BAR
 
 
-class Bar:
-    """The same bar before each row."""
-
-    def of(self, number: int) -> tuple[Spans, Spans]:  # noqa: ARG002 - it does not depend on it
-        """Give the bar."""
-        return BAR, BAR
-
-
-class Numbered:
-    """The number of the line."""
-
-    def of(self, number: int) -> tuple[Spans, Spans]:
-        """Give the number and a bar, and a bar below it."""
-        return (Span(f"{number:6d} │ ", "faint"),), (Span("       │ ", "faint"),)
+def numbered(number: int) -> tuple[Spans, Spans]:
+    """Put the number of the line before a bar, and a bar below it."""
+    return (Span(f"{number:6d} │ ", "faint"),), (Span("       │ ", "faint"),)
 
 
 def paint_plainly(text: str) -> Spans:
@@ -119,11 +107,11 @@ class Block:
         """Give the line that grows, from behind if it is long; it is not coloured yet."""
         if not self.has_open_line:
             return []
-        margin, rest = self._margins.of(self.lines + 1)
+        margin, rest = self._margins(self.lines + 1)
         cut = (Span("…", "faint"),) if self._text.length > CUT else ()
         return [Line(cut + paint_plainly(self._text.tail()), margin, rest)]
 
     def _write(self, text: str) -> None:
         self.lines += 1
-        margin, rest = self._margins.of(self.lines)
+        margin, rest = self._margins(self.lines)
         self._out.append(Line(self._paint(text), margin, rest))

@@ -9,18 +9,15 @@ from argstream.terminal.looks._block import Block
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line, Span, Spans
 
-__all__ = ["CommandPart", "Prompt"]
+__all__ = ["CommandPart", "prompt"]
 
 _BESIDE: Final = 72  # characters that fit beside the name of a tool
 
 
-class Prompt:
-    """A dollar before the first line."""
-
-    def of(self, number: int) -> tuple[Spans, Spans]:
-        """Give the dollar, or the room below it."""
-        below = (Span("    "),)
-        return ((Span("  "), Span("$ ", "faint")), below) if number == 1 else (below, below)
+def prompt(number: int) -> tuple[Spans, Spans]:
+    """Put a dollar before the first line, and room below it."""
+    below = (Span("    "),)
+    return ((Span("  "), Span("$ ", "faint")), below) if number == 1 else (below, below)
 
 
 class CommandPart:
@@ -30,7 +27,7 @@ class CommandPart:
         self, out: list[Line], language: str | None, offer_title: Callable[[str | None], bool]
     ) -> None:
         """Offer the title, or None if there will be none; the answer is whether it was taken."""
-        self._block = Block(out, Prompt(), Highlighter(language).line)
+        self._block = Block(out, prompt, Highlighter(language).line)
         self._offer_title = offer_title
         self._short: str | None = ""  # what came, as long as it is short
 

@@ -2,7 +2,7 @@
 
 from argstream.events import ArgumentCompleted, ArgumentDelta
 from argstream.terminal.highlighting import Highlighter
-from argstream.terminal.looks._block import Block, Numbered
+from argstream.terminal.looks._block import Block, numbered
 from argstream.terminal.looks._wording import note
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line
@@ -15,7 +15,7 @@ class FilePart:
 
     def __init__(self, out: list[Line], language: str | None, path: str | None) -> None:
         self._out = out
-        self._block = Block(out, Numbered(), Highlighter(language, path=path).line)
+        self._block = Block(out, numbered, Highlighter(language, path=path).line)
 
     def take(self, event: ArgumentEvent) -> None:
         """Follow the one argument that is the text."""

@@ -3,8 +3,8 @@
 from argstream.deltas import CallKind
 from argstream.events import ToolArgsDelta
 from argstream.terminal.highlighting import Highlighter
-from argstream.terminal.looks._block import Bar, Block, Numbered, PaintByFirstLine
-from argstream.terminal.looks._command import Prompt
+from argstream.terminal.looks._block import Block, PaintByFirstLine, bar, numbered
+from argstream.terminal.looks._command import prompt
 from argstream.terminal.looks.declarations import Command, File, Look
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line, Spans
@@ -21,11 +21,11 @@ class FreeTextView:
         self._lines: list[Line] = []
         match _CODE if look is None and kind == "code" else look:
             case File(language=language):
-                self._block = Block(self._lines, Numbered(), Highlighter(language).line)
+                self._block = Block(self._lines, numbered, Highlighter(language).line)
             case Command(language=language):
-                self._block = Block(self._lines, Prompt(), Highlighter(language).line)
+                self._block = Block(self._lines, prompt, Highlighter(language).line)
             case _:
-                self._block = Block(self._lines, Bar(), PaintByFirstLine())
+                self._block = Block(self._lines, bar, PaintByFirstLine())
 
     def take(self, event: ArgumentEvent) -> None:
         """Follow the text."""

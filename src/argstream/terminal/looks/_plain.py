@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted
 from argstream.jsonstream import JsonPath, Kind
-from argstream.terminal.looks._block import Bar, Block, PaintByFirstLine
+from argstream.terminal.looks._block import Block, PaintByFirstLine, bar
 from argstream.terminal.looks._wording import INDENT, SHORT, value_line, value_text
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line, Span
@@ -145,7 +145,7 @@ class _OpenString:
         """Write the name, and then line by line."""
         self._out.append(Line((Span(path_name(self._path), "argument"), Span(" =")), INDENT))
         paint = PaintByFirstLine(is_patch=True if self._path[-1] in _PATCHES else None)
-        self._block = Block(self._out, Bar(), paint)
+        self._block = Block(self._out, bar, paint)
         self._block.add(self._so_far)
         self._so_far = ""
 

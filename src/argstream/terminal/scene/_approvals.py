@@ -21,8 +21,8 @@ _OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
     "withdrawn": ("✗ ", "warning", "is withdrawn: there is nothing left to decide"),
 }
 _REMEMBERED: Final = {
-    "session": "; from now on, so is every call of this tool",
-    "rule": "; from now on, so is whatever this rule asks about",
+    "session": "; later calls of this tool are, too",
+    "rule": "; what this rule asks about later is, too",
 }
 
 

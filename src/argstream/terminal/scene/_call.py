@@ -44,6 +44,6 @@ class Call:
         """Give the line under which everything about it stands."""
         return line(*self.label, margin=(Span("● ", dot),))
 
-    def header_again(self) -> Line:
+    def header_again(self, what: str = "goes on") -> Line:
         """Give the line that says whose lines go on, after others came in between."""
-        return line(*self.label, Span(" … goes on", "faint"), margin=(Span("● ", "faint"),))
+        return line(*self.label, Span(f" … {what}", "faint"), margin=(Span("● ", "faint"),))

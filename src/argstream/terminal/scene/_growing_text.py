@@ -1,19 +1,20 @@
 """A text that grows, as lines: those that are over, and the one that still grows.
 
-A line without an end must not stay out of sight, nor be looked at again and again. So a line that
-becomes too long is given in parts, which are final as well. Where it is parted depends on the line
-alone, not on the pieces in which it came.
+A line may have no end, and must not stay out of sight for that, nor be looked at again and again.
+So if somebody looks at the growing line who has too little room for it, its complete rows are given
+as a part that is final as well. It ends where the row ends, and the rest begins where the next one
+would: who reads it sees no break but those that every long line has.
 """
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from bisect import bisect_right
+from typing import NamedTuple
 
-from argstream.terminal.spans import Breaks
+from argstream.terminal._breaking import rows as breaking_rows
+from argstream.terminal.scene._texts import text_span
+from argstream.terminal.spans import Breaks, Line, text_of
+from argstream.terminal.widths import rows_of, width
 
 __all__ = ["GrowingText", "Part"]
-
-_LONGEST: Final = 480  # what a tail of eight rows shows at eighty columns
-_SENTENCE_ENDS: Final = (". ", "! ", "? ", ": ", "; ", "。")
 
 
 class Part(NamedTuple):
@@ -24,53 +25,88 @@ class Part(NamedTuple):
     """Whether the line began in the part before."""
 
 
+class _Rows(NamedTuple):
+    """How somebody saw the growing line."""
+
+    room: int
+    breaks: Breaks
+
+
 class GrowingText:
     """Takes pieces of a text, gives parts."""
 
-    def __init__(self, breaks: Breaks) -> None:
-        self._breaks = breaks
-        self._rest = ""
+    def __init__(self) -> None:
+        self._pieces: list[str] = []  # of the line that grows
         self._is_rest = False
+        self._too_many: _Rows | None = None  # rows of it, when somebody last looked
 
     @property
     def growing(self) -> Part:
         """What is not over."""
-        return Part(self._rest, self._is_rest)
+        text = "".join(self._pieces)
+        self._pieces = [text] if text else []
+        return Part(text, self._is_rest)
+
+    def beginning(self, length: int) -> str:
+        """Give the first characters of what is not over."""
+        taken = ""
+        for piece in self._pieces:
+            taken += piece[: length - len(taken)]
+            if len(taken) >= length:
+                break
+        return taken
 
     def add(self, piece: str) -> list[Part]:
         """Take a piece; give what is over by it."""
         *complete, rest = piece.split("\n")
         parts: list[Part] = []
         for text in complete:
-            parts += self._parts(text)
-            parts.append(self.growing)
-            self._rest, self._is_rest = "", False
-        parts += self._parts(rest)
+            self._pieces.append(text)
+            parts.append(self._end())
+        if rest:
+            self._pieces.append(rest)
         return parts
 
     def finish(self) -> list[Part]:
         """Give what is left, since no more comes."""
-        parts = [self.growing] if self._rest else []
-        self._rest, self._is_rest = "", False
-        return parts
+        return [self._end()] if self._pieces else []
 
-    def _parts(self, piece: str) -> Iterator[Part]:
-        """Add to the growing line, and part it where it is too long."""
-        text = self._rest + piece
-        start = 0
-        while len(text) - start > _LONGEST:
-            end = self._end(text, start)
-            yield Part(text[start:end], self._is_rest)
-            self._is_rest = True
-            start = end
-        self._rest = text[start:]
+    def last_rows(self, line: Line, columns: int, rows: int) -> list[Line]:
+        """Give the last rows of the growing line, which looks like this, each as a line."""
+        seen = rows_of(line, columns)
+        if len(seen) > rows:
+            margin = min(width(text_of(line.margin)), columns // 2)
+            self._too_many = _Rows(max(columns - margin, 1), line.breaks)
+        return [Line(row) for row in seen[-rows:]] if rows > 0 else []
 
-    def _end(self, text: str, start: int) -> int:
-        latest = start + _LONGEST
-        if self._breaks == "anywhere":
-            return latest
-        ends = (text.rfind(end, start + _LONGEST // 2, latest) + len(end) for end in _SENTENCE_ENDS)
-        end = max(ends)
-        if end > start + _LONGEST // 2:
-            return end
-        return text.rfind(" ", start, latest) + 1 or latest
+    def complete_rows(self) -> list[Part]:
+        """Give those that are sure to stay as they are, if there were too many to be seen."""
+        if self._too_many is None:
+            return []
+        text, is_rest = self.growing
+        end = _end_of_rows(text, *self._too_many)
+        self._too_many = None
+        if not end:
+            return []
+        self._pieces = [text[end:]]
+        self._is_rest = True
+        return [Part(text[:end], is_rest)]
+
+    def _end(self) -> Part:
+        part = self.growing
+        self._pieces, self._is_rest, self._too_many = [], False, None
+        return part
+
+
+def _end_of_rows(text: str, room: int, breaks: Breaks) -> int:
+    """Give how much of a text is in all its rows but two: what is to come may change the last ones.
+
+    The end of a row depends on the word behind it, and that on how much of it fits on the next.
+    """
+    shown = text_span(text).text
+    starts = [start for start, _ in breaking_rows(shown, room, room, breaks)][:-1]
+    if len(starts) < 2 or len(shown) == len(text):
+        return starts[-1] if len(starts) > 1 else 0
+    # What is spelled out takes more characters than were written.
+    ends = range(len(text) + 1)
+    return bisect_right(ends, starts[-1], key=lambda end: len(text_span(text[:end]).text)) - 1

@@ -14,6 +14,7 @@ __all__ = ["Markdown"]
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`]*)$")
 _HEADING: Final = re.compile(r" {0,3}#{1,6} ")
 _MARKED: Final = re.compile(r"(`[^`]+`)|(\*\*[^*]+\*\*)")
+_OPENING: Final = re.compile(r"`|\*\*")
 
 
 class Markdown:
@@ -22,6 +23,7 @@ class Markdown:
     def __init__(self) -> None:
         self._fence = ""  # what opened the block of code that we are in
         self._highlighter = Highlighter()
+        self._opened = ""  # by the last part, for the rest of the line
 
     @property
     def breaks(self) -> Breaks:
@@ -38,29 +40,45 @@ class Markdown:
             self._fence = opening[1]
             self._highlighter = Highlighter(opening[2].strip().partition(" ")[0])
         else:
-            return self.growing(part)
+            spans = self.growing(part)
+            self._opened = _left_open(self._before(part) + part.text)
+            return spans
         return (text_span(part.text, "faint"),)
 
     def growing(self, part: Part) -> Spans:
         """Give a line that still grows."""
         if self._fence:
             return (text_span(part.text),)
-        if not part.is_rest and _HEADING.match(part.text):
+        before = self._before(part)
+        if _HEADING.match(before + part.text):
             return (text_span(part.text, "heading"),)
-        return tuple(_marked(part.text))
+        return tuple(_marked(part.text, before))
+
+    def _before(self, part: Part) -> str:
+        return self._opened if part.is_rest else ""
 
     def _is_closed_by(self, text: str) -> bool:
         text = text.strip()
         return text.startswith(self._fence) and not text.strip(self._fence[0])
 
 
-def _marked(text: str) -> Iterator[Span]:
+def _left_open(text: str) -> str:
+    """Give what is to be read before the rest of a line that begins like this."""
+    if heading := _HEADING.match(text):
+        return heading[0]
+    opening = _OPENING.search(_MARKED.sub("", text))
+    return opening[0] if opening else ""
+
+
+def _marked(text: str, before: str) -> Iterator[Span]:
+    """Give a text with its marks, read as if something else stood before it."""
     end = 0
-    for match in _MARKED.finditer(text):
-        if match.start() > end:
-            yield text_span(text[end : match.start()])
+    for match in _MARKED.finditer(before + text):
+        start = max(match.start() - len(before), 0)
+        if start > end:
+            yield text_span(text[end:start])
         role: Role = "code" if match[1] else "strong"
-        yield text_span(match[0], role)
-        end = match.end()
+        end = match.end() - len(before)
+        yield text_span(text[start:end], role)
     if end < len(text) or not text:
         yield text_span(text[end:])

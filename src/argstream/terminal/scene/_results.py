@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from argstream.terminal.scene._texts import text_span
-from argstream.terminal.spans import Line, Role, Span
+from argstream.terminal.spans import Breaks, Line, Role, Span
 
 __all__ = ["failure_lines", "folded_lines", "result_lines"]
 
@@ -15,6 +15,8 @@ _RESULT: Final = "  └ "
 _FAILURE: Final = "  ✗ "
 _REST: Final = "    "
 _AS_ABOVE: Final = "(the output above)"
+_PROSE: Final[Breaks] = "words"
+_VALUES: Final[Breaks] = "anywhere"
 
 
 def result_lines(result: Any, output: str = "") -> list[Line]:
@@ -22,15 +24,15 @@ def result_lines(result: Any, output: str = "") -> list[Line]:
     said = output.strip()
     result = _text_of_blocks(result)
     if isinstance(result, str):
-        text = _without(result, said)
+        text, breaks = _without(result, said), _PROSE
     else:
         if isinstance(result, dict):
             result = {key: _without(value, said) for key, value in result.items()}
-        text = json.dumps(result, ensure_ascii=False)
+        text, breaks = json.dumps(result, ensure_ascii=False), _VALUES
     text = text.rstrip("\n")
     if not text or text == _AS_ABOVE:
         return []
-    return folded_lines(text, _RESULT, _REST)
+    return folded_lines(text, _RESULT, _REST, breaks=breaks)
 
 
 def failure_lines(error: Any) -> list[Line]:
@@ -39,7 +41,9 @@ def failure_lines(error: Any) -> list[Line]:
     return folded_lines(text.rstrip("\n") or "failed", _FAILURE, _REST, "bad")
 
 
-def folded_lines(text: str, margin: str, rest: str, role: Role = "plain") -> list[Line]:
+def folded_lines(
+    text: str, margin: str, rest: str, role: Role = "plain", breaks: Breaks = _PROSE
+) -> list[Line]:
     """Give the lines of a text without the middle of many; a single line is never hidden."""
     texts = text.split("\n")
     hidden = len(texts) - _FIRST - _LAST
@@ -49,19 +53,22 @@ def folded_lines(text: str, margin: str, rest: str, role: Role = "plain") -> lis
         first, last = texts[:_FIRST], texts[-_LAST:]
         between = [Line((Span(f"… {hidden} more lines", "faint"),), (Span(rest, "faint"),))]
     return [
-        *(_line(text, rest if place else margin, rest, role) for place, text in enumerate(first)),
+        *(
+            _line(text, rest if place else margin, rest, role, breaks)
+            for place, text in enumerate(first)
+        ),
         *between,
-        *(_line(text, rest, rest, role) for text in last),
+        *(_line(text, rest, rest, role, breaks) for text in last),
     ]
 
 
-def _line(text: str, margin: str, rest: str, role: Role) -> Line:
+def _line(text: str, margin: str, rest: str, role: Role, breaks: Breaks) -> Line:
     hidden = len(text) - _LONGEST
     spans = [text_span(text if hidden < 2 else text[:_LONGEST], role)]
     if hidden >= 2:
         spans.append(Span(f" … {hidden} more characters", "faint"))
     margin_role: Role = "bad" if role == "bad" else "faint"
-    return Line(tuple(spans), (Span(margin, margin_role),), (Span(rest, margin_role),))
+    return Line(tuple(spans), (Span(margin, margin_role),), (Span(rest, margin_role),), breaks)
 
 
 def _text_of_blocks(result: Any) -> Any:
@@ -84,4 +91,7 @@ def _without(value: Any, said: str) -> Any:
         return value
     if value.strip() == said:
         return _AS_ABOVE
+    if value.rstrip().endswith("\n" + said):
+        return value.rstrip().removesuffix(said) + _AS_ABOVE
+    # A short one may stand there by chance.
     return value.replace(said, _AS_ABOVE, 1) if len(said) > len(_AS_ABOVE) else value

@@ -7,7 +7,7 @@ from argstream.sanitise import visible_line
 from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._growing_text import GrowingText, Part
 from argstream.terminal.scene._results import failure_lines, folded_lines, result_lines
-from argstream.terminal.scene._texts import last_rows, text_span
+from argstream.terminal.scene._texts import text_span
 from argstream.terminal.scene._timer import Timer
 from argstream.terminal.spans import Line, Role, Span, Spans, line
 from argstream.terminal.words import duration
@@ -15,8 +15,8 @@ from argstream.terminal.words import duration
 __all__ = ["Running"]
 
 _OUTPUT: Final = "  ┆ "
-_REST: Final = "  ⋮ "  # of a line that began above
 _UNDER: Final[Spans] = (Span("  "),)
+_RUNS: Final = line(Span("runs", "faint"), margin=_UNDER)
 _COMPARED: Final = 1_000_000  # characters; of more it is not asked whether the result repeats them
 _LONG: Final = 2.0  # seconds; what takes no longer is not worth a word
 
@@ -26,18 +26,25 @@ class Running:
 
     waits_as: Final = ""
 
-    def __init__(self, call: Call, began: float | None, attempt: int = 1) -> None:
+    def __init__(
+        self, call: Call, began: float | None, attempt: int = 0, *, is_watched: bool = True
+    ) -> None:
+        """Begin; attempt 0 if nobody said so.
+
+        If nobody watches it run, it is said that it does, and nothing that it puts out is folded.
+        """
         self.call = call
         self.speaker = call.speaker
         self.is_over = False
         self.is_known = False  # whether lines of it were committed
         self._timer = Timer(began)
         self._said: list[str] = []  # all output, to compare it with the result
-        self._text = GrowingText("anywhere")
+        self._text = GrowingText()
+        self._is_watched = is_watched
         self._unseen: list[Part] = []  # output that is not final yet
         self._last = Part("")
         self._ending: list[Line] = []
-        self._beginning = _again(attempt)
+        self._beginning = _begins(attempt, is_told=not is_watched)
         self._size = 0
 
     # What happens to it.
@@ -78,11 +85,10 @@ class Running:
         """What it is, on one line."""
         return self.call.label
 
-    @property
-    def newest(self) -> str:
-        """The last line of its output."""
-        growing = self._text.growing
-        return growing.text if growing.text.strip() else self._last.text
+    def newest(self, length: int) -> str:
+        """Give the last line of its output, or its first characters."""
+        growing = self._text.beginning(length)
+        return growing if growing.strip() else self._last.text[:length]
 
     @property
     def doing(self) -> str:
@@ -98,15 +104,19 @@ class Running:
         """Whether the header is due, though nothing stands under it."""
         return False
 
-    def header(self) -> list[Line]:
-        """Give what says whose lines these are."""
-        return [self.call.header_again() if self.is_known else self.call.header("faint")]
+    def headed(self, lines: list[Line]) -> list[Line]:
+        """Give lines of it below what says whose they are."""
+        if lines[0] is _RUNS:  # one line says both
+            return [self.call.header_again("runs"), *lines[1:]]
+        goes_on = self.is_known and not self.is_over
+        return [self.call.header_again() if goes_on else self.call.header("faint"), *lines]
 
     def settled(self) -> list[Line]:
         """Give the lines that became final: output in full while it streams."""
         if self.is_over:
             settled, self._ending = self._ending, []
             return settled
+        self._see(self._text.complete_rows())
         lines = self._beginning + [_output(part) for part in self._unseen]
         self._beginning = []
         self._unseen = []
@@ -115,7 +125,7 @@ class Running:
     def growing(self, columns: int, rows: int) -> list[Line]:
         """Give the last rows of the output that is not final."""
         part = self._text.growing
-        return last_rows([_output(part)] if part.text else [], columns, rows)
+        return self._text.last_rows(_output(part), columns, rows) if part.text else []
 
     def _see(self, parts: list[Part]) -> None:
         self._unseen += parts
@@ -125,7 +135,7 @@ class Running:
         self.is_over = True
         self._see(self._text.finish())
         self._ending += self._beginning
-        if self.is_known:
+        if self.is_known or not self._is_watched:
             self._ending += [_output(part) for part in self._unseen]
         elif self._unseen:
             self._ending += folded_lines(
@@ -140,11 +150,12 @@ class Running:
         return [line(Span(f"ran for {duration(took)}", role), margin=_UNDER)]
 
 
-def _again(attempt: int) -> list[Line]:
-    told = Span(f"runs again, attempt {attempt}", "warning")
-    return [line(told, margin=_UNDER)] if attempt > 1 else []
+def _begins(attempt: int, *, is_told: bool) -> list[Line]:
+    if attempt > 1:
+        return [line(Span(f"runs again, attempt {attempt}", "warning"), margin=_UNDER)]
+    return [_RUNS] if attempt and is_told else []
 
 
 def _output(part: Part) -> Line:
-    margin: Spans = (Span(_REST if part.is_rest else _OUTPUT, "faint"),)
+    margin: Spans = (Span(_OUTPUT, "faint"),)
     return Line((text_span(part.text),), margin, margin, "words")

@@ -3,13 +3,16 @@
 What is written one after the other stands in a line: the first of it owns the scrollback until it
 is over, all others wait, and are committed whole when it is their turn. A tool that runs is not in
 that line, for it may take long: it puts out what it says while it runs alone, and lets everything
-else come in between. Who goes on after that says again who it is.
+else come in between. Where nobody sees how far the others are, all of them put out what they say.
+
+A line about a call stands below its name: who goes on after others says again who it is.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._running import Running
 from argstream.terminal.scene._speakers import Speakers
 from argstream.terminal.scene._words import Words
@@ -25,20 +28,21 @@ _BAR: Final = Span("┊ ", "faint")  # no model writes at the left edge: this is
 
 
 class _Note:
-    """Lines that are final as they are."""
+    """Lines that are final as they are: about a call, or about none."""
 
     is_over = True
     has_begun = False
 
-    def __init__(self, lines: Sequence[Line], speaker: str | None, subject: object) -> None:
-        self.speaker = speaker
+    def __init__(self, lines: Sequence[Line], call: Call | None = None) -> None:
+        self.speaker = None if call is None else call.speaker
         self.is_known = False
-        self.subject = subject or self
+        self.subject: object = call or self
+        self._call = call
         self._lines = list(lines)
 
-    def header(self) -> list[Line]:
-        """Give nothing: they speak for themselves."""
-        return []
+    def headed(self, lines: list[Line]) -> list[Line]:
+        """Give them below what says whose they are; those about no call speak for themselves."""
+        return lines if self._call is None else [self._call.header("faint"), *lines]
 
     def settled(self) -> list[Line]:
         """Give them, once."""
@@ -49,7 +53,8 @@ class _Note:
 class Stage:
     """The scrollback, the blocks that wait for it, and the tools that run."""
 
-    def __init__(self, speakers: Speakers) -> None:
+    def __init__(self, speakers: Speakers, *, has_tail: bool) -> None:
+        self._has_tail = has_tail
         self.running: dict[str, Running] = {}
         self._blocks: deque[Active | _Note] = deque()
         self._notes = 0  # how many of them are notes
@@ -91,15 +96,15 @@ class Stage:
         self._blocks.append(block)
         self.settle()
 
-    def note(self, lines: Sequence[Line], speaker: str | None = None, about: object = None) -> None:
+    def note(self, lines: Sequence[Line]) -> None:
         """Add lines that are final as they are."""
-        self._blocks.append(_Note(lines, speaker, about))
+        self._blocks.append(_Note(lines))
         self._notes += 1
         self.settle()
 
-    def interrupt(self, lines: Sequence[Line], speaker: str | None, about: object) -> None:
-        """Commit lines that cannot wait, whoever has the scrollback."""
-        self._commit(_Note(lines, speaker, about))
+    def interrupt(self, lines: Sequence[Line], call: Call) -> None:
+        """Commit lines about a call that cannot wait, whoever has the scrollback."""
+        self._commit(_Note(lines, call))
 
     def settle(self) -> None:
         """Commit what became final."""
@@ -110,8 +115,9 @@ class Stage:
                 return
             self._blocks.popleft()
             self._notes -= isinstance(block, _Note)
-        if len(self.running) == 1:
-            self._commit(next(iter(self.running.values())))
+        if len(self.running) == 1 or not self._has_tail:
+            for running in self.running.values():
+                self._commit(running)
 
     def over(self, call_id: str) -> None:
         """Let the end of a tool that has run be seen, in its turn."""
@@ -127,7 +133,7 @@ class Stage:
         if not lines and not block.has_begun:
             return
         if block.subject is not self._subject:
-            lines = block.header() + lines
+            lines = block.headed(lines)
             self._subject = block.subject
         block.is_known = True
         self._put(lines, block.speaker)

@@ -70,7 +70,7 @@ def _one_line(block: Active, now: float, columns: int) -> Line:
     mark = _MARKS.get(block.waits_as, Span(_frame(now) + " ", "good"))
     told = Span("".join(f" · {counter}" for counter in block.counters(now)), "faint")
     label = cut(block.label, max(columns - width(mark.text + told.text), columns // 2))
-    newest = block.newest[:columns] if isinstance(block, Running) else ""
+    newest = block.newest(columns) if isinstance(block, Running) else ""
     said = (Span(" · ", "faint"), text_span(newest)) if newest else ()
     return Line((mark, *label, told, *said))
 

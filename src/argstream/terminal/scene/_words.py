@@ -5,7 +5,7 @@ from typing import Final
 
 from argstream.terminal.scene._growing_text import GrowingText, Part
 from argstream.terminal.scene._markdown import Markdown
-from argstream.terminal.scene._texts import last_rows, text_span
+from argstream.terminal.scene._texts import text_span
 from argstream.terminal.scene._timer import Timer
 from argstream.terminal.scene._wording import bytes_of, lines_and_size
 from argstream.terminal.spans import Line, Span, Spans
@@ -32,7 +32,7 @@ class Words:
         self._timer = Timer(began)
         self.lines = 0
         self.size = 0
-        self._text = GrowingText("words")
+        self._text = GrowingText()
         self._markdown = Markdown()
         self._settled: list[Line] = []
 
@@ -77,20 +77,22 @@ class Words:
             told = f"thought{''.join(self._timer.said(now, ' for '))}, and does not say what"
             self._settled.append(Line((Span(told, "faint"),), _THOUGHT, _THOUGHT, "words"))
 
-    def header(self) -> list[Line]:
-        """Give what says whose lines these are: the margin does."""
-        return []
+    def headed(self, lines: list[Line]) -> list[Line]:
+        """Give lines of it below what says whose they are: their margin does."""
+        return lines
 
     def settled(self) -> list[Line]:
         """Give the lines that became final."""
+        self._settle(self._text.complete_rows())
         settled, self._settled = self._settled, []
         return settled
 
     def growing(self, columns: int, rows: int) -> list[Line]:
         """Give the last rows of the line that grows, each as a line."""
         part = self._text.growing
-        lines = [self._line(part, is_final=False)] if part.text else []
-        return last_rows(lines, columns, rows)
+        if not part.text:
+            return []
+        return self._text.last_rows(self._line(part, is_final=False), columns, rows)
 
     def _settle(self, parts: list[Part]) -> None:
         self._settled += [self._line(part, is_final=True) for part in parts]

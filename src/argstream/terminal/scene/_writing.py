@@ -15,10 +15,11 @@ from argstream.events import (
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible_line
 from argstream.terminal.looks import ArgumentsView, Looks
+from argstream.terminal.scene._amount import Amount
 from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._texts import last_rows
 from argstream.terminal.scene._timer import Timer
-from argstream.terminal.scene._wording import because, bytes_of, lines_and_size
+from argstream.terminal.scene._wording import because
 from argstream.terminal.spans import Line, Span, Spans, line, shown
 from argstream.terminal.words import path_name, size
 
@@ -47,9 +48,8 @@ class Writing:
         self.is_over = False
         self.is_known = False  # whether lines of it were committed
         self._timer = Timer(began)
-        self.size = 0
         self.waits_as = ""  # the mark that says how it ended
-        self._lines = _LineCount()
+        self._amount = Amount()
         self._renamed: list[Line] = []
         self._is_free_text = call.kind in FREE_TEXT_KINDS
         self._open: JsonPath = ()  # the argument that is being written
@@ -65,17 +65,17 @@ class Writing:
         """Take the next piece."""
         match event:
             case ToolArgsDelta(delta=text):
-                self.size += bytes_of(text)
+                self._amount.write(text)
                 if self._is_free_text:
-                    self._lines.add(text)
+                    self._amount.add(text)
             case ArgumentStarted(path=path):
                 self._open = path
             case ArgumentDelta(path=path, text=text):
                 self._open = path
-                self._lines.add(text)
+                self._amount.add(text)
             case ArgumentCompleted(path=path, value=value):
                 self._open = path[:-1]
-                self._lines.end_text()
+                self._amount.end_text()
                 if len(path) == 1:
                     self._seen[str(path[0])] = value
         self._view.take(event)
@@ -108,7 +108,7 @@ class Writing:
         self.waits_as = "✗"
         self.call.is_refused = True
         if verdict in ("truncated", "aborted"):
-            where = f" after {size(self.size)}"
+            where = f" after {size(self._amount.size)}"
         else:
             where = "" if error.offset is None else f" at character {error.offset}"
         inside = f", in {path_name(path)}" if path else ""
@@ -136,18 +136,13 @@ class Writing:
         return self.call.label
 
     @property
-    def lines(self) -> int:
-        """How many lines were written."""
-        return self._lines.count
-
-    @property
     def doing(self) -> str:
         """What goes on."""
         return f"writing {visible_line(self.call.name)}"
 
     def counters(self, now: float) -> Iterator[str]:
         """Say how much was written."""
-        yield from lines_and_size(self.lines, self.size)
+        yield from self._amount.said()
         yield from self._timer.said(now)
 
     @property
@@ -155,9 +150,10 @@ class Writing:
         """Whether the header is due, though nothing stands under it."""
         return not self.is_known and (self.is_over or not self._view.is_title_open)
 
-    def header(self) -> list[Line]:
-        """Give what says whose lines these are."""
-        return [self.call.header_again() if self.is_known else self.call.header()]
+    def headed(self, lines: list[Line]) -> list[Line]:
+        """Give lines of it below what says whose they are."""
+        goes_on = self.is_known and not self.is_over
+        return [self.call.header_again() if goes_on else self.call.header(), *lines]
 
     def settled(self) -> list[Line]:
         """Give the lines that became final."""
@@ -166,7 +162,7 @@ class Writing:
             return settled
         settled = self._renamed + self._view.settled()
         self._renamed = []
-        self._has_lines = self._has_lines or bool(settled)
+        self._see(settled)
         return settled
 
     def growing(self, columns: int, rows: int) -> list[Line]:
@@ -179,38 +175,19 @@ class Writing:
         self.is_over = True
         self._timer.stop(now)
         self._ending += [*self._renamed, *self._view.settled(), *self._view.finish()]
+        self._see(self._ending)
         self.call.end_writing()
+
+    def _see(self, lines: list[Line]) -> None:
+        self._has_lines = self._has_lines or bool(lines)
+        self._amount.see(lines)
 
     def _completion(self, now: float) -> list[Line]:
         took = self._timer.took(now)
-        is_short = took is not None and took < _MOMENT and self.size < _FEW and self.lines < 2
-        if is_short or not (self._has_lines or self._ending):
+        amount = self._amount
+        is_short = took is not None and took < _MOMENT and amount.size < _FEW and amount.lines < 2
+        if is_short or not self._has_lines:
             return []  # what stands there says it all
-        told = ", ".join(lines_and_size(self.lines, self.size))
+        told = ", ".join(amount.said())
         in_all = "".join(self._timer.said(now, " in "))
         return [line(Span(told + in_all, "good"), margin=_GOOD)]
-
-
-class _LineCount:
-    """How many lines there are in texts of more than one."""
-
-    def __init__(self) -> None:
-        self._before = 0
-        self._newlines = 0
-        self._is_open = False
-
-    @property
-    def count(self) -> int:
-        return self._before + self._newlines + self._is_open
-
-    def add(self, text: str) -> None:
-        """Take the next piece of a text."""
-        if text:
-            self._newlines += text.count("\n")
-            self._is_open = self._newlines > 0 and not text.endswith("\n")
-
-    def end_text(self) -> None:
-        """Say that what comes is of another text."""
-        self._before = self.count
-        self._newlines = 0
-        self._is_open = False

@@ -5,7 +5,8 @@ and can scroll back through it afterwards. So a line is committed once and never
 is in a tail of a few rows.
 
 Promises: taking an event costs what the event holds. The tail costs what it shows. What is
-committed depends on the events and their times alone, not on when anybody asks for it.
+committed depends on the events and their times alone, not on when anybody asks for it; but for a
+line that has no room in the tail, of which the complete rows are committed while it grows.
 """
 
 from typing import TypeAlias
@@ -40,12 +41,12 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
-from argstream.terminal._snapshot_events import events_of
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene import _approvals, _runs
 from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._going_on import GoingOn
 from argstream.terminal.scene._running import Running
+from argstream.terminal.scene._snapshot_events import events_of
 from argstream.terminal.scene._speakers import Speakers
 from argstream.terminal.scene._stage import Stage
 from argstream.terminal.scene._tail import tail_of
@@ -64,12 +65,17 @@ _DENIED = ("denied", "expired", "withdrawn")
 class Scene:
     """All that there is to see of a run, or of a single answer."""
 
-    def __init__(self, looks: Looks | None = None) -> None:
+    def __init__(self, looks: Looks | None = None, *, has_tail: bool = True) -> None:
+        """Begin with nothing; without a tail, what that would tell is committed as well.
+
+        That is for logs: that a tool runs, and what each of several tools puts out meanwhile.
+        """
+        self._has_tail = has_tail
         self._looks = Looks() if looks is None else looks
         self._calls: dict[str, Call] = {}
         self._writings: dict[str, Writing] = {}  # those that are not over
         self._words: dict[str | None, Words] = {}  # the block that is not over, of each speaker
-        self._stage = Stage(Speakers(self._calls))
+        self._stage = Stage(Speakers(self._calls), has_tail=has_tail)
         self._going_on = GoingOn()
         self._turn_ended: list[Line] = []  # to be said when the results of its calls are there
         self._is_joining = False  # nobody knows when what is told now has happened
@@ -99,6 +105,7 @@ class Scene:
 
     def committed(self) -> list[Line]:
         """Give what became final since it was last asked."""
+        self._stage.settle()  # the tail may have had too little room for something
         return self._stage.committed()
 
     def tail(self, now: float, columns: int, rows: int) -> list[Line]:
@@ -107,7 +114,7 @@ class Scene:
 
     def finish(self, now: float) -> None:
         """Say that nothing more comes: what is open is committed, with what is known of it."""
-        self._leave_all("not over", now)
+        self._leave_all("broken off", now)
         self._end_turn()
         self._going_on.end()
 
@@ -185,19 +192,19 @@ class Scene:
             call.is_refused = event.decision in _DENIED
             lines = _approvals.decided(event, call.arguments)
         # Whoever decides must see it now, whatever else is being written.
-        self._stage.interrupt(lines, call.speaker, call)
+        self._stage.interrupt(lines, call)
 
     def _take_execution(self, event: _Executed, now: float) -> None:
         call = self._call(event.call_id, event.name)
         running = self._stage.running.get(event.call_id)
         if isinstance(event, ToolExecutionStarted):
             self._leave_running(event.call_id, "cut off", now)
-            self._stage.running[event.call_id] = Running(call, self._began(now), event.attempt)
+            self._run(call, now, event.attempt)
             return
         if running is None:
             if isinstance(event, ToolCallFailed) and call.is_refused:
                 return  # it was said already, and why
-            running = self._stage.running[event.call_id] = Running(call, self._began(now))
+            running = self._run(call, now)
         match event:
             case ToolOutputDelta(text=text):
                 running.put_out(text)
@@ -208,6 +215,11 @@ class Scene:
                 running.fail(error, now)
         call.arguments = None  # nobody asks for them any more
         self._stage.over(event.call_id)
+
+    def _run(self, call: Call, now: float, attempt: int = 0) -> Running:
+        running = Running(call, self._began(now), attempt, is_watched=self._has_tail)
+        self._stage.running[call.call_id] = running
+        return running
 
     # The run, its turns, its stream.
 
@@ -252,7 +264,7 @@ class Scene:
             self._stage.note(lines)
 
     def _end(self, event: _Ended, now: float) -> None:
-        self._leave_all("not over", now)
+        self._leave_all("broken off", now)
         if isinstance(event, RunCompleted):
             self._turn_ended = []  # it says the same
         self._end_turn()

@@ -27,7 +27,6 @@ from argstream.events import (
     ToolCallFailed,
     ToolCallStarted,
     ToolExecutionStarted,
-    ToolOutputDelta,
     TurnCompleted,
     Verdict,
 )
@@ -47,7 +46,6 @@ _OfCall: TypeAlias = (
     | ApprovalRequested
     | ApprovalDecided
     | ToolExecutionStarted
-    | ToolOutputDelta
     | ToolCallCompleted
     | ToolCallFailed
 )
@@ -180,8 +178,6 @@ class Timeline:
                 call.decided, call.decision = self._now, decision
             case ToolExecutionStarted():
                 call.executed.append(self._now)
-            case ToolOutputDelta():
-                pass
             case ToolCallCompleted() | ToolCallFailed():
                 call.finished = self._now
             case _:

@@ -78,7 +78,7 @@ def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
     shown = done.stdout.decode().splitlines()
     assert shown[0] == "> Is it so?"
     assert "● write_file  notes/a.txt" in shown
-    assert "  Written." in shown
+    assert "│ Written." in shown
     assert b"completed" in argstream("runs", "--store", str(tmp_path / "runs.db")).stdout
 
 

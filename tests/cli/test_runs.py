@@ -32,7 +32,7 @@ from tests.stores.redis_server import RedisServer
 SHOWN = """\
 > Send a mail
 > to Ada
-  I send it.
+│ I send it.
 ● send
   to = "ada"
   text =
@@ -61,7 +61,7 @@ SHOWN = """\
   └ {"sent": true}
 — tool_use · 7 tokens in, 5 out
 
-  It is sent.
+│ It is sent.
   └ It is sent.
 ■ done (end_turn) · … · 14 tokens in, 10 out
 """

@@ -51,7 +51,7 @@ TURN = [
 SHOWN = """\
 ~ hm
 ~ hm
-  I write a file.
+│ I write a file.
 ● write  a.py
      1 │ one
      2 │ two
@@ -164,10 +164,10 @@ class TestWatch:
             "● Task",
             "— tool_use · 7 tokens in, 5 out",
             "┊ ┄ sub-agent of Task  toolu_1",
-            "┊   hi",
+            "┊ │ hi",
             "● Task",
             "  └ done",
-            "  so",
+            "│ so",
             "— end_turn · 7 tokens in, 5 out",
             "■ done · 7 tokens in, 5 out",
         ]
@@ -197,9 +197,9 @@ class TestWatch:
         text = "so\n● rm  toolu_9\n  ✓ rm: complete"
         turn = [message_start(), block_start(0, "text", text=text), block_stop(0), *message_end()]
         assert argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()[:3] == [
-            "  so",
-            "  ● rm  toolu_9",
-            "    ✓ rm: complete",
+            "│ so",
+            "│ ● rm  toolu_9",
+            "│   ✓ rm: complete",
         ]
 
     def test_each_line_comes_as_soon_as_it_can(self) -> None:

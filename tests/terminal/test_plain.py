@@ -93,8 +93,8 @@ def test_a_run_is_what_a_terminal_keeps_of_it_and_that_a_tool_runs() -> None:
         "> Go",
         "> on",
         "~ Hm",
-        "  I write.",
-        "  So.",
+        "│ I write.",
+        "│ So.",
         "● write  a.py",
         "     1 │ import os",
         "     2 │ print(os)",
@@ -135,8 +135,8 @@ def test_each_line_is_written_when_it_is_complete() -> None:
         terminal.show(event)
         flushes.append(len(pipe.flushed))
     assert [text.splitlines()[-1] for text in pipe.flushed] == [
-        "  One line.",
-        "  T",
+        "│ One line.",
+        "│ T",
         "● write  a.py",
     ]
     assert max(flushes) == 3
@@ -147,12 +147,12 @@ def test_what_is_said_comes_behind_what_is_complete() -> None:
     with PlainTerminal(pipe) as terminal:
         terminal.show(TextDelta("One\nTwo", 0))
         terminal.say(line("┄ later   "))
-    assert pipe.getvalue() == "  One\n┄ later\n  Two\n"
+    assert pipe.getvalue() == "│ One\n┄ later\n│ Two\n"
 
 
 def test_a_failing_stream_is_told_where_it_happened() -> None:
     shown = written([TextDelta("Wel", 0), StreamFailed("cut", "hung up")])
-    assert shown == "  Wel\n✗ the stream failed (cut): hung up\n"
+    assert shown == "│ Wel\n✗ the stream failed (cut): hung up\n"
 
 
 def test_at_the_end_it_is_told_what_was_broken_off() -> None:
@@ -163,7 +163,7 @@ def test_at_the_end_it_is_told_what_was_broken_off() -> None:
 
 
 def test_in_a_pipe_a_line_is_one_line() -> None:
-    assert written([TextDelta(LONG, 0)]) == f"  {LONG.rstrip()}\n"
+    assert written([TextDelta(LONG, 0)]) == f"│ {LONG.rstrip()}\n"
 
 
 class TestColours:
@@ -203,7 +203,7 @@ class TestADumbTerminal:
     def test_each_row_has_its_margin(self, shown: list[str]) -> None:
         assert len(shown) == 5
         assert shown[0] == "ours"
-        assert all(row.startswith("  word") and len(row) < 80 for row in shown[1:])
+        assert all(row.startswith("│ word") and len(row) < 80 for row in shown[1:])
 
     def test_nothing_acts_on_it(self, shown: list[str]) -> None:
         assert "\x1b" not in "".join(shown)

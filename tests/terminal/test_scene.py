@@ -55,10 +55,10 @@ TURN_OVER = TurnCompleted("tool_use", Message(role="assistant", parts=()), Usage
 class TestWords:
     def test_completed_lines_are_final_and_the_last_one_grows_in_the_tail(self) -> None:
         watcher = Watcher()
-        assert watcher.take(TextDelta("One.\nTw", 0)) == ["  One."]
-        assert watcher.tail() == ["  Tw", "* writing · 7 B · 0 ms"]
+        assert watcher.take(TextDelta("One.\nTw", 0)) == ["│ One."]
+        assert watcher.tail() == ["│ Tw", "* writing · 7 B · 0 ms"]
         assert watcher.take(TextDelta("o.", 0)) == []
-        assert watcher.take(started()) == ["  Two.", "● write"]
+        assert watcher.take(started()) == ["│ Two.", "● write"]
 
     def test_a_paragraph_stays_whole_while_the_tail_has_room_for_it(self) -> None:
         watcher = Watcher()
@@ -108,7 +108,7 @@ class TestWords:
     def test_code_grows_in_the_tail_too(self) -> None:
         watcher = Watcher()
         watcher.take(TextDelta("```\n**not bold**", 0))
-        assert watcher.tail()[0] == "  **not bold**"
+        assert watcher.tail()[0] == "│ **not bold**"
 
     def test_thoughts_have_a_mark_at_each_row(self) -> None:
         thought = "Hm. " * 20
@@ -475,7 +475,7 @@ class TestRuns:
         )
         assert rows[1:4] == [
             "  ✗ lost after 7 B, 3.0 s",
-            "  So",
+            "│ So",
             "▶ turn 1 begins again, attempt 2: what came of it is lost",
         ]
 
@@ -486,7 +486,7 @@ class TestRuns:
 
     def test_a_failing_stream_ends_what_was_being_said(self) -> None:
         assert watch([TextDelta("Wel", 0), StreamFailed("cut", "hung up")]) == [
-            "  Wel",
+            "│ Wel",
             "✗ the stream failed (cut): hung up",
         ]
 
@@ -513,7 +513,7 @@ class TestRuns:
         rows = watcher.finish()
         assert rows[0].startswith('  a = "x')
         assert "  ✗ broken off after 8 B, 3.0 s" in rows
-        assert "  no" in rows
+        assert "│ no" in rows
         assert rows[-2:] == ["● read", "  ✗ broken off after 1.0 s"]
         assert watcher.tail() == []
 
@@ -635,9 +635,9 @@ class TestSnapshots:
             TextDelta("Well.", 0),
         ]
         assert watch([self.snapshot(RunStarted("r", "Go"), *lost)])[2:] == [
-            "  Wel",
+            "│ Wel",
             "▶ turn 1 begins again, attempt 2: what came of it is lost",
-            "  Well.",
+            "│ Well.",
         ]
 
     def test_how_it_ended_is_told_with_what_it_cost(self) -> None:
@@ -662,7 +662,7 @@ class TestSubAgents:
             "  x = 1",
             "  ✓ 8 B in 2.0 s",
             "┊ ┄ sub-agent of run  task",
-            "┊   I look.",
+            "┊ │ I look.",
             "┊ ● read",
             "┊   path = 1",
             "┊   ✓ 11 B in 2.0 s",
@@ -672,9 +672,9 @@ class TestSubAgents:
         ]
 
     def test_one_whose_call_was_not_seen_has_its_id(self) -> None:
-        assert watch([TextDelta("Hi\n", 0, "task_9")]) == ["┊ ┄ sub-agent of task_9", "┊   Hi"]
+        assert watch([TextDelta("Hi\n", 0, "task_9")]) == ["┊ ┄ sub-agent of task_9", "┊ │ Hi"]
 
     def test_the_tail_has_the_bar_too(self) -> None:
         watcher = Watcher()
         watcher.take(*call({}, "task", "run"), TextDelta("I lo", 0, "task"))
-        assert watcher.tail()[0] == "┊   I lo"
+        assert watcher.tail()[0] == "┊ │ I lo"

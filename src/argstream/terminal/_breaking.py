@@ -1,8 +1,8 @@
 """Where the rows of a text begin and end.
 
-Kept together are a letter and its marks, both halves of a flag, a hand and its skin tone, unless
-they are wider than a row. The text is harmless already. All of it is linear: a row never holds more than a few hundred
-characters, however many marks of no width somebody piles up.
+The text is harmless already. Kept together are a letter and its marks, both halves of a flag, a
+hand and its skin tone, unless they are wider than a row. All of it is linear: a row never holds
+more than a few hundred characters, however many marks of no width somebody piles up.
 """
 
 from collections.abc import Iterator

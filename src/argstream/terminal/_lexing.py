@@ -14,6 +14,7 @@ templates) each line is lexed as if it stood alone.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -34,7 +35,10 @@ from pygments.lexers.special import TextLexer  # type: ignore[import-untyped]
 from pygments.token import Comment, Error, Generic, String  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-__all__ = ["LineLexer", "Token", "lexer_for"]
+from argstream.terminal._fences import is_closed_by, opened_by
+from argstream.terminal._rules import Rules
+
+__all__ = ["LineLexer", "Token", "give_up", "lexer_for"]
 
 Token: TypeAlias = tuple[Any, str]
 """A type of Pygments, and the text."""
@@ -51,14 +55,21 @@ _DELIMITERS: Final = (
 _find_delimiter: Final = re.compile(
     "|".join(re.escape(opening) for opening, _ in _DELIMITERS)
 ).search
-_fence: Final = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$").match
 _CODE: Final = Generic.Code  # in a sentence: Pygments has strings only
 _MAX_STACK: Final = 200
 _MAX_STEPS: Final = 10_000
+_CHANCES: Final = 2
+_rules: Final[dict[type[Lexer], dict[str, Rules]]] = {}
+_slow: Final[Counter[type[Lexer]]] = Counter()  # how often each has been, as long as we live
 
 
 class LineLexer(Protocol):
     """Lexes a text line by line."""
+
+    @property
+    def kind(self) -> type[Lexer]:
+        """Who lexes the next line."""
+        ...
 
     def tokens(self, line: str) -> list[Token]:
         """Give the tokens of the next line, which ends with its newline."""
@@ -75,9 +86,14 @@ def lexer_for(language: str | None, path: str | None) -> LineLexer | None:
             found = None  # a name that a model made up
     if found is None and path:
         found = find_lexer_class_for_filename(path)
-    if found is None or issubclass(found, TextLexer):
+    if found is None or issubclass(found, TextLexer) or _slow[found] >= _CHANCES:
         return None
     return _line_lexer(found(stripnl=False, ensurenl=False))
+
+
+def give_up(kind: type[Lexer]) -> None:
+    """Say that one was far too slow: soon, nobody asks it any more, whatever text it is for."""
+    _slow[kind] += 1
 
 
 def _line_lexer(lexer: Lexer) -> LineLexer:
@@ -94,6 +110,7 @@ class _LineByLine:
     """Each line as if it stood alone."""
 
     def __init__(self, lexer: Lexer) -> None:
+        self.kind = type(lexer)
         self._lexer = lexer
 
     def tokens(self, line: str) -> list[Token]:
@@ -104,6 +121,7 @@ class _ByContext:
     """Lexers that keep their states in an object, which is handed from line to line."""
 
     def __init__(self, lexer: ExtendedRegexLexer) -> None:
+        self.kind = type(lexer)
         self._lexer = lexer
         make = YamlLexerContext if isinstance(lexer, YamlLexer) else LexerContext
         self._context = make("", 0)
@@ -130,8 +148,9 @@ class _ByRules:
     """Lexers of states and rules."""
 
     def __init__(self, lexer: RegexLexer) -> None:
+        self.kind = type(lexer)
         self._lexer = lexer
-        self._rules = lexer._tokens  # noqa: SLF001 - there is no other way to its rules
+        self._rules = _rules_of(self.kind)
         self._stack = ["root"]
         self._inside: _Spanning | None = None
         self._spanning: dict[str, list[_Spanning]] = {}  # by state
@@ -156,21 +175,20 @@ class _ByRules:
 
     def _step(self, line: str, position: int, found: list[Token]) -> int:
         """Take the first rule that matches, and give where it leads to."""
-        for match_here, action, new_state in self._rules[self._stack[-1]]:
-            match = match_here(line, position)
-            if match is None:
-                continue
-            if callable(action):
-                found += [(token, text) for _, token, text in action(self._lexer, match)]
-            elif action is not None:
-                found.append((action, match.group()))
-            if new_state is not None:
-                self._go_to(new_state)
-            return match.end()  # type: ignore[no-any-return]  # a pattern's match of Pygments
-        if line[position] == "\n":
-            self._stack = ["root"]
-        found.append((Error, line[position]))
-        return position + 1
+        rule = self._rules[self._stack[-1]].first(line, position)
+        if rule is None:
+            if line[position] == "\n":
+                self._stack = ["root"]
+            found.append((Error, line[position]))
+            return position + 1
+        match, action, new_state = rule
+        if callable(action):
+            found += [(token, text) for _, token, text in action(self._lexer, match)]
+        elif action is not None:
+            found.append((action, match.group()))
+        if new_state is not None:
+            self._go_to(new_state)
+        return match.end()
 
     def _go_to(self, new_state: int | str | tuple[str, ...]) -> None:
         """Change the stack as a rule says: the states to push, or how many to pop."""
@@ -212,14 +230,22 @@ class _ByRules:
         """Try which of the usual delimiters a single rule of this state knows."""
         for opening, closing in _DELIMITERS:
             sample = f"{opening} x\nx {closing}"
-            for match_here, action, _ in self._rules[state]:
-                match = match_here(sample, 0)
-                if match is None:
-                    continue
-                is_all = match.end() == len(sample) and not callable(action)
-                if is_all and (action in Comment or action in String):
-                    yield _Spanning(opening, closing, action)
-                break
+            rule = self._rules[state].first(sample, 0)
+            if rule is None:
+                continue
+            match, action, _ = rule
+            is_all = match.end() == len(sample) and not callable(action)
+            if is_all and (action in Comment or action in String):
+                yield _Spanning(opening, closing, action)
+
+
+def _rules_of(kind: type[RegexLexer]) -> dict[str, Rules]:
+    """Give the rules of each state."""
+    if kind not in _rules:
+        states = kind._tokens  # noqa: SLF001 - there is no other way to them
+        _rules[kind] = {state: Rules(rules) for state, rules in states.items()}
+        _rules[kind]["root"].combine()  # where most of most texts is
+    return _rules[kind]
 
 
 class _Markdown:
@@ -230,18 +256,23 @@ class _Markdown:
         self._fence = ""  # what began the code that we are in
         self._code: LineLexer | None = None
 
+    @property
+    def kind(self) -> type[Lexer]:
+        return self._prose.kind if self._code is None else self._code.kind
+
     def tokens(self, line: str) -> list[Token]:
         if not self._fence:
-            fence = _fence(line)
+            fence = opened_by(line)
             if fence is None:
                 tokens = self._prose.tokens(line)
                 return [
                     (_CODE if token is String.Backtick else token, text) for token, text in tokens
                 ]
-            self._fence = fence[1]
-            self._code = lexer_for(fence[2], None)
-        elif line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0]):
+            self._fence = fence.marks
+            self._code = lexer_for(fence.language, None)
+        elif is_closed_by(line, self._fence):
             self._fence = ""
+            self._code = None
         elif self._code is not None:
             return self._code.tokens(line)
         return [(_CODE, line)]

@@ -13,7 +13,7 @@ from time import thread_time
 from typing import Any, Final
 
 from argstream.sanitise import visible
-from argstream.terminal._lexing import Token, lexer_for
+from argstream.terminal._lexing import Token, give_up, lexer_for
 from argstream.terminal.spans import Role, Span, Spans
 from argstream.terminal.widths import expand_tabs, width
 
@@ -21,8 +21,8 @@ __all__ = ["Highlighter", "source_spans"]
 
 # A rule can need time that grows with the square or the cube of a line's length, and nobody can
 # stop it. So what is too long for a person is not lexed, and a lexer has one chance.
-_LONG_LINE: Final = 500
-_SLOW: Final = 0.05  # seconds of work
+_LONG_LINE: Final = 240
+_SLOW: Final = 0.1  # seconds of work
 
 _ROLES: Final[dict[tuple[str, ...], Role]] = {
     ("Comment",): "comment",
@@ -75,13 +75,17 @@ class Highlighter:
     def _lexed(self, text: str) -> list[tuple[str, Role]]:
         if self._lexer is None or len(text) > _LONG_LINE:
             return [(text, "plain")]
+        kind = self._lexer.kind
         begun = thread_time()
         try:
             tokens = self._lexer.tokens(text + "\n")
         except Exception:  # noqa: BLE001 - of lexers there are hundreds, and a model feeds them
             tokens = []
         pieces = _pieces(tokens)
-        if thread_time() - begun > _SLOW or "".join(piece for piece, _ in pieces) != text:
+        is_slow = thread_time() - begun > _SLOW
+        if is_slow:
+            give_up(kind)
+        if is_slow or "".join(piece for piece, _ in pieces) != text:
             self._lexer = None
             return [(text, "plain")]
         return pieces

@@ -40,7 +40,7 @@ def duration(seconds: float) -> str:
     seconds = max(seconds, 0)
     if seconds < 0.0995:
         milliseconds = seconds * 1000
-        return f"{milliseconds:.1f} ms" if 0 < milliseconds < 0.95 else f"{milliseconds:.0f} ms"
+        return f"{milliseconds:.1f} ms" if 0.05 <= milliseconds < 0.95 else f"{milliseconds:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

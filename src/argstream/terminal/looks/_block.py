@@ -26,6 +26,8 @@ Paint = Callable[[str], Spans]
 
 BAR: Final[Spans] = (Span("  │ ", "faint"),)
 
+_HELD: Final = 20  # lines that wait for somebody to look
+
 _begins_a_patch: Final = re.compile(
     r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+|@@$"
 ).match
@@ -75,15 +77,20 @@ class PaintByFirstLine:
 
 
 class Block:
-    """A text that grows line by line; its completed lines are written out at once."""
+    """A text that grows line by line; its completed lines are written out."""
 
     def __init__(self, out: list[Line], margins: Margins, paint: Paint = paint_plainly) -> None:
         self._out = out
         self._margins = margins
         self._paint = paint
         self._text = GrowingText()
-        self.lines = 0
+        self._complete: list[str] = []  # and not written yet
+        self._written = 0
+
+    @property
+    def lines(self) -> int:
         """How many are complete."""
+        return self._written + len(self._complete)
 
     @property
     def has_open_line(self) -> bool:
@@ -91,13 +98,31 @@ class Block:
         return self._text.length > 0
 
     def add(self, text: str) -> None:
-        """Take the next piece."""
-        for line in self._text.add(text):
-            self._write(line)
+        """Take the next piece, and write out what it completes."""
+        self.hold(text)
+        self.write()
+
+    def hold(self, text: str) -> None:
+        """Take the next piece; what it completes can wait until somebody looks.
+
+        Colours for a few lines at once cost much less than for each alone, a moment apart.
+        """
+        self._complete += self._text.add(text)
+        if len(self._complete) > _HELD:
+            self.write()
+
+    def write(self) -> None:
+        """Write out the lines that are complete."""
+        complete, self._complete = self._complete, []
+        for text in complete:
+            self._written += 1
+            margin, rest = self._margins(self._written)
+            self._out.append(Line(self._paint(text), margin, rest))
 
     def end(self) -> None:
         """Write out the last line as well, which no newline has ended; it may be empty."""
-        self._write(self._text.end())
+        self._complete.append(self._text.end())
+        self.write()
 
     def drop(self) -> None:
         """Forget the last line: it is shown elsewhere."""
@@ -110,8 +135,3 @@ class Block:
         margin, rest = self._margins(self.lines + 1)
         cut = (Span("…", "faint"),) if self._text.length > CUT else ()
         return [Line(cut + paint_plainly(self._text.tail()), margin, rest)]
-
-    def _write(self, text: str) -> None:
-        self.lines += 1
-        margin, rest = self._margins(self.lines)
-        self._out.append(Line(self._paint(text), margin, rest))

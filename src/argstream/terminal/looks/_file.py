@@ -20,19 +20,25 @@ class FilePart:
     def take(self, event: ArgumentEvent) -> None:
         """Follow the one argument that is the text."""
         if isinstance(event, ArgumentDelta):
-            self._block.add(event.text)
+            self._block.hold(event.text)
         elif isinstance(event, ArgumentCompleted):
+            self._block.write()
             if self._block.has_open_line:
                 self._block.end()
                 self._out.append(note("no newline at the end"))
             elif not self._block.lines:
                 self._out.append(note("empty"))
 
+    def write(self) -> None:
+        """Write out the lines that are complete, since somebody looks."""
+        self._block.write()
+
     def growing(self, rows: int) -> list[Line]:
         """Give the line that grows."""
         return self._block.growing()[-rows:]
 
     def finish(self) -> None:
-        """Write the last line, if the text broke off in it."""
+        """Write the last lines, if the text broke off."""
+        self._block.write()
         if self._block.has_open_line:
             self._block.end()

@@ -30,7 +30,7 @@ class FreeTextView:
     def take(self, event: ArgumentEvent) -> None:
         """Follow the text."""
         if isinstance(event, ToolArgsDelta):
-            self._block.add(event.delta)
+            self._block.hold(event.delta)
 
     @property
     def title(self) -> Spans:
@@ -44,6 +44,7 @@ class FreeTextView:
 
     def settled(self) -> list[Line]:
         """Give the lines that are complete."""
+        self._block.write()
         lines = self._lines[:]
         self._lines.clear()
         return lines

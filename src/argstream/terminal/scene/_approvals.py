@@ -13,6 +13,7 @@ from argstream.terminal.spans import Line, Role, Span, Spans, line, shown
 __all__ = ["asked", "decided"]
 
 _UNDER: Final[Spans] = (Span("  "),)
+_REST: Final[Spans] = (Span("    "),)
 _OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
     "approved": ("✓ ", "good", "is approved"),
     "edited": ("✓ ", "warning", "is approved with other arguments"),
@@ -29,7 +30,8 @@ _REMEMBERED: Final = {
 def asked(event: ApprovalRequested, looks: Looks) -> list[Line]:
     """Say what is to be decided, why it is asked, and the arguments to the last character."""
     what = (shown(event.name, "tool"), Span(" must be approved", "prompt"))
-    lines = [line(*what, Span(because(event.reason)), margin=(Span("? ", "prompt"),))]
+    reason = Span(because(event.reason))
+    lines = [Line((*what, reason), (Span("? ", "prompt"),), _REST, "words")]
     if event.rule is not None:
         lines.append(line(Span(f"rule: {visible_line(event.rule)}"), margin=_UNDER))
     if event.expires_at is not None:

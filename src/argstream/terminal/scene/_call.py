@@ -1,12 +1,16 @@
 """What is known of a call, whatever becomes of it."""
 
-from typing import Any
+from typing import Any, Final
 
 from argstream.events import ToolCallStarted
 from argstream.terminal.looks import ArgumentsView
-from argstream.terminal.spans import Line, Role, Span, Spans, line, shown
+from argstream.terminal.spans import Line, Role, Span, Spans, shown
 
 __all__ = ["Call"]
+
+
+_REST: Final[Spans] = (Span("    "),)
+"""Further in than what stands under it: a title must not look like that."""
 
 
 class Call:
@@ -42,8 +46,9 @@ class Call:
 
     def header(self, dot: Role = "title") -> Line:
         """Give the line under which everything about it stands."""
-        return line(*self.label, margin=(Span("● ", dot),))
+        return Line(self.label, (Span("● ", dot),), _REST, "words")
 
     def header_again(self, what: str = "goes on") -> Line:
         """Give the line that says whose lines go on, after others came in between."""
-        return line(*self.label, Span(f" … {what}", "faint"), margin=(Span("● ", "faint"),))
+        label = (*self.label, Span(f" … {what}", "faint"))
+        return Line(label, (Span("● ", "faint"),), _REST, "words")

@@ -56,7 +56,9 @@ class GoingOn:
         """What is waited for, if nothing else goes on."""
         if self._asked:
             names, times = zip(*self._asked.values(), strict=True)
-            told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[4:] else "")
+            first = names if len(names) <= 4 else names[:3]
+            more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+            told = ", ".join(first) + more
             return Waiting(f"waiting for a decision on {told}", times[0], is_person=True)
         return Waiting("waiting for the model", self.heard) if self._is_on else None
 

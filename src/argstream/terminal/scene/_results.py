@@ -28,7 +28,7 @@ def result_lines(result: Any, output: str = "") -> list[Line]:
     else:
         if isinstance(result, dict):
             result = {key: _without(value, said) for key, value in result.items()}
-        text, breaks = json.dumps(result, ensure_ascii=False), _VALUES
+        text, breaks = json.dumps(result, ensure_ascii=False, default=repr), _VALUES
     text = text.rstrip("\n")
     if not text or text == _AS_ABOVE:
         return []
@@ -37,7 +37,8 @@ def result_lines(result: Any, output: str = "") -> list[Line]:
 
 def failure_lines(error: Any) -> list[Line]:
     """Give why nothing came of a call."""
-    text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+    is_text = isinstance(error, str)
+    text = error if is_text else json.dumps(error, ensure_ascii=False, default=repr)
     return folded_lines(text.rstrip("\n") or "failed", _FAILURE, _REST, "bad")
 
 

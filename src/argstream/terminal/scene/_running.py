@@ -24,8 +24,6 @@ _LONG: Final = 2.0  # seconds; what takes no longer is not worth a word
 class Running:
     """The execution of a call."""
 
-    waits_as: Final = ""
-
     def __init__(
         self, call: Call, began: float | None, attempt: int = 0, *, is_watched: bool = True
     ) -> None:
@@ -46,6 +44,7 @@ class Running:
         self._ending: list[Line] = []
         self._beginning = _begins(attempt, is_told=not is_watched)
         self._size = 0
+        self.waits_as = ""  # the mark that says how it ended
 
     # What happens to it.
 
@@ -58,19 +57,19 @@ class Running:
 
     def complete(self, result: Any, now: float) -> None:
         """Take what came of it."""
-        self._end()
+        self._end("✓", now)
         self._ending += result_lines(result, "".join(self._said))
         self._ending += self._time(now, "faint")
 
     def fail(self, error: Any, now: float) -> None:
         """Take why nothing came of it."""
-        self._end()
+        self._end("✗", now)
         self._ending += failure_lines(error)
         self._ending += self._time(now, "bad")
 
     def leave(self, why: str, now: float) -> None:
         """Nobody says what comes of it."""
-        self._end()
+        self._end("✗", now)
         self._ending += failure_lines(why + "".join(self._timer.said(now, " after ")))
 
     # What there is to see of it.
@@ -131,16 +130,17 @@ class Running:
         self._unseen += parts
         self._last = next((part for part in reversed(parts) if part.text.strip()), self._last)
 
-    def _end(self) -> None:
+    def _end(self, mark: str, now: float) -> None:
         self.is_over = True
+        self.waits_as = mark
+        self._timer.stop(now)
         self._see(self._text.finish())
         self._ending += self._beginning
         if self.is_known or not self._is_watched:
             self._ending += [_output(part) for part in self._unseen]
         elif self._unseen:
-            self._ending += folded_lines(
-                "\n".join(part.text for part in self._unseen), _OUTPUT, _OUTPUT
-            )
+            text = "".join("\n" * (not part.is_rest) + part.text for part in self._unseen)
+            self._ending += folded_lines(text.removeprefix("\n"), _OUTPUT, _OUTPUT)
         self._unseen = []
 
     def _time(self, now: float, role: Role) -> list[Line]:

@@ -35,7 +35,11 @@ __all__ = ["events_of"]
 def events_of(snapshot: RunSnapshot) -> Iterator[Event]:
     """Give events that show what a snapshot tells."""
     yield RunStarted(snapshot.run_id, snapshot.prompt, snapshot.history)
+    turn = 1
     for block, following in zip_longest(snapshot.blocks, snapshot.blocks[1:]):
+        if block.turn > turn:
+            turn = block.turn
+            yield TurnStarted(turn)
         yield from _events_of_block(block)
         if block.is_lost and not (following and following.is_lost and following.turn == block.turn):
             yield TurnStarted(block.turn, 2)

@@ -29,8 +29,12 @@ def lines_and_size(lines: int, count: int) -> Iterator[str]:
 
 
 def clock(seconds: float) -> str:
-    """Say a time of the day that is given in seconds since 1970."""
-    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+    """Say a moment that is given in seconds since 1970; one beyond all calendars is never."""
+    try:
+        moment = datetime.fromtimestamp(seconds).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return "the end of time"
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def cost(usage: Usage) -> str:

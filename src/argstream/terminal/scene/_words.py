@@ -12,7 +12,8 @@ from argstream.terminal.spans import Line, Span, Spans
 
 __all__ = ["Words"]
 
-_SAID: Final[Spans] = (Span("  "),)
+_SAID: Final[Spans] = (Span("│ ", "faint"),)
+"""So that it cannot look like a line of ours, of which many begin with blanks."""
 _THOUGHT: Final[Spans] = (Span("~ ", "thought"),)
 
 

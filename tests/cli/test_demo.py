@@ -38,7 +38,7 @@ def piped() -> str:
 class TestInAPipe:
     def test_it_reads_writes_and_edits(self, piped: str) -> None:
         assert piped.count("● read_file  prices.py\n  └ prices.py has 31 lines") == 1
-        assert "  └ created report.py with 213 lines\n" in piped
+        assert "  └ created report.py with 217 lines\n" in piped
         assert "  └ made 3 edits in prices.py\n" in piped
 
     def test_the_project_works_then(self, piped: str) -> None:

@@ -92,7 +92,7 @@ def _piece(text: str, style: Style, column: int, row: int, cells: int) -> str:
     return f"{box}<text {spaces} {place}{fill}{weight}{slant}>{escape(text)}</text>"
 
 
-def main(file: str, columns: int = 92, rows: int = 58) -> None:
+def main(file: str, columns: int = 92, rows: int = 75) -> None:
     """Play the demo until it asks, and draw what is on the screen then."""
     with Tmux([str(COMMAND), "demo", "--speed", "3"], columns=columns, rows=rows) as terminal:
         terminal.wait_for("? help", timeout=60)

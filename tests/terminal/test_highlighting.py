@@ -1,14 +1,20 @@
 """Source code in colours, line by line."""
 
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pygments.lexer import RegexLexer  # type: ignore[import-untyped]
 
 from argstream.sanitise import visible
-from argstream.terminal import highlighting
+from argstream.terminal import _lexing, highlighting
+from argstream.terminal._lexing import Token
+from argstream.terminal._rules import Rules
 from argstream.terminal.highlighting import Highlighter, source_spans
 from argstream.terminal.spans import Role, Spans, text_of
 from argstream.terminal.widths import expand_tabs
@@ -112,6 +118,8 @@ def test_no_character_is_lost_whatever_the_text(path: str, lines: list[str]) -> 
 
 
 class _Failing:
+    kind = object
+
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
         self.asked = 0
@@ -127,7 +135,7 @@ def _fail() -> None:
 
 
 def _work() -> None:
-    until = time.thread_time() + 0.06
+    until = time.thread_time() + 0.11
     while time.thread_time() < until:
         pass
 
@@ -144,10 +152,68 @@ def test_a_lexer_that_fails_or_is_slow_is_not_asked_again(
     assert lexer.asked == 1
 
 
+class _Slow(RegexLexer):  # type: ignore[misc]  # Pygments has no types
+    aliases: ClassVar = ["slow"]
+    tokens: ClassVar[dict[str, list[Any]]] = {"root": [("x", lambda *_: iter(_work, None))]}
+
+
+def test_a_lexer_that_is_slow_again_and_again_is_not_asked_for_any_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_lexing, "find_lexer_class_by_name", lambda _: _Slow)
+    tried = []
+    for _ in range(4):
+        begun = time.thread_time()
+        Highlighter("slow").line("x")
+        tried.append(time.thread_time() - begun > 0.1)
+    assert tried == [True, True, False, False]
+
+
+def test_the_lexer_between_fences_is_the_one_that_was_slow() -> None:
+    lexer = _lexing.lexer_for("markdown", None)
+    assert lexer is not None
+    kinds = []
+    for line in ["a\n", "```python\n", "b\n", "```\n"]:
+        lexer.tokens(line)
+        kinds.append(lexer.kind.name)
+    assert kinds == ["Markdown", "Python", "Python", "Markdown"]
+
+
+def test_rules_that_are_one_pattern_find_what_they_find_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Path(_lexing.__file__).read_text("utf-8").split("\n")
+    names = ["python", "javascript", "c", "java", "css", "sql", "ruby", "kotlin"]
+
+    def tokens() -> list[list[Token]]:
+        lexers = [_lexing.lexer_for(name, None) for name in names]
+        return [lexer.tokens(f"{line}\n") for lexer in lexers if lexer for line in source]
+
+    combined = tokens()
+    monkeypatch.setattr(_lexing, "_rules", {})
+    monkeypatch.setattr(Rules, "combine", lambda _: None)
+    assert tokens() == combined
+
+
+def test_rules_that_mean_something_else_together_are_asked_one_by_one() -> None:
+    rules = Rules([(re.compile("(a)b").match, 1, None), (re.compile(r"(a)\1").match, 2, None)])
+    rules.combine()
+    found = rules.first("aa", 0)
+    assert found is not None
+    assert found[0].group() == "aa"
+
+
 def test_a_very_long_line_is_not_lexed_and_the_next_one_is() -> None:
     highlighter = Highlighter("python")
     assert highlighter.line("import " + "x" * 1_000)[0].role == "plain"
     assert highlighter.line("import x")[0].role == "keyword"
+
+
+def test_a_line_that_no_person_wrote_is_too_long_to_be_slow() -> None:
+    begun = time.thread_time()
+    for _ in range(20):
+        Highlighter("systemd").line("a" + "\t" * 498)
+    assert time.thread_time() - begun < 0.5  # with its colours, it would be some seconds
 
 
 @pytest.mark.timing

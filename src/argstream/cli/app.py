@@ -105,7 +105,7 @@ def run(  # noqa: PLR0913, PLR0917 - a command has options
     nobody can be asked, since standard input is no terminal, it is denied. Ctrl-C stops the run.
 
     Exits with 0 if it is complete, with 1 if it failed, with 2 if it cannot be run, with 130 after
-    Ctrl-C.
+    Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     from argstream.cli.run import RunOptions, run_prompt
 

@@ -60,6 +60,20 @@ def test_escape_comes_when_nothing_follows(pair: Pair) -> None:
     assert read(pair, b"\x1b") == [Key("escape")]
 
 
+def test_a_key_is_not_alone_if_another_follows_as_in_a_word(pair: Pair) -> None:
+    async def typing() -> list[bool]:
+        keyboard = Keyboard(pair.source)
+        with keyboard.listening():
+            asyncio.get_running_loop().call_later(0.15, pair.press, b"o")
+            return [await keyboard.is_more_coming(), await nothing_more(keyboard)]
+
+    async def nothing_more(keyboard: Keyboard) -> bool:
+        await keyboard.read()
+        return not await keyboard.is_more_coming()
+
+    assert asyncio.run(typing()) == [True, True]
+
+
 @pytest.mark.parametrize("problem", [NotImplementedError, PermissionError])
 def test_keys_come_where_the_event_loop_cannot_watch_files(
     pair: Pair, problem: type[Exception]

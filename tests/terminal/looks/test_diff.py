@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.terminal.looks import Diff, Looks
+from argstream.terminal.spans import text_of
+from argstream.terminal.widths import rows_of
 from tests.terminal.looks.following import Followed, follow, texts
 
 FILE = "import os\n\n\ndef f():\n    a = 1\n    return a\n\n\nprint(f())\n"
@@ -116,7 +118,7 @@ def test_a_newline_that_is_lost_at_the_end_of_the_file_is_seen() -> None:
     assert seen.text == (
         "     1 - │ a\n"
         "     1 + │ a\n"
-        "         │ no newline at the end\n"
+        "       · │ no newline at the end\n"
     )  # fmt: skip
 
 
@@ -127,6 +129,23 @@ def test_nothing_that_is_replaced_is_an_insertion() -> None:
 
 def test_an_edit_that_changes_nothing_says_so() -> None:
     assert "nothing changes" in edit({"path": "app.py", "old": "a = 1", "new": "a = 1"}).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"path": "app.py", "old": "a = 1", "new": "a = 1"}, "nothing changes"),
+        ({"path": "app.py", "old": "f())\n", "new": "f())"}, "no newline at the end"),
+        ('{"path": "app.py", "old": "a = 1", "new": "', "cut off; what becomes of these?"),
+    ],
+)
+def test_what_we_say_in_a_diff_has_a_margin_that_no_text_has(
+    arguments: dict[str, object] | str, said: str
+) -> None:
+    assert f"\n       · │ {said}\n" in edit(arguments).text
+    imitated = edit({"path": "app.py", "old": "a = 1", "new": "x" * 76 + said})
+    rows = [text_of(row) for line in imitated.lines for row in rows_of(line, 91)]
+    assert f"         │ {said}" in rows
 
 
 def test_a_path_that_never_comes_holds_nothing_back_for_ever() -> None:

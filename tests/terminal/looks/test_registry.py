@@ -1,6 +1,6 @@
 """Looks that users register, and calls that are no JSON."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -61,12 +61,23 @@ class ShoutingView:
         return self.settled()
 
 
+class Made(NamedTuple):
+    """A look whose only view is made already."""
+
+    made: ShoutingView
+
+    def view(self, call: ToolCallStarted) -> ShoutingView:  # noqa: ARG002 - as a look has it
+        return self.made
+
+
 ARGUMENTS: dict[str, Any] = {"word": "hello", "other": 1}
+CARELESS_LINE: Any = Line
+CARELESS_SPAN: Any = Span  # types are not looked at by everybody
 
 
 def test_a_look_of_your_own_is_asked() -> None:
     seen = follow(ARGUMENTS, "say", Looks({"say": Shouting()}))
-    assert (seen.title, seen.text) == ("loud", "HELLO\n")
+    assert (seen.title, seen.text) == ("loud", "  HELLO\n")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +89,49 @@ def test_one_that_fails_is_replaced_by_plain_lines_that_say_so(place: str) -> No
     assert seen.text.endswith('  word = "hello"\n  other = 1\n')
 
 
+@pytest.mark.parametrize(
+    ("careless", "why"),
+    [
+        (CARELESS_LINE("x"), "a piece of a line must be a Span, not 'x'"),
+        (CARELESS_LINE((CARELESS_SPAN(5),)), "the text of a span must be a str, not 5"),
+        (CARELESS_LINE((CARELESS_SPAN("x", "loud"),)), "there is no role 'loud': it must be one"),
+        (CARELESS_LINE((CARELESS_SPAN("x", ["plain"]),)), "there is no role ['plain']"),
+        (CARELESS_LINE((Span("x"),), "  "), "a piece of a line must be a Span, not ' '"),
+        (CARELESS_LINE((Span("x"),), (), "zz"), "a piece of a line must be a Span, not 'z'"),
+        (CARELESS_LINE((Span("x"),), breaks="never"), "a line breaks at 'never': it must be one"),
+    ],
+)
+def test_a_line_that_could_not_be_painted_is_a_failure_of_the_look(careless: Any, why: str) -> None:
+    class Careless(ShoutingView):
+        def settled(self) -> list[Line]:
+            return [careless]
+
+    seen = follow(ARGUMENTS, "say", Looks({"say": Made(Careless(""))}))
+    assert why in seen.text
+    assert seen.text.endswith('  word = "hello"\n  other = 1\n')
+
+
+def test_a_title_that_could_not_be_painted_is_a_failure_of_the_look() -> None:
+    class Careless(ShoutingView):
+        title = "loud"  # type: ignore[assignment]  # what a careless person writes
+
+    seen = follow(ARGUMENTS, "say", Looks({"say": Made(Careless(""))}))
+    assert "must be a Span, not 'l'" in seen.text
+
+
+def test_at_the_left_edge_there_is_always_a_margin() -> None:
+    class Edgy(ShoutingView):
+        def finish(self) -> list[Line]:
+            return [Line((Span("a"),), (Span(""),), ()), Line((Span("b"),), (Span("| "),), ())]
+
+    *_, first, second = follow(ARGUMENTS, "say", Looks({"say": Made(Edgy(""))})).lines
+    assert (first.margin, first.rest) == ((Span("  "),), (Span("  "),))
+    assert (second.margin, second.rest) == ((Span("| "),), (Span("  "),))
+
+
 def test_before_a_decision_all_is_shown_plainly_after_a_look_of_your_own() -> None:
     lines = texts(Looks({"say": Shouting()}).whole("say", ARGUMENTS))
-    assert lines == ["  loud", "HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
+    assert lines == ["  loud", "  HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
 
 
 def test_what_is_no_look_is_refused_with_the_names_of_what_is() -> None:
@@ -101,6 +152,21 @@ def test_free_text_has_a_margin_and_patches_have_colours() -> None:
     seen = follow("*** Begin Patch\n-x\n+y\n*** End Patch", "apply_patch", kind="custom")
     assert seen.text == "  │ *** Begin Patch\n  │ -x\n  │ +y\n  │ *** End Patch\n"
     assert [line.spans[0].role for line in seen.lines] == ["place", "removed", "added", "place"]
+
+
+def test_the_lines_of_a_patch_have_roles_by_how_they_begin() -> None:
+    patch = "diff --git a b\nindex 1..2\n--- a\n+++ b\n@@ -1 +1 @@\n same\n-x\n+y\n"
+    seen = follow(patch, "apply_patch", kind="custom")
+    assert [line.spans[0].role for line in seen.lines] == [
+        "place",
+        "faint",
+        "place",
+        "place",
+        "place",
+        "plain",
+        "removed",
+        "added",
+    ]
 
 
 def test_free_text_may_have_a_look_too() -> None:

@@ -13,13 +13,19 @@ def add(*people: Any) -> Followed:
 
 
 def test_each_object_is_a_row_and_strings_cannot_be_taken_for_something_else() -> None:
-    seen = add({"name": "Ann", "age": 3}, {"name": "true", "age": None}, {"name": "", "age": True})
+    seen = add(
+        {"name": "Ann", "age": 3},
+        {"name": "true", "age": None},
+        {"name": "", "age": True},
+        {"name": " x", "age": 0},
+    )
     assert seen.text == (
         "  people =\n"
         "  │ name    age\n"
         "  │ Ann     3\n"
         '  │ "true"  null\n'
         '  │ ""      true\n'
+        '  │ " x"    0\n'
     )  # fmt: skip
 
 

@@ -4,12 +4,12 @@ import asyncio
 import math
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from argstream.agent import Agent
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
-from argstream.cli._columns import terminal_width
 from argstream.cli._stopping import Stopping
 from argstream.cli.demo.approver import DemoApprover
 from argstream.cli.demo.script import PROMPT, make_project, replies
@@ -67,7 +67,7 @@ async def _play(agent: Agent, terminal: Terminal, stopping: Stopping) -> bool:
             calls.note(event)
     if run.result.outcome != "completed":
         return False
-    terminal.say(line(""), *draw(timeline, terminal_width()))
+    terminal.say(line(""), *draw(timeline, get_terminal_size().columns - 1))
     return not calls.has_failed
 
 

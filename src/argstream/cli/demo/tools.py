@@ -23,7 +23,7 @@ def project_tools(folder: Path, pause: float) -> list[Tool]:
     @tool
     async def preview_report(sales: str, context: ToolContext) -> str:
         """Show the report of a file of sales."""
-        return await _run("report.py", sales, context=context)
+        return await _run("report.py", sales, "--only", "item", context=context)
 
     async def _run(*arguments: str, context: ToolContext) -> str:
         process = await asyncio.create_subprocess_exec(

@@ -8,9 +8,10 @@ from argstream.jsonstream import Kind
 from argstream.jsonstream.kinds import kind_of
 from argstream.terminal.looks._array import ArrayPart
 from argstream.terminal.looks._command import CommandPart
-from argstream.terminal.looks._diff import DiffNames, DiffPart, ReadFile
+from argstream.terminal.looks._diff import DiffNames, DiffPart
 from argstream.terminal.looks._file import FilePart
 from argstream.terminal.looks._part import Part
+from argstream.terminal.looks._pending import Files
 from argstream.terminal.looks._placing import Placement, Purpose, Seen
 from argstream.terminal.looks._plain import PlainPart
 from argstream.terminal.looks._table import TablePart
@@ -27,12 +28,10 @@ _AnyPart = TypeVar("_AnyPart", bound=Part)
 class CallView:
     """Shows the arguments of a call by what is known, or guessed, of them."""
 
-    def __init__(
-        self, placement: Placement, read_file: ReadFile | None, *, has_title: bool = True
-    ) -> None:
+    def __init__(self, placement: Placement, files: Files, *, has_title: bool = True) -> None:
         """Without a title, what would be one is shown as a line."""
         self._placement = placement
-        self._read_file = read_file
+        self._files = files
         self._lines: list[Line] = []
         self._title: Spans = ()
         self._is_title_open = has_title and placement.may_have_title
@@ -43,7 +42,7 @@ class CallView:
         self._diffs: list[DiffPart] = []  # all that wait for the path
         self._path: str | None = None
         self._language: str | None = None
-        self._has_text = False
+        self._text: FilePart | None = None
 
     def take(self, event: ArgumentEvent) -> None:
         """Follow what the arguments become."""
@@ -70,6 +69,7 @@ class CallView:
 
     def settled(self) -> list[Line]:
         """Give what is final, if it is known what stands above it."""
+        self._write_text()
         if self._is_title_open:
             return []
         lines = self._lines[:]
@@ -78,6 +78,7 @@ class CallView:
 
     def growing(self, rows: int) -> list[Line]:
         """Give the newest of what is not final."""
+        self._write_text()
         lines = self._lines[-rows:] if self._is_title_open else []
         parts = self._lasting[:]
         if self._open is not None and self._open.part not in parts:
@@ -95,10 +96,13 @@ class CallView:
         for part in self._lasting:
             part.finish()
         self._lasting.clear()
+        if self._text is not None and self._path is not None:
+            self._files.change(self._path, _unknown)
         return self.settled()
 
     def _opened(self, name: str, kind: Kind) -> "_Open":
-        seen = Seen(self._path is not None, self._has_text)
+        self._write_text()
+        seen = Seen(self._path is not None, self._text is not None)
         purpose = self._placement.purpose(name, kind, seen)
         return _Open(name, purpose, self._part(name, purpose))
 
@@ -110,9 +114,9 @@ class CallView:
                 return TitlePart(self._lines, self._offer_title)
             case "text":
                 self._close_title()
-                self._has_text = True
                 language = placement.language(name) or self._language
-                return FilePart(self._lines, language, self._path)
+                self._text = FilePart(self._lines, language, self._path)
+                return self._text
             case "old" | "new":
                 if self._edits is None:
                     self._edits = self._last(self._diff_part(placement.diff_names))
@@ -130,6 +134,10 @@ class CallView:
             case _:
                 return self._plain
 
+    def _write_text(self) -> None:
+        if self._text is not None:
+            self._text.write()
+
     def _last(self, part: _AnyPart) -> _AnyPart:
         self._lasting.append(part)
         return part
@@ -142,7 +150,7 @@ class CallView:
         return self._diff_part(self._placement.item_names, is_array=True)
 
     def _diff_part(self, names: DiffNames, *, is_array: bool = False) -> DiffPart:
-        part = DiffPart(self._lines, names, self._read_file, is_array=is_array)
+        part = DiffPart(self._lines, names, self._files, is_array=is_array)
         self._diffs.append(part)
         if self._path is not None or not self._placement.may_have_path:
             self._close_title()
@@ -180,6 +188,10 @@ class _Open(NamedTuple):
     name: str
     purpose: Purpose
     part: Part
+
+
+def _unknown(_text: str) -> None:
+    """Say what becomes of a file that a tool writes to: it may as well append to it."""
 
 
 def _kind_of(event: ArgumentStarted | ArgumentDelta | ArgumentCompleted) -> Kind:

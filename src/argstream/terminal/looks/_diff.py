@@ -1,21 +1,20 @@
 """Edits of a file: one of the call's own, or an array of them, in the order in which they apply."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted
 from argstream.jsonstream import JsonPath
 from argstream.terminal.looks._edit import Edit
 from argstream.terminal.looks._locating import Place, locate, nowhere
+from argstream.terminal.looks._pending import Files
 from argstream.terminal.looks._plain import PlainPart
 from argstream.terminal.looks._wording import said
 from argstream.terminal.looks.view import ArgumentEvent
 from argstream.terminal.spans import Line, Span, shown
 from argstream.terminal.words import path_name
 
-__all__ = ["DiffNames", "DiffPart", "ReadFile"]
-
-ReadFile = Callable[[str], str | None]
+__all__ = ["DiffNames", "DiffPart"]
 
 _EVERYWHERE: Final = frozenset({"replace_all", "replaceAll", "all", "global", "all_occurrences"})
 
@@ -47,7 +46,7 @@ class DiffPart:
         self,
         out: list[Line],
         names: DiffNames,
-        read_file: ReadFile | None,
+        files: Files,
         *,
         is_array: bool = False,
     ) -> None:
@@ -59,7 +58,7 @@ class DiffPart:
         self._path_part = PlainPart(self._path_lines)
         self._items: list[_Item] = []
         self._current = 0  # the first that is not shown to its end
-        self._files = _Files(read_file)
+        self._files = files
         self._path: str | None = None
         self._is_path_open = True
 
@@ -168,7 +167,8 @@ class DiffPart:
             if item.edit.new is None and not item.is_over:
                 return
             item.edit.finish()
-            self._files.change(self._path_of(item), item)
+            if (path := self._path_of(item)) is not None:
+                self._files.change(path, partial(_changed, item))  # of which more may be said
             self._current += 1
 
     def _is_ready(self, item: _Item) -> bool:
@@ -220,32 +220,7 @@ class DiffPart:
             PlainPart(self._out).take(ArgumentCompleted("", "", path, text))
 
 
-class _Files:
-    """What is in the files, as changed by the edits so far."""
-
-    def __init__(self, read_file: ReadFile | None) -> None:
-        self._read_file = read_file
-        self._texts: dict[str, str | None] = {}
-        self._changes: list[tuple[str, _Item]] = []  # not made yet
-
-    def text(self, path: str) -> str | None:
-        """Give what is in a file now; None if that cannot be known."""
-        for changed, item in self._changes:
-            text = self._texts.get(changed)
-            if text is not None:
-                self._texts[changed] = _changed(text, item)
-        self._changes.clear()
-        if path not in self._texts:
-            self._texts[path] = None if self._read_file is None else self._read_file(path)
-        return self._texts[path]
-
-    def change(self, path: str | None, item: _Item) -> None:
-        """Say that this edit comes before what is asked next: until then it may say more."""
-        if path is not None:
-            self._changes.append((path, item))
-
-
-def _changed(text: str, item: _Item) -> str:
+def _changed(item: _Item, text: str) -> str:
     old, new = item.edit.old, item.edit.new
     if old is None or new is None or not old:
         return text or new or ""

@@ -1,15 +1,17 @@
 """A view that somebody else wrote, kept from taking the terminal down with it."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Final, TypeVar, get_args
 
-from argstream.terminal.looks._wording import said
+from argstream.terminal.looks._wording import INDENT, said
 from argstream.terminal.looks.view import ArgumentEvent, ArgumentsView
-from argstream.terminal.spans import Line, Span, Spans, shown
+from argstream.terminal.spans import Breaks, Line, Role, Span, Spans, shown, text_of
 
 __all__ = ["GuardedView"]
 
 _Answer = TypeVar("_Answer")
+_ROLES: Final = get_args(Role)
+_BREAKS: Final = get_args(Breaks)
 
 
 class GuardedView:
@@ -37,7 +39,7 @@ class GuardedView:
     @property
     def title(self) -> Spans:
         """The view's own, if it has one; the other view has none."""
-        self._title = self._ask(lambda view: tuple(Span(*span) for span in view.title), self._title)
+        self._title = self._ask(lambda view: _spans(view.title), self._title)
         return self._title
 
     @property
@@ -93,6 +95,34 @@ class GuardedView:
         return complaint
 
 
-def _lines(lines: list[Line]) -> list[Line]:
+def _lines(lines: Any) -> list[Line]:
     """Take lines for what they must be, or fail here rather than where they are painted."""
-    return [Line(tuple(Span(*span) for span in line.spans), *line[1:]) for line in lines]
+    return [_line(line) for line in lines]
+
+
+def _line(line: Any) -> Line:
+    spans, margin, rest, breaks = Line(*line)
+    if breaks not in _BREAKS:
+        raise ValueError(f"a line breaks at {breaks!r}: it must be one of {', '.join(_BREAKS)}")
+    return Line(_spans(spans), _margin(margin), None if rest is None else _margin(rest), breaks)
+
+
+def _margin(spans: Any) -> Spans:
+    """Take a margin; at the left edge, where there is none, only we write."""
+    margin = _spans(spans)
+    return margin if text_of(margin) else INDENT
+
+
+def _spans(spans: Any) -> Spans:
+    return tuple(map(_span, spans))
+
+
+def _span(span: Any) -> Span:
+    if isinstance(span, str):
+        raise TypeError(f"a piece of a line must be a Span, not {span!r}")
+    text, role = Span(*span)
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a span must be a str, not {text!r}")
+    if role not in _ROLES:
+        raise ValueError(f"there is no role {role!r}: it must be one of {', '.join(_ROLES)}")
+    return Span(text, role)

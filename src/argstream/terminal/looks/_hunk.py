@@ -12,6 +12,7 @@ __all__ = ["Hunk", "diff_line"]
 
 _ROLES: Final[dict[str, Role]] = {"+": "added", "-": "removed", "?": "faint"}
 _REST: Final[Spans] = (Span("         │ ", "faint"),)
+_OURS: Final[Spans] = (Span("       · │ ", "faint"),)  # no line of a text has this margin
 
 
 def diff_line(sign: str, text: str, number: int | None = None, *, cut: bool = False) -> Line:
@@ -59,7 +60,7 @@ class Hunk:
         """Write what is around the last change: these lines follow in the file."""
         self._begin()
         if not self._is_changed:
-            self._out.append(Line((Span("nothing changes", "faint"),), _REST))
+            self._out.append(_note("nothing changes"))
         for text in after[: max(CONTEXT - self._equal, 0)]:
             self._write(" ", text)
 
@@ -67,7 +68,7 @@ class Hunk:
         """Write the old lines that nothing more is known of: the new ones broke off."""
         self._begin()
         if rest:
-            self._out.append(Line((Span("cut off; what becomes of these?", "faint"),), _REST))
+            self._out.append(_note("cut off; what becomes of these?"))
         for text in rest:
             self._line("?", text, self._old_number)
             self._old_number = _number(self._old_number, 1)
@@ -98,7 +99,11 @@ class Hunk:
     def _line(self, sign: str, text: str, number: int | None) -> None:
         self._out.append(diff_line(sign, text.removesuffix("\n"), number))
         if not text.endswith("\n"):
-            self._out.append(Line((Span("no newline at the end", "faint"),), _REST))
+            self._out.append(_note("no newline at the end"))
+
+
+def _note(text: str) -> Line:
+    return Line((Span(text, "faint"),), _OURS)
 
 
 def _number(first: int | None, index: int) -> int | None:

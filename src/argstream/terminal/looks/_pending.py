@@ -1,9 +1,8 @@
-"""What is in the files that calls are about, as these calls will find them.
+"""What is in the files that calls are about, as each of these calls will find it.
 
-A model may edit a file several times in one turn, in a call for each edit. They are carried out
-when all are written, one after the other. So while they are written, a call is shown as it applies
-to what the calls before it will have made of the file. Once it is known how a call ended, what is
-in the file counts again.
+A model may edit a file several times in one turn, with a call for each edit. They are carried out
+when all are written, one after the other. So a call is shown as it applies to what those before it
+will have made of the file. Once it is known how a call ended, the file itself tells.
 """
 
 import os
@@ -11,68 +10,83 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeAlias
 
+from argstream.events import ToolCallStarted
+
 __all__ = ["Change", "Files", "PendingCalls", "ReadFile"]
 
 ReadFile: TypeAlias = Callable[[str], str | None]
 Change: TypeAlias = Callable[[str], str | None]
-"""Makes the text of a file another one; None: nobody knows what it becomes."""
+"""Gives what becomes of the text of a file; None: nobody knows."""
 
 
 class PendingCalls:
     """The calls whose end is not known, in the order in which they began."""
 
-    def __init__(self, read_file: ReadFile | None) -> None:
-        self._read_file = read_file
+    def __init__(self) -> None:
         self._calls: dict[str, Files] = {}
+        self._places: dict[str, tuple[str | None, int]] = {}  # whose calls they are, and which
 
-    def begin(self, call_id: str | None, *, is_past: bool = False) -> "Files":
-        """Give the files as a call finds them; one of the same id counts no more.
+    def begin(self, call: ToolCallStarted, read_file: ReadFile | None) -> "Files":
+        """Give the files as a call finds them; what it was before counts no more."""
+        place = (call.parent_id, call.index)
+        for call_id, (parent_id, index) in list(self._places.items()):
+            is_before = parent_id != call.parent_id or index < call.index
+            if not is_before and call_id != call.call_id:  # of another turn, which is over
+                self.settle(call_id)
+        self._places[call.call_id] = place
+        return self.again(call.call_id, read_file)
 
-        Of a past call nobody knows what it found. One without an id changes nothing for others.
-        """
-        if call_id is None:
-            return Files(None if is_past else self._read_file)
-        before = [files for key, files in self._calls.items() if key != call_id]
-        if call_id in self._calls:
-            before = before[: list(self._calls).index(call_id)]
-        files = self._calls[call_id] = Files(None if is_past else self._read_file, tuple(before))
+    def again(self, call_id: str, read_file: ReadFile | None) -> "Files":
+        """Give the files as a call finds them that has begun already: it is told anew."""
+        files = self._calls[call_id] = Files(read_file, self)
         return files
 
-    def settle(self, call_id: str | None = None) -> None:
-        """Say that it is known how a call ended, or how all did: the files tell what it did."""
-        if call_id is None:
-            self._calls.clear()
-        elif self._calls.pop(call_id, None) is not None:
+    def before(self, files: "Files") -> list["Files"]:
+        """Give what the calls before this one do; nothing if it is known how it ended."""
+        calls = list(self._calls.values())
+        return calls[: calls.index(files)] if files in calls else []
+
+    def settle(self, call_id: str) -> None:
+        """Take note that a call has ended, however it did: the files tell what it changed."""
+        self._places.pop(call_id, None)
+        if self._calls.pop(call_id, None) is not None:
             for files in self._calls.values():
                 files.forget()
 
 
 class Files:
-    """Files as one call finds them, and as it leaves them."""
+    """Files as one call finds them, and what it makes of them."""
 
-    def __init__(self, read_file: ReadFile | None, before: tuple["Files", ...] = ()) -> None:
+    def __init__(self, read_file: ReadFile | None, pending: PendingCalls) -> None:
         self._read_file = read_file
-        self._before = before
+        self._pending = pending
         self._changes: defaultdict[str, list[Change]] = defaultdict(list)  # by path
-        self._texts: dict[str, tuple[str | None, int]] = {}  # and how many changes are made
+        self._texts: dict[str, tuple[str | None, int]] = {}  # with how many changes made
 
     def text(self, path: str) -> str | None:
-        """Give what is in a file now, after the changes so far; None if that cannot be known."""
-        key = os.path.normpath(path)
-        text, made = self._texts.get(key) or (self._found(path), 0)
-        for change in self._changes[key][made:]:
+        """Give what is in a file after the changes so far; None if that cannot be known."""
+        name = os.path.normpath(path)
+        text, made = self._texts.get(name) or (self._found(path), 0)
+        changes = self._changes[name]
+        for change in changes[made:]:
             text = None if text is None else change(text)
-        self._texts[key] = text, len(self._changes[key])
+        self._texts[name] = text, len(changes)
         return text
 
     def change(self, path: str, change: Change) -> None:
-        """Say what becomes of a file; it is asked when somebody wants to know."""
+        """Say what this call makes of a file; it is done when somebody asks for the text."""
         self._changes[os.path.normpath(path)].append(change)
 
-    def is_changed_before(self, path: str) -> bool:
-        """Tell whether a call before this one changes a file."""
-        ...
+    def changes(self, path: str) -> bool:
+        """Tell whether this call makes anything of a file."""
+        return bool(self._changes[os.path.normpath(path)])
 
     def forget(self) -> None:
-        """Read again what is asked for next: a call before this one was carried out."""
+        """Read files again, since another call has ended."""
         self._texts.clear()
+
+    def _found(self, path: str) -> str | None:
+        for files in reversed(self._pending.before(self)):
+            if files.changes(path):
+                return files.text(path)
+        return None if self._read_file is None else self._read_file(path)

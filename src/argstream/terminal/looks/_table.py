@@ -127,10 +127,11 @@ class TablePart:
 
 
 def _is_flat(value: Any) -> bool:
-    """Say whether an item can be a row: an object whose values are short and have no parts."""
+    """Say whether an item can be a row: an object whose values have no parts."""
     return (
         isinstance(value, dict)
         and bool(value)
+        and all(isinstance(name, str) for name in value)
         and not any(isinstance(cell, dict | list) for cell in value.values())
     )
 

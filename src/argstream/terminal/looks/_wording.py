@@ -16,10 +16,13 @@ SHORT: Final = 80
 
 
 def value_text(value: Any) -> str:
-    """Spell a value as JSON would, so that ``true`` and ``"true"`` differ."""
+    """Spell a value as JSON would, so that ``true`` and ``"true"`` differ; else as Python would."""
     if isinstance(value, str):
         return quoted(value)
-    return json.dumps(value, ensure_ascii=False, default=repr)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError):  # names that are no text, or something that is inside itself
+        return repr(value)
 
 
 def value_line(path: JsonPath, text: str) -> Line:

@@ -135,7 +135,7 @@ def _fail() -> None:
 
 
 def _work() -> None:
-    until = time.thread_time() + 0.11
+    until = time.thread_time() + 0.06
     while time.thread_time() < until:
         pass
 
@@ -165,8 +165,8 @@ def test_a_lexer_that_is_slow_again_and_again_is_not_asked_for_any_text(
     for _ in range(4):
         begun = time.thread_time()
         Highlighter("slow").line("x")
-        tried.append(time.thread_time() - begun > 0.1)
-    assert tried == [True, True, False, False]
+        tried.append(time.thread_time() - begun > 0.05)
+    assert tried == [True, True, True, False]
 
 
 def test_the_lexer_between_fences_is_the_one_that_was_slow() -> None:

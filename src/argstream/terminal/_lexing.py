@@ -58,7 +58,7 @@ _find_delimiter: Final = re.compile(
 _CODE: Final = Generic.Code  # in a sentence: Pygments has strings only
 _MAX_STACK: Final = 200
 _MAX_STEPS: Final = 10_000
-_CHANCES: Final = 2
+_CHANCES: Final = 3  # for once, it may be the garbage collector that was slow
 _rules: Final[dict[type[Lexer], dict[str, Rules]]] = {}
 _slow: Final[Counter[type[Lexer]]] = Counter()  # how often each has been, as long as we live
 

@@ -22,7 +22,7 @@ __all__ = ["Highlighter", "source_spans"]
 # A rule can need time that grows with the square or the cube of a line's length, and nobody can
 # stop it. So what is too long for a person is not lexed, and a lexer has one chance.
 _LONG_LINE: Final = 240
-_SLOW: Final = 0.1  # seconds of work
+_SLOW: Final = 0.05  # seconds of work
 
 _ROLES: Final[dict[tuple[str, ...], Role]] = {
     ("Comment",): "comment",

@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import os
-import signal
 import struct
 import termios
 import time
@@ -83,11 +82,10 @@ class Sitting:
         return rows[:place][::-1]
 
     def come_back(self) -> None:
-        """Do what a shell does after ``fg``: the modes are its own, and we go on."""
+        """Leave the terminal as a shell does after ``fg``: its modes are those of the shell."""
         modes = self.modes()
         modes[3] |= termios.ICANON
         termios.tcsetattr(self._terminal, termios.TCSANOW, modes)
-        os.kill(os.getpid(), signal.SIGCONT)
 
     def paint(self) -> None:
         self._stream.feed(os.read(self._keys, 65536))

@@ -112,7 +112,7 @@ def test_what_no_json_has_is_shown_too() -> None:
 def test_names_that_no_json_has_are_shown_too() -> None:
     lines = texts(Looks().whole("t", {"a": {(1, 2): 3}, "b": ({b"x": 1},)}))
     assert lines == ['  a["(1, 2)"] = 3', "  b = ({b'x': 1},)"]
-    assert texts(Looks().whole("t", {"rows": [{1: 2}]})) == ['  rows[0]["1"] = 2']
+    assert texts(Looks().whole("t", {"rows": [{1: 2}]})) == ["  rows[0].1 = 2"]
 
 
 def test_a_name_is_made_visible() -> None:

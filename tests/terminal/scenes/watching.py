@@ -28,10 +28,15 @@ COLUMNS = 60
 class OneLook(Looks):
     """The least that a look can be: a line for each argument, no title."""
 
-    def view(self, call: ToolCallStarted) -> ArgumentsView:  # noqa: ARG002 - all look alike
+    def view(self, *_: object, **__: object) -> ArgumentsView:
         return _View()
 
-    def whole(self, name: str, arguments: Mapping[str, Any] | str) -> list[Line]:  # noqa: ARG002
+    def whole(
+        self,
+        name: str,  # noqa: ARG002 - all look alike
+        arguments: Mapping[str, Any] | str,
+        **_: object,
+    ) -> list[Line]:
         return (
             [] if isinstance(arguments, str) else [_argument(*item) for item in arguments.items()]
         )

@@ -6,7 +6,6 @@ will have made of the file. Once it is known how a call ended, the file itself t
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -24,16 +23,17 @@ class PendingCalls:
 
     def __init__(self) -> None:
         self._calls: dict[str, Files] = {}
-        self._places: dict[str, tuple[str | None, int]] = {}  # whose calls they are, and which
+        self._places: dict[str | None, dict[str, int]] = {}  # of the calls of each speaker
+        self.ended = 0
+        """How many calls have ended."""
 
     def begin(self, call: ToolCallStarted, read_file: ReadFile | None) -> "Files":
         """Give the files as a call finds them; what it was before counts no more."""
-        place = (call.parent_id, call.index)
-        for call_id, (parent_id, index) in list(self._places.items()):
-            is_before = parent_id != call.parent_id or index < call.index
-            if not is_before and call_id != call.call_id:  # of another turn, which is over
-                self.settle(call_id)
-        self._places[call.call_id] = place
+        places = self._places.setdefault(call.parent_id, {})
+        # Each turn counts its calls from 0: those that are not before this one are of another turn.
+        while places and next(reversed(places.values())) >= call.index:
+            self.settle(places.popitem()[0])
+        places[call.call_id] = call.index
         return self.again(call.call_id, read_file)
 
     def again(self, call_id: str, read_file: ReadFile | None) -> "Files":
@@ -48,10 +48,8 @@ class PendingCalls:
 
     def settle(self, call_id: str) -> None:
         """Take note that a call has ended, however it did: the files tell what it changed."""
-        self._places.pop(call_id, None)
         if self._calls.pop(call_id, None) is not None:
-            for files in self._calls.values():
-                files.forget()
+            self.ended += 1
 
 
 class Files:
@@ -60,14 +58,18 @@ class Files:
     def __init__(self, read_file: ReadFile | None, pending: PendingCalls) -> None:
         self._read_file = read_file
         self._pending = pending
-        self._changes: defaultdict[str, list[Change]] = defaultdict(list)  # by path
+        self._changes: dict[str, list[Change]] = {}  # by path
         self._texts: dict[str, tuple[str | None, int]] = {}  # with how many changes made
+        self._read_after = pending.ended  # calls
 
     def text(self, path: str) -> str | None:
         """Give what is in a file after the changes so far; None if that cannot be known."""
+        if self._read_after != self._pending.ended:
+            self._read_after = self._pending.ended
+            self._texts.clear()
         name = os.path.normpath(path)
-        text, made = self._texts.get(name) or (self._found(path), 0)
-        changes = self._changes[name]
+        text, made = self._texts.get(name) or (self._found(path, name), 0)
+        changes = self._changes.get(name, [])
         for change in changes[made:]:
             text = None if text is None else change(text)
         self._texts[name] = text, len(changes)
@@ -75,18 +77,10 @@ class Files:
 
     def change(self, path: str, change: Change) -> None:
         """Say what this call makes of a file; it is done when somebody asks for the text."""
-        self._changes[os.path.normpath(path)].append(change)
+        self._changes.setdefault(os.path.normpath(path), []).append(change)
 
-    def changes(self, path: str) -> bool:
-        """Tell whether this call makes anything of a file."""
-        return bool(self._changes[os.path.normpath(path)])
-
-    def forget(self) -> None:
-        """Read files again, since another call has ended."""
-        self._texts.clear()
-
-    def _found(self, path: str) -> str | None:
+    def _found(self, path: str, name: str) -> str | None:
         for files in reversed(self._pending.before(self)):
-            if files.changes(path):
+            if name in files._changes:  # noqa: SLF001 - of its own kind
                 return files.text(path)
         return None if self._read_file is None else self._read_file(path)

@@ -36,7 +36,7 @@ def asked(event: ApprovalRequested, looks: Looks) -> list[Line]:
         lines.append(line(Span(f"rule: {visible_line(event.rule)}"), margin=_UNDER))
     if event.expires_at is not None:
         lines.append(line(Span(f"until: {clock(event.expires_at)}"), margin=_UNDER))
-    return lines + looks.whole(event.name, event.arguments)
+    return lines + looks.whole(event.name, event.arguments, call_id=event.call_id)
 
 
 def decided(event: ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:

@@ -163,7 +163,7 @@ class Scene:
         """Begin a call; one of the same id is of an attempt that was lost."""
         if event.call_id in self._writings:
             self._writings.pop(event.call_id).leave("lost", now)
-        view = self._looks.view(event)
+        view = self._looks.view(event, is_past=self._is_joining)
         call = self._calls[event.call_id] = Call(event, view)
         writing = self._writings[event.call_id] = Writing(call, view, self._began(now))
         self._stage.add(writing)
@@ -196,6 +196,8 @@ class Scene:
 
     def _take_execution(self, event: _Executed, now: float) -> None:
         call = self._call(event.call_id, event.name)
+        if isinstance(event, ToolCallCompleted | ToolCallFailed):
+            self._looks.settle(event.call_id)
         running = self._stage.running.get(event.call_id)
         if isinstance(event, ToolExecutionStarted):
             self._leave_running(event.call_id, "cut off", now)

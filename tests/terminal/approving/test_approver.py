@@ -292,6 +292,24 @@ def test_who_is_told_to_end_while_he_asks_leaves_the_modes_as_they_were(tmp_path
     os.close(theirs)
 
 
+def test_an_editor_that_is_killed_leaves_the_terminal_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EDITOR", "sh -c 'printf \"\\033[?1049h\"; stty raw -echo; kill -9 $$'")
+
+    async def scenario() -> None:
+        async with sitting() as at:
+            before = at.modes_before
+            await at.answer("e")
+            await at.sees("ended with signal 9")
+            assert at.modes()[0] == before[0]  # what becomes of Enter and Ctrl-S
+            assert at.modes()[3] & termios.ISIG  # Ctrl-C is Ctrl-C
+            await at.answer("n", "? Run write_file")
+            await at.end()
+
+    run(scenario())
+
+
 def test_the_question_disappears_when_somebody_else_decides() -> None:
     async def scenario() -> None:
         async with sitting() as at:

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,15 @@ _USUAL: Final = ("nano", "vi")
 _POLL_SECONDS: Final = 0.03
 _LAST_SECONDS: Final = 1.0
 """How long an editor may take to end in order when its question is taken back."""
+_AS_ALWAYS: Final = (
+    b"".join(
+        # Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
+        b"\x1b[?%dl" % mode
+        for mode in (1049, 1, 2004, 1000, 1002, 1003, 1006)
+    )
+    + b"\x1b>\x1b[0m\x1b[?25h"
+)
+"""What an editor may have no time to say when it is killed."""
 
 
 class EditorFailed(Exception):  # noqa: N818 - it says what is the case
@@ -47,6 +57,11 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 
 async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
     """Run an editor on files until it ends. Raises EditorFailed."""
+    with _left_as_it_was(terminal):
+        await _run(command, paths, terminal)
+
+
+async def _run(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
     try:
         process = subprocess.Popen(  # noqa: S603 - it is the user's own command
             [*command, *map(str, paths)], stdin=terminal, process_group=0
@@ -90,6 +105,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if time.monotonic() > end:
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _left_as_it_was(terminal: int) -> Iterator[None]:
+    """Put back what an editor that fails, or is killed, leaves behind in the terminal."""
+    try:
+        modes = termios.tcgetattr(terminal)
+    except termios.error:  # it is gone, as who reads keys will be told
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.write(terminal, _AS_ALWAYS)
+        raise
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
 
 @contextmanager

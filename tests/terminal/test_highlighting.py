@@ -105,6 +105,13 @@ def test_tabs_end_at_multiples_of_four_columns() -> None:
     )
 
 
+def test_a_line_without_tabs_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr(highlighting, "width", measured.append)
+    source_spans([("é" * 1_000, "plain"), ("x", "keyword")])
+    assert measured == []
+
+
 @given(
     st.sampled_from(["a.py", "a.c", "a.js", "a.md", "a.yaml", "a.html", "a.json", "a.rb", "a.php"]),
     st.lists(

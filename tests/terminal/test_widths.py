@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.sanitise import visible_line
+from argstream.terminal import _columns, widths
+from argstream.terminal._harmless import harmless
 from argstream.terminal.spans import Breaks, Line, Span, Spans, text_of
 from argstream.terminal.widths import cut, expand_tabs, row_of, rows_of, width
 
@@ -149,6 +151,21 @@ class TestRows:
         for row in rows_of(bare, columns):
             assert not is_mark(text_of(row)[:1] or "-")
 
+    def test_a_line_of_many_pieces_is_made_harmless_at_once(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[str] = []
+
+        def look(text: str) -> str:
+            seen.append(text)
+            return harmless(text)
+
+        for module in (widths, _columns):
+            monkeypatch.setattr(module, "harmless", look)
+        rows_of(Line((Span("é "),) * 30, (Span("once "),)), 50)
+        rows_of(Line((Span("x"),) * 30, (Span("once "),)), 50)
+        assert seen == ["once ", "é " * 30, "x" * 30]
+
     @pytest.mark.timing
     @pytest.mark.parametrize(
         "text",
@@ -210,3 +227,6 @@ class TestTabs:
     )
     def test_they_go_to_the_next_of_every_four_columns(self, text: str, expanded: str) -> None:
         assert expand_tabs(text) == expanded
+
+    def test_they_count_from_where_the_text_begins(self) -> None:
+        assert expand_tabs("a\tx\ty", 2) == "a x   y"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argstream.terminal._readable_json import NotReadable, same
 from argstream.terminal.approving._documents import Documents
-from argstream.terminal.approving._readable_json import NotReadable, same
 
 ARGUMENTS = {"path": "src/app.py", "content": "import os\nprint(1)\n", "mode": "append"}
 

@@ -20,7 +20,7 @@ DENIED = Deny("nobody can be asked here: to allow it, run it with --yes")
 class Nowhere:
     """A terminal at which nothing may be asked."""
 
-    def _used(self, *_: object) -> NoReturn:
+    def _used(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError("it was used")
 
     say = is_last = ask = asked_since = tail_size = suspended = _used

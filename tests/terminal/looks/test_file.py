@@ -1,7 +1,9 @@
 """A file that is written."""
 
 from argstream.terminal.looks import File, Looks
-from tests.terminal.looks.following import follow, roles
+from argstream.terminal.looks._block import Block, numbered
+from argstream.terminal.spans import Line, Span, Spans
+from tests.terminal.looks.following import follow, roles, texts
 
 FILE = Looks({"save": File(text="body", path="name", language=None)})
 
@@ -74,3 +76,21 @@ def test_nothing_in_a_path_acts_on_the_terminal() -> None:
 def test_half_a_path_is_no_title() -> None:
     seen = follow('{"name": "src/a', "save", FILE)
     assert (seen.title, seen.text) == ("", '  name = "src/a\n')
+
+
+def test_lines_get_their_colours_when_somebody_looks_or_when_they_become_many() -> None:
+    painted: list[str] = []
+    out: list[Line] = []
+
+    def paint(text: str) -> Spans:
+        painted.append(text)
+        return (Span(text),)
+
+    block = Block(out, numbered, paint)
+    block.hold("one\ntwo\nthr")
+    assert painted == []
+    assert texts(block.growing()) == ["     3 │ thr"]
+    block.write()
+    assert texts(out) == ["     1 │ one", "     2 │ two"]
+    block.hold("ee\n" * 30)
+    assert len(painted) == 32

@@ -126,6 +126,11 @@ def test_without_the_id_of_a_call_only_the_file_counts(turn: Turn) -> None:
     assert "    10 - │ line 10" in turn.whole(SECOND, None)
 
 
+def test_a_call_of_which_no_view_was_made_changes_nothing_for_others(turn: Turn) -> None:
+    turn.whole(FIRST, "unknown")
+    assert "    10 - │ line 10" in turn.call(SECOND)
+
+
 def test_files_are_not_read_for_what_is_past(turn: Turn) -> None:
     turn.files["f.py"] = "something else"
     assert turn.call(SECOND, is_past=True) == ["       - │ line 10", "       + │ TEN"]

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
+from argstream.terminal._readable_json import NotReadable, same
 from argstream.terminal.approving._asking import Asking, Place, Subject
 from argstream.terminal.approving._documents import Documents
 from argstream.terminal.approving._editor import EditorFailed, edit, editor_command
@@ -25,9 +26,8 @@ from argstream.terminal.approving._questions import (
     reason_prompt,
     view_heading,
 )
-from argstream.terminal.approving._readable_json import NotReadable, same
 from argstream.terminal.approving._turns import Turn
-from argstream.terminal.approving.changes import argument_changes
+from argstream.terminal.argument_changes import argument_changes
 from argstream.terminal.spans import Line
 
 __all__ = ["Check", "Dialogue", "View"]

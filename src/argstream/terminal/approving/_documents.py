@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from argstream.sanitise import original, visible
-from argstream.terminal.approving._readable_json import NotReadable, read, readable, same
+from argstream.terminal._readable_json import NotReadable, read, readable, same
 
 __all__ = ["Documents"]
 

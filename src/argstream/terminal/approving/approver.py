@@ -12,6 +12,7 @@ from argstream.terminal.approving._dialogue import Check, Dialogue
 from argstream.terminal.approving._keyboard import Hangup, Keyboard, is_terminal
 from argstream.terminal.approving._turns import Turn, turn
 from argstream.terminal.looks import Looks
+from argstream.terminal.opening import Terminal
 
 __all__ = ["TerminalApprover"]
 
@@ -34,7 +35,7 @@ class TerminalApprover:
 
     def __init__(
         self,
-        terminal: object,
+        terminal: Terminal | Place | None,
         *,
         check: Check | None = None,
         looks: Looks | None = None,

@@ -34,15 +34,18 @@ class PendingCalls:
         while places and next(reversed(places.values())) >= call.index:
             self.settle(places.popitem()[0])
         places[call.call_id] = call.index
-        return self.again(call.call_id, read_file)
+        files = self._calls[call.call_id] = Files(read_file, self)
+        return files
 
-    def again(self, call_id: str, read_file: ReadFile | None) -> "Files":
-        """Give the files as a call finds them that has begun already: it is told anew."""
-        files = self._calls[call_id] = Files(read_file, self)
+    def again(self, call_id: str | None, read_file: ReadFile | None) -> "Files":
+        """Give the files for a call that is told anew, in its place if it is one of these."""
+        files = Files(read_file, self)
+        if call_id in self._calls:
+            self._calls[call_id] = files
         return files
 
     def before(self, files: "Files") -> list["Files"]:
-        """Give what the calls before this one do; nothing if it is known how it ended."""
+        """Give what the calls before this one do; nothing if it is none of these."""
         calls = list(self._calls.values())
         return calls[: calls.index(files)] if files in calls else []
 

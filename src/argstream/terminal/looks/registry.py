@@ -79,10 +79,7 @@ class Looks:
         """
         kind: CallKind = "custom" if isinstance(arguments, str) else "function"
         call = ToolCallStarted(call_id or "", 0, name, kind)
-        if call_id is None:
-            files = Files(self._read_file, PendingCalls())
-        else:
-            files = self._pending.again(call_id, self._read_file)
+        files = self._pending.again(call_id, self._read_file)
         events = list(_events(name, arguments))
         look = self._looks.get(name)
         if not isinstance(look, OwnLook):

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from argstream.events import ApprovalDecided, ApprovalOutcome, ApprovalRequested
 from argstream.sanitise import visible_line
-from argstream.terminal.approving import argument_changes
+from argstream.terminal.argument_changes import argument_changes
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene._wording import because, clock
 from argstream.terminal.spans import Line, Role, Span, Spans, line, shown

@@ -2,19 +2,25 @@
 
 A line may have no end, and must not stay out of sight for that, nor be looked at again and again.
 So if somebody looks at the growing line who has too little room for it, its complete rows are given
-as a part that is final as well. It ends where the row ends, and the rest begins where the next one
-would: who reads it sees no break but those that every long line has.
+as parts that are final as well, and the rest begins where the next row would: who reads it sees no
+break but those that every long line has.
 """
 
 from bisect import bisect_right
-from typing import NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple
 
+from argstream.terminal._breaking import fit
 from argstream.terminal._breaking import rows as breaking_rows
 from argstream.terminal.scene._texts import text_span
 from argstream.terminal.spans import Breaks, Line, text_of
 from argstream.terminal.widths import rows_of, width
 
 __all__ = ["GrowingText", "Part"]
+
+_SPELLED_OUT: Final = 1000  # characters
+_BEHIND: Final = 8  # columns: a character is at most as wide, with all that belongs to it
 
 
 class Part(NamedTuple):
@@ -83,14 +89,16 @@ class GrowingText:
         """Give those that are sure to stay as they are, if there were too many to be seen."""
         if self._too_many is None:
             return []
-        text, is_rest = self.growing
-        end = _end_of_rows(text, *self._too_many)
+        text = self.growing.text
+        ends = _ends_of_rows(text, *self._too_many)
         self._too_many = None
-        if not end:
-            return []
-        self._pieces = [text[end:]]
-        self._is_rest = True
-        return [Part(text[:end], is_rest)]
+        parts = []
+        for start, end in pairwise([0, *ends]):
+            parts.append(Part(text[start:end], self._is_rest))
+            self._is_rest = True
+        if ends:
+            self._pieces = [text[ends[-1] :]]
+        return parts
 
     def _end(self) -> Part:
         part = self.growing
@@ -98,15 +106,25 @@ class GrowingText:
         return part
 
 
-def _end_of_rows(text: str, room: int, breaks: Breaks) -> int:
-    """Give how much of a text is in all its rows but two: what is to come may change the last ones.
+def _ends_of_rows(text: str, room: int, breaks: Breaks) -> list[int]:
+    """Give where the rows of a text end that stay as they are, whatever is to come.
 
-    The end of a row depends on the word behind it, and that on how much of it fits on the next.
+    The end of a row depends on the word behind it, and that on whether it fits on the next one: so
+    more than a row must be known behind it.
     """
     shown = text_span(text).text
-    starts = [start for start, _ in breaking_rows(shown, room, room, breaks)][:-1]
-    if len(starts) < 2 or len(shown) == len(text):
-        return starts[-1] if len(starts) > 1 else 0
+    if len(shown) != len(text):  # what is spelled out is looked at again and again
+        text = text[:_SPELLED_OUT]
+        shown = text_span(text).text
+    starts = [start for start, _ in breaking_rows(shown, room, room, breaks)][1:]
+    ends = [start for start in starts if fit(shown, start, room + _BEHIND) < len(shown)]
+    if len(shown) == len(text):
+        return ends
     # What is spelled out takes more characters than were written.
-    ends = range(len(text) + 1)
-    return bisect_right(ends, starts[-1], key=lambda end: len(text_span(text[:end]).text)) - 1
+    places = range(len(text) + 1)
+    written = (bisect_right(places, end, key=partial(_length_of, text)) - 1 for end in ends)
+    return sorted({end for end in written if end})
+
+
+def _length_of(text: str, end: int) -> int:
+    return len(text_span(text[:end]).text)

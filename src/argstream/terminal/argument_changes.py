@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any, Final
 
-from argstream.terminal.approving._readable_json import readable, same
+from argstream.terminal._readable_json import readable, same
 from argstream.terminal.spans import Line, Role, Span, shown
 
 __all__ = ["argument_changes"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal.approving import argument_changes
+from argstream.terminal.argument_changes import argument_changes
 from argstream.terminal.spans import Line, Span, text_of
 
 values = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab\n", max_size=5)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.sanitise import visible
-from argstream.terminal.approving._readable_json import NotReadable, read, readable, same
+from argstream.terminal._readable_json import NotReadable, read, readable, same
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(

@@ -7,8 +7,7 @@ break but those that every long line has.
 """
 
 from bisect import bisect_right
-from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from argstream.terminal._breaking import fit
@@ -19,7 +18,6 @@ from argstream.terminal.widths import rows_of, width
 
 __all__ = ["GrowingText", "Part"]
 
-_SPELLED_OUT: Final = 1000  # characters
 _BEHIND: Final = 8  # columns: a character is at most as wide, with all that belongs to it
 
 
@@ -112,19 +110,12 @@ def _ends_of_rows(text: str, room: int, breaks: Breaks) -> list[int]:
     The end of a row depends on the word behind it, and that on whether it fits on the next one: so
     more than a row must be known behind it.
     """
+    text = text.partition("\t")[0]  # how wide a tab is depends on all before it
     shown = text_span(text).text
-    if len(shown) != len(text):  # what is spelled out is looked at again and again
-        text = text[:_SPELLED_OUT]
-        shown = text_span(text).text
     starts = [start for start, _ in breaking_rows(shown, room, room, breaks)][1:]
     ends = [start for start in starts if fit(shown, start, room + _BEHIND) < len(shown)]
     if len(shown) == len(text):
         return ends
     # What is spelled out takes more characters than were written.
-    places = range(len(text) + 1)
-    written = (bisect_right(places, end, key=partial(_length_of, text)) - 1 for end in ends)
-    return sorted({end for end in written if end})
-
-
-def _length_of(text: str, end: int) -> int:
-    return len(text_span(text[:end]).text)
+    lengths = list(accumulate(len(text_span(character).text) for character in text))
+    return sorted({bisect_right(lengths, end) for end in ends} - {0})

@@ -143,5 +143,5 @@ def test_terminal_agent() -> None:
         encoding="utf-8",
         check=True,
     )
-    assert '  = write_file: "created greet.py with 9 lines"' in done.stdout.splitlines()
-    assert '  = edit_file: "made 2 edits in greet.py"' in done.stdout.splitlines()
+    assert "  └ created greet.py with 9 lines" in done.stdout.splitlines()
+    assert "  └ made 2 edits in greet.py" in done.stdout.splitlines()

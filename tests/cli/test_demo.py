@@ -4,6 +4,7 @@ import asyncio
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -69,7 +70,9 @@ class TestElsewhere:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")
-        assert rf"\u25cf run_command  {sys.executable} report.py".encode() in done.stdout
+        assert (
+            rf"\u25cf run_command  {shlex.quote(sys.executable)} report.py".encode() in done.stdout
+        )
 
     def test_a_tool_that_fails_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(script, "_python", lambda: "no-such-python")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.cli.test_cli import COMMAND
 from tests.providers import anthropic_call, sse
 from tests.terminal.tmux import Tmux
 
+QUOTED = shlex.quote(str(COMMAND))
 MARK = CallTool("run_command", {"command": "echo done > marker"})
 LONG = CallTool("write_file", {"path": "a.py", "content": "x = 1\n" * 400})
 
@@ -28,7 +30,7 @@ def running(folder: Path, *replies: Reply, **variables: str) -> Iterator[Tmux]:
             "ANTHROPIC_API_KEY": "key",
             **variables,
         }
-        run = f"{COMMAND} run Go --model anthropic:any --tools files,shell"
+        run = f"{QUOTED} run Go --model anthropic:any --tools files,shell"
         run = f"sh -c 'echo $$ > pid; exec {run}'"
         # Ctrl-C is for all that is in the foreground; the shell goes on.
         shell = (
@@ -116,7 +118,7 @@ def number_in(file: Path) -> int:
 def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path) -> None:
     text = json.dumps({"path": "a.py", "content": "one\ntwo\nthree\n"})
     (tmp_path / "turn.sse").write_bytes(sse(anthropic_call(text[:40], text[40:])))
-    feed = f'while read -r line; do echo "$line"; sleep 0.1; done < turn.sse | {COMMAND} watch'
+    feed = f'while read -r line; do echo "$line"; sleep 0.1; done < turn.sse | {QUOTED} watch'
     shell = f"{feed}; echo ended with $?; exec sleep 60"
     with Tmux(["bash", "-c", shell], folder=tmp_path, columns=40, rows=12) as terminal:
         terminal.wait_for("writing write")

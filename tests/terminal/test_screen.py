@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import pty
+import shlex
 import sys
 import termios
 import threading
@@ -358,7 +359,7 @@ while True:
 
 def and_after(script: Path) -> list[str]:
     """Give a command that leaves time to look at the terminal afterwards."""
-    return ["bash", "-c", f"{sys.executable} {script}; echo OVER; read"]
+    return ["bash", "-c", f"{shlex.join([sys.executable, str(script)])}; echo OVER; read"]
 
 
 class TestTmux:
@@ -389,7 +390,7 @@ class TestTmux:
         script.write_text(_WAITING)
         with Tmux(["bash", "--norc", "-i"]) as terminal:
             terminal.wait_for("bash-")  # its prompt
-            terminal.press(f"{sys.executable} {script}", "Enter")
+            terminal.press(shlex.join([sys.executable, str(script)]), "Enter")
             terminal.wait_for("TAIL second")
             assert not terminal.is_cursor_shown()
             terminal.press("C-z")
@@ -411,7 +412,7 @@ class TestTmux:
         script.write_text(_WAITING)
         with Tmux(["bash", "--norc", "-i"]) as terminal:
             terminal.wait_for("bash-")  # its prompt
-            terminal.press(f"{sys.executable} {script}", "Enter")
+            terminal.press(shlex.join([sys.executable, str(script)]), "Enter")
             terminal.wait_for("TAIL second")
             terminal.press("C-z")
             terminal.wait_for("Stopped")

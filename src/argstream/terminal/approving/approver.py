@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TextIO
 
 from argstream.decisions import Approval, Deny
@@ -71,7 +72,7 @@ class TerminalApprover:
             place,
             keyboard,
             check=self.check,
-            view=self._looks.whole,
+            view=partial(self._looks.whole, call_id=request.call_id),
             turn=own,
         )
         try:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from argstream.terminal._fences import is_closed_by, opened_by
 from argstream.terminal.highlighting import Highlighter
 from argstream.terminal.scene._growing_text import Part
 from argstream.terminal.scene._texts import text_span
@@ -11,7 +12,6 @@ from argstream.terminal.spans import Breaks, Role, Span, Spans
 
 __all__ = ["Markdown"]
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`]*)$")
 _HEADING: Final = re.compile(r" {0,3}#{1,6} ")
 _MARKED: Final = re.compile(r"(`[^`]+`)|(\*\*[^*]+\*\*)")
 _OPENING: Final = re.compile(r"`|\*\*")
@@ -33,12 +33,12 @@ class Markdown:
     def final(self, part: Part) -> Spans:
         """Give a line that is over."""
         if self._fence:
-            if part.is_rest or not self._is_closed_by(part.text):
+            if part.is_rest or not is_closed_by(part.text, self._fence):
                 return self._highlighter.line(part.text)
             self._fence = ""
-        elif not part.is_rest and (opening := _FENCE.match(part.text)):
-            self._fence = opening[1]
-            self._highlighter = Highlighter(opening[2].strip().partition(" ")[0])
+        elif not part.is_rest and (fence := opened_by(part.text)):
+            self._fence = fence.marks
+            self._highlighter = Highlighter(fence.language)
         else:
             spans = self.growing(part)
             self._opened = _left_open(self._before(part) + part.text)
@@ -56,10 +56,6 @@ class Markdown:
 
     def _before(self, part: Part) -> str:
         return self._opened if part.is_rest else ""
-
-    def _is_closed_by(self, text: str) -> bool:
-        text = text.strip()
-        return text.startswith(self._fence) and not text.strip(self._fence[0])
 
 
 def _left_open(text: str) -> str:

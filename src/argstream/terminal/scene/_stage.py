@@ -104,6 +104,7 @@ class Stage:
 
     def interrupt(self, lines: Sequence[Line], call: Call) -> None:
         """Commit lines about a call that cannot wait, whoever has the scrollback."""
+        self.settle()
         self._commit(_Note(lines, call))
 
     def settle(self) -> None:

@@ -97,7 +97,7 @@ class Writing:
             # The provider corrected itself, or the text means something else than it says.
             self._has_lines = True
             self._ending.append(line(Span("this is what it means:", "warning"), margin=_UNDER))
-            self._ending += looks.whole(self.call.name, arguments)
+            self._ending += looks.whole(self.call.name, arguments, call_id=self.call.call_id)
         self.waits_as = "✓"
         self._ending += self._completion(now)
 

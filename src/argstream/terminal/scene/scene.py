@@ -89,6 +89,7 @@ class Scene:
         match event:
             case ToolArgsDelta() | ArgumentStarted() | ArgumentDelta() | ArgumentCompleted():
                 self._writing(event.call_id, event.name, now).take(event)
+                return  # until somebody looks: colours for a few lines at once cost much less
             case TextDelta() | ThinkingStarted() | ThinkingDelta() | ThinkingCompleted():
                 self._take_words(event, now)
             case (
@@ -157,6 +158,7 @@ class Scene:
                 del self._writings[event.call_id]
             case ToolArgsInvalid(verdict=verdict, error=error):
                 self._writing(event.call_id, event.name, now).refuse(verdict, error, now)
+                self._looks.settle(event.call_id)
                 del self._writings[event.call_id]
 
     def _begin(self, event: ToolCallStarted, now: float) -> None:

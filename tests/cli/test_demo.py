@@ -70,9 +70,8 @@ class TestElsewhere:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")
-        assert (
-            rf"\u25cf run_command  {shlex.quote(sys.executable)} report.py".encode() in done.stdout
-        )
+        assert rb"\u25cf run_command" in done.stdout
+        assert f"{shlex.quote(sys.executable)} report.py".encode() in done.stdout
 
     def test_a_tool_that_fails_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(script, "_python", lambda: "no-such-python")

@@ -31,7 +31,7 @@ def running(folder: Path, *replies: Reply, **variables: str) -> Iterator[Tmux]:
             **variables,
         }
         run = f"{QUOTED} run Go --model anthropic:any --tools files,shell"
-        run = f"sh -c 'echo $$ > pid; exec {run}'"
+        run = shlex.join(["sh", "-c", f"echo $$ > pid; exec {run}"])
         # Ctrl-C is for all that is in the foreground; the shell goes on.
         shell = (
             f"trap : INT; stty -a > before; {run}; status=$?; stty -a > after; "

@@ -24,6 +24,7 @@ from argstream.testing import MockProvider
 from argstream.testing.script import CallTool, Reply
 from tests.agent.following import complete, one, only
 from tests.agent.observing import check_observed, logged
+from tests.support import program_is_missing
 
 CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
@@ -32,8 +33,7 @@ CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 def _claude_code() -> None:
     """Say if the program is missing that these tests start; where all must be there, fail."""
     if not CLAUDE.exists():
-        missing = f"claude-agent-sdk has brought no Claude Code for this machine: {CLAUDE.name}"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+        program_is_missing(f"claude-agent-sdk has brought no Claude Code here: {CLAUDE.name}")
 
 
 @pytest.fixture(autouse=True)

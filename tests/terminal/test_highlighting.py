@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pygments.lexer import RegexLexer  # type: ignore[import-untyped]
+from pygments.lexer import RegexLexer
 
 from argstream.sanitise import visible
 from argstream.terminal import _lexing, highlighting

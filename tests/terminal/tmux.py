@@ -22,6 +22,8 @@ from typing import Self
 
 import pytest
 
+from tests.support import program_is_missing
+
 __all__ = ["Tmux"]
 
 _CONFIGURATION = """
@@ -160,6 +162,5 @@ class Tmux:
 def _tmux() -> str:
     program = shutil.which("tmux")
     if program is None:
-        missing = "tmux is not installed"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+        program_is_missing("tmux is not installed")
     return program

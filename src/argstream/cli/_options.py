@@ -10,6 +10,7 @@ __all__ = [
     "RUN",
     "AsJson",
     "LintScope",
+    "ModelName",
     "PolicyFile",
     "Protocol",
     "RunOrFile",
@@ -22,6 +23,14 @@ RUN: Final = "run:"
 
 LintScope: TypeAlias = Literal["all", "order", "late"]
 
+ModelName: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="Such as anthropic:claude-opus-4-7, openai:gpt-5, ollama:qwen3.",
+        show_default="ARGSTREAM_MODEL",
+    ),
+]
 Protocol: TypeAlias = Annotated[
     ProtocolName, typer.Option("--from", help="Which protocol it is; auto finds out.")
 ]

@@ -10,6 +10,7 @@ from argstream.cli._options import (
     RUN,
     AsJson,
     LintScope,
+    ModelName,
     PolicyFile,
     Protocol,
     RunOrFile,
@@ -68,14 +69,7 @@ def demo(
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - a command has options
     prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="Such as anthropic:claude-opus-4-7, openai:gpt-5, ollama:qwen3.",
-            show_default="ARGSTREAM_MODEL",
-        ),
-    ] = "",
+    model: ModelName = "",
     tools: Annotated[
         str,
         typer.Option(

@@ -19,21 +19,21 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 # Pygments has no types.
-from pygments.lexer import (  # type: ignore[import-untyped]
+from pygments.lexer import (
     ExtendedRegexLexer,
     Lexer,
     LexerContext,
     RegexLexer,
 )
-from pygments.lexers import (  # type: ignore[import-untyped]
+from pygments.lexers import (
     find_lexer_class_by_name,
     find_lexer_class_for_filename,
 )
-from pygments.lexers.data import YamlLexer, YamlLexerContext  # type: ignore[import-untyped]
-from pygments.lexers.markup import MarkdownLexer  # type: ignore[import-untyped]
-from pygments.lexers.special import TextLexer  # type: ignore[import-untyped]
-from pygments.token import Comment, Error, Generic, String  # type: ignore[import-untyped]
-from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+from pygments.lexers.data import YamlLexer, YamlLexerContext
+from pygments.lexers.markup import MarkdownLexer
+from pygments.lexers.special import TextLexer
+from pygments.token import Comment, Error, Generic, String
+from pygments.util import ClassNotFound
 
 from argstream.terminal._fences import is_closed_by, opened_by
 from argstream.terminal._rules import Rules

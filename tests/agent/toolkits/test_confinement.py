@@ -73,6 +73,10 @@ OUTWARD = [
 ]
 
 
+def meant(path: str, project: Project) -> str:
+    return path.replace("{outside}", str(project.outside)).replace("{root}", str(project.root))
+
+
 def with_ways_out(project: Project) -> Project:
     project.file("src/deep/app.py", "print()\n")
     project.link("link", project.secret)
@@ -90,8 +94,7 @@ def with_ways_out(project: Project) -> Project:
 def test_what_leads_out_is_refused(project: Project, name: str) -> None:
     before = with_ways_out(project).tree()
     for path in OUTWARD:
-        path = path.replace("{outside}", str(project.outside))  # noqa: PLW2901 - as it is meant
-        told = project.refused(name, path=path.replace("{root}", str(project.root)), **CALLS[name])
+        told = project.refused(name, path=meant(path, project), **CALLS[name])
         assert len(told) < 600
     assert project.tree() == before
 
@@ -99,8 +102,7 @@ def test_what_leads_out_is_refused(project: Project, name: str) -> None:
 def test_what_is_read_to_be_shown_is_inside_too(project: Project) -> None:
     read = text_reader(with_ways_out(project).root)
     for path in OUTWARD:
-        path = path.replace("{outside}", str(project.outside))  # noqa: PLW2901 - as it is meant
-        assert read(path.replace("{root}", str(project.root))) is None
+        assert read(meant(path, project)) is None
 
 
 def test_a_refusal_says_what_to_do(project: Project) -> None:

@@ -117,11 +117,18 @@ def number_in(file: Path) -> int:
 
 def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path) -> None:
     text = json.dumps({"path": "a.py", "content": "one\ntwo\nthree\n"})
-    (tmp_path / "turn.sse").write_bytes(sse(anthropic_call(text[:40], text[40:])))
-    feed = f'while read -r line; do echo "$line"; sleep 0.1; done < turn.sse | {QUOTED} watch'
+    turn = sse(anthropic_call(text[:40], text[40:]))
+    half = turn.index(b"input_json_delta", turn.index(b"input_json_delta") + 1)
+    half = turn.rindex(b"\n\n", 0, half) + 2
+    (tmp_path / "begun.sse").write_bytes(turn[:half])
+    (tmp_path / "rest.sse").write_bytes(turn[half:])
+    # The rest waits until the half call was seen, however slow the machine is.
+    wait = "until [ -e seen ]; do sleep 0.05; done"
+    feed = f"(cat begun.sse; {wait}; cat rest.sse) | {QUOTED} watch"
     shell = f"{feed}; echo ended with $?; exec sleep 60"
     with Tmux(["bash", "-c", shell], folder=tmp_path, columns=40, rows=12) as terminal:
         terminal.wait_for("writing write")
+        (tmp_path / "seen").touch()
         terminal.wait_for("ended with 0")
         assert [line for line in terminal.lines() if "│" in line] == [
             "     1 │ one",

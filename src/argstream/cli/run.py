@@ -1,19 +1,23 @@
 """``argstream run``: an agent that works on a prompt, in this terminal."""
 
 import asyncio
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from argstream.agent import Agent, Tool
+from argstream.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver
-from argstream.agent.toolkits import file_tools, shell_tool, text_reader
+from argstream.agent.toolkits import text_reader
+from argstream.cli._agents import (
+    INSTRUCTIONS,
+    folder_named,
+    kits_named,
+    model_name,
+    model_named,
+    tools_of,
+)
 from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._rules import read_rules
 from argstream.cli._shown import Shown
 from argstream.cli._stopping import Stopping
-from argstream.clients import HttpModel, make_model
 from argstream.errors import ArgstreamError, UsageError
 from argstream.events import ApprovalRequested
 from argstream.sanitise import visible_line
@@ -22,16 +26,7 @@ from argstream.terminal.approving import TerminalApprover
 
 __all__ = ["RunOptions", "run_prompt"]
 
-_MODEL: Final = "ARGSTREAM_MODEL"
-_INSTRUCTIONS: Final = (
-    "You work in the folder {folder}, with the tools that you are given. Paths are relative to it. "
-    "Read what you change before you change it. Be brief."
-)
 _HOW_TO_ALLOW: Final = "run it in a terminal to be asked, or allow everything with --yes"
-_KITS: Final[dict[str, Callable[[Path], list[Tool]]]] = {
-    "files": file_tools,
-    "shell": lambda folder: [shell_tool(folder)],
-}
 
 
 class RunOptions(NamedTuple):
@@ -64,50 +59,22 @@ def run_prompt(prompt: str, options: RunOptions) -> int:
 
 
 def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
-    model, folder, kits = _model(options.model), _folder(options.folder), _kits(options.tools)
+    model = model_named(model_name(options.model))
+    folder, kits = folder_named(options.folder), kits_named(options.tools)
     looks = Looks(read_file=text_reader(folder) if "files" in kits else None)
     text = _standard_input() if prompt == "-" else prompt
     with Shown(looks, as_json=options.as_json) as shown:
         approver = _who_decides(options, shown, looks)
         agent = Agent(
             model,
-            [tool for kit in kits for tool in _KITS[kit](folder)],
-            instructions=options.instructions or _INSTRUCTIONS.format(folder=folder),
+            tools_of(kits, folder),
+            instructions=options.instructions or INSTRUCTIONS.format(folder=folder),
             policy=read_rules(None, options.policy).policy,
             approver=approver,
             max_turns=options.max_turns,
             store=options.store or None,
         )
         return asyncio.run(_follow(agent, text, approver, shown, stopping))
-
-
-def _model(name: str) -> HttpModel:
-    name = name or os.environ.get(_MODEL, "")
-    if not name:
-        raise UsageError(
-            f"name a model, such as --model anthropic:claude-opus-4-7, or set {_MODEL}; "
-            "`argstream demo` needs none"
-        )
-    model = make_model(name)
-    model.require_key()
-    return model
-
-
-def _folder(name: str) -> Path:
-    """Give the folder that everything is about, in one spelling for all."""
-    if not name:
-        raise UsageError("--folder has no name: leave it out to work in this folder")
-    try:
-        return Path(name).expanduser().absolute()
-    except (OSError, RuntimeError) as error:  # no such home; or this folder is gone
-        raise UsageError(f"--folder {name} cannot be used: {error}") from None
-
-
-def _kits(names: str) -> list[str]:
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if unknown := sorted({*wanted} - {*_KITS}):
-        raise UsageError(f"--tools are some of {', '.join(_KITS)}, not {', '.join(unknown)}")
-    return list(dict.fromkeys(wanted))
 
 
 def _standard_input() -> str:

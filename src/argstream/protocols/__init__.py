@@ -1,0 +1,1 @@
+"""Events in other people's formats: pure, events in and bytes out."""

@@ -1,0 +1,156 @@
+"""One answer as a chat page wants it: objects with one key each, in the order of what happens.
+
+=================  ===============================================================================
+``text``           a piece of what the model says
+``thinking``       a piece of what it thinks
+``tool_start``     ``{id, name}``: it calls a tool; of the arguments nothing is known yet
+``tool_delta``     ``{id, path, text}``: a text in the arguments grows; only if it was asked for
+``block``          ``{id, name, input}``: the call is whole
+``invalid``        ``{id, name, verdict, reason, message, path}``: it is not, and will not be run
+``tool_result``    ``{id, name, output}``, or ``error`` in place of the output
+``error``          ``{code, message}``: the run has failed, or cannot be followed any more
+``done``           ``{conversation, run, status}``: the end, always last; for a run that waits for
+                   a person also ``pending``: a list of ``{id, name, input, digest, reason}``
+=================  ===============================================================================
+
+``tool_start`` comes before ``block`` or ``invalid``, and each of them once for a call.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from argstream.argument_views import ArgumentViews
+from argstream.events import (
+    ArgumentDelta,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunSnapshot,
+    RunStopped,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+)
+from argstream.log import Record
+from argstream.protocols.encoding import Parting, Written
+from argstream.protocols.sse import frame
+from argstream.snapshot_events import events_of
+
+__all__ = ["ConverseEncoder"]
+
+_INTERVAL: Final = 0.05
+_RESTS: Final = (RunPaused, RunCompleted, RunFailed, RunStopped)
+_WHY: Final[dict[Parting, tuple[str, str]]] = {
+    "shutdown": ("server_ends", "the server ends; the run goes on: follow it by its id"),
+    "behind": ("too_slow", "too much was missed; the run goes on: follow it by its id"),
+    "failure": ("log_unreadable", "the log cannot be read now: follow the run by its id"),
+}
+
+
+class ConverseEncoder:
+    """Writes an answer."""
+
+    can_catch_up: Final = False
+    interval: Final = _INTERVAL
+
+    def __init__(self, run_id: str, conversation_id: str, *, with_deltas: bool = False) -> None:
+        self._run_id = run_id
+        self._conversation_id = conversation_id
+        self._with_deltas = with_deltas
+        self._views = ArgumentViews()
+
+    def begin(self, snapshot: Record) -> None:
+        """Take where the run stands."""
+        self._views.take(snapshot.event)
+
+    def take(self, records: Sequence[Record]) -> Written:
+        """Write what has happened."""
+        return self._written(
+            event for record in records for event in self._views.take(record.event)
+        )
+
+    def opening(self, snapshot: Record) -> Written:
+        """Write all that was said so far."""
+        told = snapshot.event
+        return self._written(events_of(told) if isinstance(told, RunSnapshot) else (told,))
+
+    def parting(self, why: Parting) -> bytes:
+        """Write that it goes on elsewhere."""
+        code, message = _WHY[why]
+        error = {"error": {"code": code, "message": message}}
+        return frame(error) + frame(self._done("running"))
+
+    def _written(self, events: Iterable[Event]) -> Written:
+        data = bytearray()
+        ends = False
+        for event in events:
+            for told in self._objects(event):
+                data += frame(told)
+            ends = isinstance(event, _RESTS)
+        return Written(bytes(data), ends)
+
+    def _objects(self, event: Event) -> Iterator[dict[str, Any]]:
+        match event:
+            case TextDelta(text=text):
+                yield {"text": text}
+            case ThinkingDelta(text=text) if text:
+                yield {"thinking": text}
+            case ToolCallStarted(call_id=call_id, name=name):
+                yield {"tool_start": {"id": call_id, "name": name}}
+            case ArgumentDelta(call_id=call_id, path=path, text=text) if self._with_deltas:
+                yield {"tool_delta": {"id": call_id, "path": path, "text": text}}
+            case ToolArgsCompleted(call_id=call_id, name=name, arguments=arguments):
+                yield {"block": {"id": call_id, "name": name, "input": arguments}}
+            case ToolArgsInvalid():
+                yield {"invalid": _invalid(event)}
+            case ToolCallCompleted(call_id=call_id, name=name, result=result):
+                yield {"tool_result": {"id": call_id, "name": name, "output": result}}
+            case ToolCallFailed(call_id=call_id, name=name, error=error):
+                yield {"tool_result": {"id": call_id, "name": name, "error": error}}
+            case _:
+                yield from self._endings(event)
+
+    def _endings(self, event: Event) -> Iterator[dict[str, Any]]:
+        match event:
+            case RunPaused(pending=pending):
+                waiting = [
+                    {
+                        "id": request.call_id,
+                        "name": request.name,
+                        "input": request.arguments,
+                        "digest": request.digest,
+                        "reason": request.reason,
+                    }
+                    for request in pending
+                ]
+                yield self._done("paused", pending=waiting)
+            case RunCompleted():
+                yield self._done("completed")
+            case RunStopped():
+                yield self._done("stopped")
+            case RunFailed(code=code, message=message):
+                yield {"error": {"code": code, "message": message}}
+                yield self._done("failed")
+            case _:
+                pass
+
+    def _done(self, status: str, **more: Any) -> dict[str, Any]:
+        done = {"conversation": self._conversation_id, "run": self._run_id, "status": status}
+        return {"done": done | more}
+
+
+def _invalid(event: ToolArgsInvalid) -> dict[str, Any]:
+    error = event.error
+    return {
+        "id": event.call_id,
+        "name": event.name,
+        "verdict": event.verdict,
+        "reason": error.reason,
+        "message": error.message,
+        "path": error.path,
+    }

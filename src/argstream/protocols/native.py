@@ -1,0 +1,134 @@
+"""Our own format: the records of a run, as server-sent events whose ids are their seqs.
+
+Each event is one JSON object: ``seq``, ``time``, ``event`` (as ``argstream.events`` has it) and,
+for what is written of a call's arguments, ``arguments``: the ``Argument…`` events that follow from
+it. So a page need not parse JSON that is not whole. A ``run_snapshot`` stands for all before it,
+and may come at any time: to who comes late, and to who did not read for a while.
+
+Of a turn that is complete it says no more than that: what is in its message has been told. Forms of
+the provider's own (signatures, encrypted thoughts) stay on the server.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from argstream.argument_views import ArgumentViews
+from argstream.events import (
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunSnapshot,
+    RunStarted,
+    RunStopped,
+    SeenCall,
+    ToolArgsDelta,
+    ToolCallStarted,
+    TurnCompleted,
+)
+from argstream.history import Message, OpaquePart
+from argstream.log import Record
+from argstream.protocols.encoding import Parting, Written
+from argstream.protocols.sse import frame, reconnect
+
+__all__ = ["Frame", "NativeEncoder"]
+
+_INTERVAL: Final = 0.05
+_WHY: Final[dict[Parting, str]] = {
+    "shutdown": "the server ends; come again",
+    "behind": "too much was missed; come again",
+    "failure": "the log cannot be read now; come again",
+}
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """What is told at once."""
+
+    seq: int
+    time: float
+    event: Event
+    arguments: Sequence[Event] = ()
+    """What the event says of arguments; of a snapshot, what calls say that are not whole."""
+    session_id: str = ""
+    """The conversation; in snapshots only."""
+    agent: str = ""
+
+
+class NativeEncoder:
+    """Writes a run in our own format."""
+
+    can_catch_up: Final = True
+    interval: Final = _INTERVAL
+
+    def __init__(self) -> None:
+        self._views = ArgumentViews()
+
+    def begin(self, snapshot: Record) -> None:
+        """Take where the run stands."""
+        self._views.take(snapshot.event)
+
+    def take(self, records: Sequence[Record]) -> Written:
+        """Write what has happened."""
+        written = b"".join(self._frame(record) for record in records)
+        ends = bool(records) and isinstance(
+            records[-1].event, RunCompleted | RunFailed | RunStopped
+        )
+        return Written(written, ends)
+
+    def _frame(self, record: Record) -> bytes:
+        _, *views = self._views.take(record.event)
+        return frame(Frame(record.seq, record.time, _told(record.event), views), record.seq)
+
+    def opening(self, snapshot: Record) -> Written:
+        """Write the run as far as it has come."""
+        event = _told(snapshot.event)
+        views = _views_of(event) if isinstance(event, RunSnapshot) else []
+        opening = Frame(
+            snapshot.seq, snapshot.time, event, views, snapshot.session_id, snapshot.agent
+        )
+        is_over = isinstance(event, RunSnapshot) and event.end is not None
+        return Written(frame(opening, snapshot.seq), is_over)
+
+    def parting(self, why: Parting) -> bytes:
+        """Write that the viewer should come again."""
+        return reconnect(_WHY[why])
+
+
+def _told(event: Event) -> Event:
+    """Give an event as viewers are told it."""
+    match event:
+        case TurnCompleted(message=message):
+            return replace(event, message=replace(message, parts=()))
+        case RunStarted(history=history) if history:
+            return replace(event, history=_without_items(history))
+        case RunSnapshot(history=history) if history:
+            return replace(event, history=_without_items(history))
+        case _:
+            return event
+
+
+def _without_items(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(
+        replace(
+            message,
+            parts=tuple(
+                replace(part, item=None)
+                for part in message.parts
+                if not isinstance(part, OpaquePart)
+            ),
+        )
+        for message in messages
+    )
+
+
+def _views_of(snapshot: RunSnapshot) -> list[Event]:
+    """Give what the calls say, as far as they were written, whose arguments are not there whole."""
+    views: list[Event] = []
+    for call in snapshot.blocks:
+        if isinstance(call, SeenCall) and call.arguments is None and call.raw:
+            reading = ArgumentViews()
+            reading.take(ToolCallStarted(call.call_id, call.index, call.name, call.kind))
+            views += reading.take(ToolArgsDelta(call.call_id, call.name, call.raw))[1:]
+    return views

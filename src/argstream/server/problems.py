@@ -1,0 +1,74 @@
+"""Why a request is refused: problem+json (RFC 9457), in words that say what to do."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from argstream.errors import (
+    AlreadyDecided,
+    ArgstreamError,
+    RunTaken,
+    StoreFailure,
+    UnknownRun,
+    UsageError,
+)
+
+__all__ = ["Problem", "problem_of", "problem_response"]
+
+
+class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
+    """A request that cannot be answered, as it is told to who made it."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Name it with a code that programs can act on, such as ``unknown-run``."""
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+_OURS: Final[tuple[tuple[type[ArgstreamError], int, str], ...]] = (
+    (UnknownRun, 404, "unknown-run"),
+    (AlreadyDecided, 403, "already-decided"),
+    (UsageError, 422, "unusable"),
+    (RunTaken, 409, "run-taken"),
+    (StoreFailure, 503, "store-failure"),
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Say what is wrong; of what nobody expected no more than that it happened."""
+    if isinstance(error, Problem):
+        return error
+    for kind, status, code in _OURS:
+        if isinstance(error, kind):
+            return Problem(status, code, str(error))
+    return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+
+
+def problem_response(problem: Problem, request: Request | None = None) -> Response:
+    """Write a problem as an answer."""
+    body = {
+        "type": f"urn:argstream:{problem.code}",
+        "title": problem.code.replace("-", " "),
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if request is not None:
+        body["instance"] = request.url.path
+    return Response(
+        msgspec.json.encode(body),
+        problem.status,
+        {**problem.headers, "cache-control": "no-store"},
+        "application/problem+json",
+    )

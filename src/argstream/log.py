@@ -107,6 +107,8 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     claimed_until: float | None = None
     pending: Mapping[str, str] = {}
     """The calls that somebody must decide on, with the digests of their requests."""
+    user: str = ""
+    """Whose run it is, as its ``RunStarted`` says; empty if it is nobody's in particular."""
 
     @property
     def is_over(self) -> bool:
@@ -210,9 +212,13 @@ class Store(Protocol):
         *,
         status: RunStatus | None = None,
         session_id: str | None = None,
+        user: str | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
-        """List runs, those with the newest records first."""
+        """List runs, those with the newest records first.
+
+        ``None`` is all of them. The ``user`` ``""`` has those that are nobody's in particular.
+        """
 
     async def delete(self, run_id: str) -> None:
         """Forget a run; raises ``RunTaken`` while somebody drives it."""

@@ -29,7 +29,7 @@ from argstream.events import (
     TurnStarted,
 )
 
-__all__ = ["events_of"]
+__all__ = ["events_of", "pending_of"]
 
 
 def events_of(snapshot: RunSnapshot) -> Iterator[Event]:
@@ -44,12 +44,13 @@ def events_of(snapshot: RunSnapshot) -> Iterator[Event]:
         if block.is_lost and not (following and following.is_lost and following.turn == block.turn):
             yield TurnStarted(block.turn, 2)
     if snapshot.status == "paused":
-        yield RunPaused(snapshot.run_id, tuple(_pending(snapshot)))
+        yield RunPaused(snapshot.run_id, tuple(pending_of(snapshot)))
     if snapshot.end is not None:
         yield snapshot.end
 
 
-def _pending(snapshot: RunSnapshot) -> Iterator[ApprovalRequested]:
+def pending_of(snapshot: RunSnapshot) -> Iterator[ApprovalRequested]:
+    """Give what somebody must decide on."""
     for call in snapshot.blocks:
         if isinstance(call, SeenCall) and call.request is not None:
             is_open = call.decision is None and call.outcome is None

@@ -167,7 +167,7 @@ def test_what_happens_while_runs_are_listed_hides_no_others() -> None:
                 writer = Writer(f"run-{number:03}", time=1.0 + number)
                 claims.append(await store.begin(writer.started(), "me", 30))
                 writers.append(writer)
-            look = store._infos
+            look = store._lists._infos
 
             async def look_slowly(names: Sequence[bytes]) -> list[RunInfo]:
                 infos = await look(names)
@@ -178,7 +178,7 @@ def test_what_happens_while_runs_are_listed_hides_no_others() -> None:
                 await store.append(claims[0], writers[0].texts("a"))
                 return infos
 
-            store._infos = look_slowly  # type: ignore[method-assign] # to come in between
+            store._lists._infos = look_slowly  # type: ignore[method-assign] # to come in between
             listed = {info.run_id for info in await store.runs()}
             assert listed >= {claim.run_id for claim in claims}
 

@@ -89,7 +89,7 @@ def test_any_text_can_be_the_id_of_a_run() -> None:
 def test_the_keys_of_a_run_are_in_one_slot_of_a_cluster(prefix: str) -> None:
     store = RedisStore("redis://localhost", prefix=prefix)
     for run_id in IDS:
-        run, log, index, news = store._keys(run_id)
+        run, log, index, news, *_ = store._keys.all_of(run_id)
         same = [run, log, news, *([index] if prefix == "{p}" else [])]
         assert len({key_slot(key) for key in same}) == 1, run_id
 

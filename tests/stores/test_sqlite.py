@@ -135,7 +135,7 @@ def test_a_newer_schema_is_left_alone(path: Path) -> None:
     with_store(path, begun)
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 99")
-    refuses(path, "version 99 of the schema, and this argstream knows 1")
+    refuses(path, "version 99 of the schema, and this argstream knows 2")
 
 
 def test_many_can_open_a_new_file_at_once(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ def _edited(call: CallState, arguments: Mapping[str, Any], tools: Toolbox) -> st
         text = written(dict(arguments))
     except (TypeError, ValueError) as error:
         raise UsageError(f"the edited arguments are no JSON: {error}") from None
+    if tools.get(call.name) is None:
+        raise UsageError(
+            f"whether edited arguments fit cannot be told here: there is no {call.name}"
+        )
     refusal = tools.refusal(call.name, read_arguments(text))
     problem = refusal.message if refusal is not None else tools[call.name].problem(text)
     if problem is not None:

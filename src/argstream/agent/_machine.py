@@ -113,10 +113,10 @@ class Machine:
 
     # What happens
 
-    def begin(self, prompt: str, history: Sequence[Message] = ()) -> Step:
+    def begin(self, prompt: str, history: Sequence[Message] = (), user: str = "") -> Step:
         """Begin with what the user says, after what was said before."""
         self.state.history, self.state.messages = tuple(history), list(history)
-        self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history))
+        self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history, user))
         self.state.say(prompt)
         self._ask_model()
         return self._step()

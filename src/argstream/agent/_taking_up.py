@@ -1,6 +1,7 @@
 """Goes on with a run that is in a store, whoever began it."""
 
 import time
+from collections.abc import Callable, Iterable
 
 import anyio
 
@@ -9,13 +10,13 @@ from argstream.agent._effects import Step
 from argstream.agent._machine import Machine
 from argstream.agent._run_log import RunLog
 from argstream.agent.conversation import Conversation
-from argstream.agent.observing._observed import is_observed, last_events
+from argstream.agent.observing._observed import Observed, is_observed, last_events
 from argstream.decisions import Decisions
 from argstream.errors import UnknownRun, UsageError
-from argstream.events import Event
+from argstream.events import Event, RunStarted
 from argstream.log import Store
 
-__all__ = ["caught_up", "ended", "taken_up"]
+__all__ = ["caught_up", "ended", "found", "refuse_if_over", "taken_up"]
 
 
 async def taken_up(
@@ -59,12 +60,46 @@ async def _read(
     told = [record.event for record in records]
     machine.restore(told)
     if conversation.is_fresh:
-        conversation.id, conversation.messages = records[-1].session_id, machine.state.history
+        conversation.id, conversation.user = records[-1].session_id, _user_of(told)
+        conversation.messages = machine.state.history
     if machine.is_over:  # perhaps in another process
         conversation.go_on_after(machine.state.run_id, machine.final_messages)
+    refuse_if_over(machine)
+    return told
+
+
+def refuse_if_over(machine: Machine) -> None:
+    """Raise UsageError if nobody can go on with a run."""
+    if machine.is_over:
         outcome = machine.state.status
         raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
-    return told
+
+
+def _user_of(told: Iterable[Event]) -> str:
+    return next((event.user for event in told if isinstance(event, RunStarted)), "")
+
+
+async def found(
+    store: Store, make: Callable[[str], Machine], conversation: Conversation
+) -> Conversation:
+    """Give a conversation that has nothing in it yet what its newest run in the store says."""
+    session_id, user = conversation.id, conversation.user
+    while runs := await store.runs(session_id=session_id, user=user, limit=1):
+        run_id = runs[0].run_id
+        try:
+            told = [record.event for record in await store.read(run_id)]
+        except UnknownRun:  # it was deleted meanwhile
+            continue
+        machine = make(run_id)
+        machine.restore(told)
+        if not machine.is_over:
+            conversation.run_id, conversation.messages = run_id, machine.state.history
+        elif is_observed(told):
+            conversation.messages = Observed.of(run_id, told).result.messages
+        else:
+            conversation.messages = machine.final_messages
+        break
+    return conversation
 
 
 async def caught_up(store: Store, machine: Machine, conversation: Conversation) -> None:

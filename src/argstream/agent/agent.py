@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from argstream.agent._checking import checked
 from argstream.agent._effects import Step
 from argstream.agent._faces import AsyncClosing
 from argstream.agent._last_events import LastEvents
@@ -15,9 +16,9 @@ from argstream.agent._loop_thread import LoopThread, run_alone
 from argstream.agent._machine import Machine
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
-from argstream.agent._taking_up import caught_up, ended, taken_up
+from argstream.agent._taking_up import caught_up, ended, found, taken_up
 from argstream.agent._toolbox import Toolbox
-from argstream.agent.approvals import Approver, Decisions
+from argstream.agent.approvals import Approval, Approver, Decisions
 from argstream.agent.conversation import Conversation
 from argstream.agent.result import RunResult
 from argstream.agent.run import AgentRun, Course
@@ -117,6 +118,11 @@ class Agent(AsyncClosing):
         self._conversations: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._last_events = LastEvents(on_event)
 
+    @property
+    def store(self) -> Store | None:
+        """Where the logs of its runs are kept."""
+        return self._setting.store
+
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
         """Run a prompt, to be followed with ``async for``, or waited for with ``await``."""
         refuse_while_imported()
@@ -137,7 +143,7 @@ class Agent(AsyncClosing):
 
         async def begin() -> Step:
             machine.state.numbering = conversation.numbering
-            return machine.begin(encodable(prompt), conversation.messages)
+            return machine.begin(encodable(prompt), conversation.messages, conversation.user)
 
         return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
 
@@ -183,9 +189,7 @@ class Agent(AsyncClosing):
         is followed: ``RunTaken`` if another process still drives it, or may; ``wait`` says for how
         many seconds to wait for the end of its claim.
         """
-        if not isinstance(decisions, Mapping | None):
-            raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
-        run_id, given = _id_of(run), dict(decisions or {})
+        run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
         if self._setting.store is not None:
             return self._resume_logged(self._setting.store, run_id, given, wait)
         machine, conversation = self._waiting(run_id)
@@ -212,6 +216,32 @@ class Agent(AsyncClosing):
 
         return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
 
+    async def check(self, run: AnyRun, decisions: Decisions) -> None:
+        """Raise what ``resume`` would say to these decisions, and change nothing.
+
+        So one can be told at once that arguments do not fit, or that somebody was quicker
+        (``AlreadyDecided``), before anything is decided: also while another process drives the run.
+        """
+        run_id, given = _id_of(run), _decisions_of(decisions)
+        if self._setting.store is None:
+            self._waiting(run_id).machine.check(given)
+        else:
+            await checked(self._setting.store, self._machine(run_id), given)
+
+    async def conversation(self, id: str, *, user: str = "") -> Conversation:  # noqa: A002 - what it is
+        """Give a conversation as the store has it, to go on with it; a new one if there is none.
+
+        What was said is what its newest run says. If that is not over, ``run_id`` says which it is,
+        and what was said is that before it. Conversations of other users are others, though they
+        may have the same id.
+        """
+        if self._setting.store is None:
+            raise UsageError("the agent has no store, which could have a conversation: store=…")
+        if not id:
+            raise UsageError("a conversation is found by its id, which is not empty")
+        fresh = Conversation(id=id, user=user)
+        return await found(self._setting.store, self._machine, fresh)
+
     def stop(self, run: AnyRun, reason: str = "") -> list[Event]:
         """End a run that has paused, and give its last events: its calls will not run.
 
@@ -237,7 +267,7 @@ class Agent(AsyncClosing):
         except UsageError:  # it is over, or not there
             await self.catch_up(conversation, "")
             raise
-        machine = Machine(run_id, self._setting.tools, self._rules)
+        machine = self._machine(run_id)
         log = self._setting.log_in(store, run_id, conversation.id)
         try:
             events = await ended(log, machine, conversation, reason)
@@ -261,8 +291,11 @@ class Agent(AsyncClosing):
         """See whether another run of a conversation has ended in another process; for runs only."""
         store, other = self._setting.store, conversation.run_id
         if store is not None and other not in (None, run_id):
-            machine = Machine(other or "", self._setting.tools, self._rules)
-            await caught_up(store, machine, conversation)
+            await caught_up(store, self._machine(other or ""), conversation)
+
+    def _machine(self, run_id: str) -> Machine:
+        """Make one that only says what is known of a run, or how it ends."""
+        return Machine(run_id, self._setting.tools, self._rules)
 
     async def _stop_quietly(self, run_id: str, reason: str) -> None:
         await self.stop_async(run_id, reason)
@@ -295,6 +328,12 @@ class Agent(AsyncClosing):
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
+
+
+def _decisions_of(decisions: object) -> dict[str, Approval]:
+    if not isinstance(decisions, Mapping):
+        raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
+    return dict(decisions)
 
 
 def _id_of(run: AnyRun) -> str:

@@ -19,6 +19,7 @@ class _Kept(Struct, frozen=True):
 
     id: str
     messages: tuple[Message, ...]
+    user: str = ""
 
 
 def numbering_of(messages: Iterable[Message]) -> Numbering:
@@ -37,8 +38,10 @@ class Conversation:
     model said in a turn that failed or was stopped is not in it.
     """
 
-    def __init__(self, messages: Iterable[Message] = (), *, id: str = "") -> None:  # noqa: A002 - what it is
+    def __init__(self, messages: Iterable[Message] = (), *, id: str = "", user: str = "") -> None:  # noqa: A002 - what it is
         self.id = id or f"session_{uuid4().hex}"
+        self.user = user
+        """Whose it is; empty if it is nobody's in particular."""
         self.messages = tuple(messages)
         self.grants: set[Grant] = set()
         """What need not be asked about any more."""
@@ -74,7 +77,7 @@ class Conversation:
             raise UsageError(
                 f"the conversation has a run that is not over ({self.run_id}): resume or stop it"
             )
-        return msgspec.json.encode(_Kept(self.id, self.messages))
+        return msgspec.json.encode(_Kept(self.id, self.messages, self.user))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> "Conversation":
@@ -83,7 +86,7 @@ class Conversation:
             kept = msgspec.json.decode(text, type=_Kept)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is no conversation that to_json wrote: {error}") from error
-        return cls(kept.messages, id=kept.id)
+        return cls(kept.messages, id=kept.id, user=kept.user)
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id}, {len(self.messages)} messages>"

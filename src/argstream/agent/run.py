@@ -179,6 +179,23 @@ class AgentRun(FollowedRun):
             self._generator = weakref.ref(generator)
         return generator
 
+    async def begun(self) -> None:
+        """Begin the run, and wait until its first record is in the store; then follow it.
+
+        None of its events is told by that: who follows it gets all of them. Raises what keeps it
+        from beginning, or from going on if ``Agent.resume`` gave it: then there is nothing to
+        follow. To be called before anybody follows the run; who drops the run has left it.
+        """
+        if self._loop is not None:
+            raise UsageError("somebody follows the run already: call begun() before")
+        events = aiter(self)
+        self._following.is_awaited = True
+        try:
+            await anext(events)
+        finally:
+            self._following.is_awaited = False
+        self._kept = events  # who holds the run is as one who follows it
+
     async def aclose(self) -> None:
         """End the run, if it has not ended, or paused and said so."""
         await self._following.close()
@@ -272,13 +289,17 @@ class _Following:
         self.has_told_pause = False
         self._left_at_pause = False
         self._is_closed = False
+        self.is_awaited = False
+        """Whether somebody wants to know when it has begun, before he follows it."""
 
     async def events(self, start: Callable[[], Awaitable[None]]) -> AsyncGenerator[Event, None]:
         await start()
         del start  # it refers to who may be dropped
         try:
             batch = self.batch
-            while await self.fill():
+            if self.is_awaited and await self.fill():
+                yield batch[0]  # to say that it is there: it is told when that is asked for
+            while batch or await self.fill():
                 while batch:
                     event = batch.popleft()
                     if self.minds(event):

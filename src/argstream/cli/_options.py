@@ -9,9 +9,14 @@ from argstream.adapters import ProtocolName
 __all__ = [
     "RUN",
     "AsJson",
+    "Folder",
+    "Instructions",
     "LintScope",
+    "LogLevel",
+    "MaxTurns",
     "ModelName",
     "PolicyFile",
+    "Port",
     "Protocol",
     "RunOrFile",
     "Store",
@@ -22,6 +27,7 @@ RUN: Final = "run:"
 """What a run is named by, where a file could be meant."""
 
 LintScope: TypeAlias = Literal["all", "order", "late"]
+LogLevel: TypeAlias = Literal["error", "warning", "info", "debug"]
 
 ModelName: TypeAlias = Annotated[
     str,
@@ -56,4 +62,16 @@ RunOrFile: TypeAlias = Annotated[
 ]
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the events as JSON, one a line.")
+]
+
+Folder: TypeAlias = Annotated[
+    str, typer.Option(metavar="FOLDER", help="Where it works: nothing outside is touched.")
+]
+Instructions: TypeAlias = Annotated[
+    str, typer.Option(metavar="TEXT", help="What the model is told before everything else.")
+]
+MaxTurns: TypeAlias = Annotated[int, typer.Option(min=1, help="How often the model is asked.")]
+
+Port: TypeAlias = Annotated[
+    int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")
 ]

@@ -11,17 +11,22 @@ from argstream.errors import UnknownRun, UsageError
 from argstream.log import RunInfo, Store
 from argstream.stores import open_store
 
-__all__ = ["find_run", "opened"]
+__all__ = ["find_run", "opened", "place_of"]
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
 _DEFAULT: Final = "argstream.db"
 _MAX_CANDIDATES: Final = 8
 
 
+def place_of(given: str) -> str:
+    """Give the name of the store that is meant: what was given, or the usual one."""
+    return given or os.environ.get(_VARIABLE, "") or _DEFAULT
+
+
 @asynccontextmanager
 async def opened(place: str) -> AsyncIterator[Store]:
     """Open a store that is there, by its name, or the usual one; looking does not make one."""
-    place = place or os.environ.get(_VARIABLE, "") or _DEFAULT
+    place = place_of(place)
     if "://" not in place and not _is_there(Path(place.removeprefix("sqlite:"))):
         shown = f" {place!r}" if "@" not in place else ""  # which may have a password in it
         raise UsageError(

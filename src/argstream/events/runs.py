@@ -25,6 +25,8 @@ class RunStarted(BaseEvent, frozen=True, tag="run_started"):
     prompt: str
     history: tuple[Message, ...] = ()
     """What was said before."""
+    user: str = ""
+    """Whose run it is; empty if it is nobody's in particular."""
 
 
 class RunPaused(BaseEvent, frozen=True, tag="run_paused"):

@@ -1,0 +1,45 @@
+"""An agent over HTTP: runs that survive, watched by any number, in the formats that others speak.
+
+::
+
+    from argstream.server import AgentServer, serve
+
+    serve(AgentServer(agent))
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from argstream.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from argstream.server.app import AgentServer
+    from argstream.server.claude_agent import ClaudeAgentDriver
+    from argstream.server.limits import Limits
+    from argstream.server.serving import serve
+
+__all__ = ["AgentServer", "ClaudeAgentDriver", "Limits", "serve"]
+
+_MODULES: Final = {
+    "AgentServer": "app",
+    "ClaudeAgentDriver": "claude_agent",
+    "Limits": "limits",
+    "serve": "serving",
+}
+
+if find_spec("starlette") is None or find_spec("uvicorn") is None:
+    raise MissingExtra("server", "the server")
+
+if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,7 @@ its process has ended; one that was begun on another machine does not.
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from uuid import UUID, uuid5
 
 from anyio import to_thread
@@ -25,6 +25,7 @@ from argstream.server.drivers import DrivenRun
 
 try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, get_session_info
+    from claude_agent_sdk.types import SystemPromptPreset
 except ModuleNotFoundError:
     raise UsageError(
         "runs of Claude Code need the Claude Agent SDK: pip install claude-agent-sdk"
@@ -65,6 +66,16 @@ class ClaudeAgentDriver:
             include_partial_messages=True,
             verbatim_prompts=True,
         )
+
+    @classmethod
+    def in_folder(
+        cls, store: Store | str | Path, folder: Path, *, instructions: str = "", max_turns: int = 50
+    ) -> Self:
+        """Have it work in a folder, as the Claude Code of who starts the server would."""
+        prompt = SystemPromptPreset(type="preset", preset="claude_code")
+        if instructions:
+            prompt["append"] = instructions
+        return cls(store, ClaudeAgentOptions(cwd=folder, system_prompt=prompt, max_turns=max_turns))
 
     @property
     def name(self) -> str:

@@ -1,34 +1,23 @@
-"""The runs of a server: begun, gone on with and ended, whoever asks for it and in whatever process.
+"""The runs of a server: begun, decided on and ended, in whatever process they are."""
 
-What is known of a run is in the store. Here are only the tasks that drive the runs of this process,
-and a look-out for those that others have left: a process that ended in the midst of a run, or
-between a decision and what follows from it.
-"""
-
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable
 from typing import Final
-
-import anyio
 
 from argstream.agent import Conversation
 from argstream.decisions import Approve, Decisions
-from argstream.errors import ArgstreamError, RunTaken, UnknownRun, UsageError
-from argstream.events import Event, RunPaused
+from argstream.errors import UsageError
+from argstream.events import ApprovalRequested, RunSnapshot
 from argstream.log import RunInfo, Store
-from argstream.server.drivers import DrivenRun, Driver
+from argstream.server._driving import Driving
+from argstream.server.drivers import Driver
 from argstream.server.problems import Problem
+from argstream.snapshot_events import pending_of
 
-__all__ = ["Runs"]
+__all__ = ["Runs", "other_request"]
 
 _LOOK_OUT: Final = 5.0
 """How often runs are looked for that nobody drives, in seconds."""
-_AT_ONCE: Final = 100
-"""How many of them are looked at in one go."""
-
-logger = logging.getLogger("argstream.server")
 
 
 class Runs:
@@ -36,31 +25,33 @@ class Runs:
 
     def __init__(self, driver: Driver, *, look_out: float = _LOOK_OUT) -> None:
         self._driver = driver
-        self._look_out_seconds = look_out
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # of the runs that are driven here
-        self._look_out: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self._driving = Driving(driver, look_out)
 
     @property
     def store(self) -> Store:
         """Where the runs are."""
         return self._driver.store
 
-    @property
-    def running(self) -> int:
-        """How many are driven here."""
-        return len(self._tasks)
+    def look_out(self) -> None:
+        """Begin to look for runs that other processes have left."""
+        self._driving.look_out()
+
+    async def aclose(self) -> None:
+        """Leave the runs to other processes, and close what is open."""
+        await self._driving.aclose()
+        await self._driver.aclose()
 
     # What is known
 
     async def info(self, run_id: str, user: str) -> RunInfo:
-        """Say what is known of a run; that of somebody else is as unknown as one that is not."""
+        """Say what is known of a run; one of somebody else is as unknown as one that is not."""
+        unknown = Problem(404, "unknown-run", "there is no such run here")
         try:
             info = await self.store.info(run_id)
-        except UsageError:  # nothing could have such an id
-            raise _unknown(run_id) from None
+        except UsageError:  # it is not there, or nothing could have such an id
+            raise unknown from None
         if info.user != user:
-            raise _unknown(run_id)
+            raise unknown
         return info
 
     async def newest(self, conversation_id: str, user: str) -> RunInfo | None:
@@ -69,46 +60,67 @@ class Runs:
         return found[0] if found else None
 
     async def conversation(self, conversation_id: str, user: str) -> Conversation:
-        """Give a conversation that can go on."""
+        """Give a conversation that can go on, with what was said before."""
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
             raise Problem(
                 409,
                 "conversation-busy",
-                f"the conversation has a run that is not over ({conversation.run_id}): wait for its "
-                "end, decide what it waits for, or stop it",
+                f"this conversation has a run that is not over ({conversation.run_id}): wait for "
+                "its end, decide what it waits for, or stop it",
             )
         return conversation
 
     # What is done
 
-    async def start(self, prompt: str, conversation: Conversation) -> str:
-        """Begin a run, and give its id when it is in the store; it goes on by itself."""
+    async def start(
+        self,
+        prompt: str,
+        conversation: Conversation,
+        rested: Callable[[], None] | None = None,
+    ) -> str:
+        """Begin a run, and give its id when it is in the store; it goes on by itself.
+
+        ``rested`` is called when it is not driven here any more: it is over, or waits for a person.
+        """
         run = self._driver.begin(prompt, conversation)
-        begun = asyncio.get_running_loop().create_future()
-        self._drive(run, begun)
-        await begun
+        await self._driving.begin(run, rested)
         return run.run_id
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
-        """Decide on calls, and see to it that the run goes on.
+        """Decide on calls that somebody is asked about, and see to it that the run goes on.
 
-        Each decision must say which request it is about, by its digest.
+        Raises Problem 403 for what nobody is asked about, any more or at all; the first decision
+        on a call counts. Edited arguments must be valid.
         """
-        info = await self.store.info(run_id)
+        waiting = await self._waiting(run_id)
         for call_id, decision in decisions.items():
-            _require_pending(info, call_id)
+            request = waiting.get(call_id)
+            if request is None:
+                raise Problem(403, "not-pending", f"nobody is asked about the call {call_id!r}")
+            if request.expires_at is not None and request.expires_at <= time.time():
+                raise Problem(403, "expired", f"it is too late to decide on the call {call_id!r}")
+            if isinstance(decision, Approve) and decision.digest != request.digest:
+                raise other_request(call_id)
         await self._driver.check(run_id, decisions)
         await self.store.decide(run_id, decisions)
-        await self._go_on(run_id)
+        await self._driving.go_on(run_id)
+
+    async def _waiting(self, run_id: str) -> dict[str, ApprovalRequested]:
+        snapshot = (await self.store.snapshot(run_id)).event
+        requests = pending_of(snapshot) if isinstance(snapshot, RunSnapshot) else ()
+        return {request.call_id: request for request in requests}
 
     async def stop(self, run_id: str, reason: str = "") -> None:
-        """End a run, in whatever process it is driven."""
+        """End a run."""
         await self._driver.stop(run_id, reason)
 
-    # Driving
 
-    def _drive(self, run: DrivenRun, begun: "asyncio.Future[None] | None" = None) -> None:
-        task = asyncio.create_task(self._driven(run, begun))
-        self._tasks[run.run_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(run.run_id, None))
+def other_request(call_id: str) -> Problem:
+    """Say that a decision is about something else than what is asked about."""
+    return Problem(
+        403,
+        "other-request",
+        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
+        "anew",
+    )

@@ -1,7 +1,7 @@
 """A stream of server-sent events that were written before: what is left is to send them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -25,11 +25,18 @@ _LOOK_AGAIN: Final = 20.0
 class EventStream(Response):
     """Sends a viewer what he watches, until it ends or he goes away."""
 
-    def __init__(self, viewer: Viewer, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        viewer: Viewer,
+        headers: Mapping[str, str] | None = None,
+        closed: Callable[[], None] | None = None,
+    ) -> None:
+        """Send what the viewer watches; ``closed`` is called when that is over."""
         self.status_code = 200
         self.background = None
         self.body = b""
         self._viewer = viewer
+        self._closed = closed
         self._since: float | None = None  # when that was handed over which is not taken yet
         self.init_headers({**_HEADERS, **(headers or {})})
 
@@ -40,18 +47,22 @@ class EventStream(Response):
         tasks = {sending, leaving}
         try:
             while not (sending.done() or leaving.done() or self._is_stalled()):
-                await asyncio.wait(
-                    tasks, timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED
-                )
+                await asyncio.wait(tasks, timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
             if self._is_stalled():
                 _abort(scope)
         finally:
-            self._viewer.close()
+            self.close()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
         if not sending.cancelled():
             sending.result()
+
+    def close(self) -> None:
+        """Watch no more: for who made it and cannot send it."""
+        self._viewer.close()
+        if self._closed is not None:
+            self._closed()
 
     def _is_stalled(self) -> bool:
         now = asyncio.get_running_loop().time()

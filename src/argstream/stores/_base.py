@@ -37,29 +37,29 @@ The rules that a store keeps, in the order in which it looks:
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, Self
+from typing import Self
 
 from argstream.decisions import Decisions
-from argstream.errors import RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.errors import StoreFailure, UnknownRun, UsageError
 from argstream.events import RunStatus
 from argstream.log import Claim, Posts, Record, RunInfo
 from argstream.stores._batches import ENDS, Batch, approvals_to_json, batch_of, records_of
-from argstream.stores._checks import age, claimed, id_of, limited, name_of, place, span, text
+from argstream.stores._checks import (
+    Wanted,
+    age,
+    claimed,
+    id_of,
+    limited,
+    name_of,
+    place,
+    span,
+    text,
+    wanted,
+)
 from argstream.stores._tails import PAGE, Page, Tail, Tails
 from argstream.stores._views import Views
 
-__all__ = [
-    "BaseStore",
-    "begun_already",
-    "gap",
-    "lost",
-    "nobody_is_asked",
-    "other_record",
-    "other_request",
-    "run_is_over",
-]
-
-_STATUSES: Final = ("running", "completed", "paused", "failed", "stopped")
+__all__ = ["BaseStore"]
 
 
 class BaseStore(ABC):
@@ -117,9 +117,7 @@ class BaseStore(ABC):
     async def _info(self, run_id: str) -> RunInfo: ...
 
     @abstractmethod
-    async def _runs(
-        self, status: RunStatus | None, session_id: str | None, limit: int | None
-    ) -> list[RunInfo]: ...
+    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]: ...
 
     @abstractmethod
     async def _delete(self, run_id: str) -> None: ...
@@ -316,15 +314,12 @@ class BaseStore(ABC):
         *,
         status: RunStatus | None = None,
         session_id: str | None = None,
+        user: str | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
         """List runs, those with the newest records first."""
         self._check_open()
-        if status is not None and status not in _STATUSES:
-            raise UsageError(f"no run is {status!r}: give one of {', '.join(_STATUSES)}")
-        if session_id is not None:
-            text(session_id, "the id of a session")
-        return await self._runs(status, session_id, limited(limit))
+        return await self._runs(wanted(status, session_id, user), limited(limit))
 
     async def delete(self, run_id: str) -> None:
         """Forget a run; raises ``RunTaken`` while somebody drives it."""
@@ -355,44 +350,3 @@ class BaseStore(ABC):
 
 def _closed() -> StoreFailure:
     return StoreFailure("the store is closed: open it anew")
-
-
-# What goes wrong, in the same words in all stores
-
-
-def lost(run_id: str, owner: str | None, seconds: float) -> RunTaken:
-    """Say that a claim is not the newest: who has that now, and for how long."""
-    return RunTaken(run_id, owner or "", max(seconds, 0.0))
-
-
-def begun_already(run_id: str) -> UsageError:
-    """Say that a run cannot be begun, since it is there."""
-    return UsageError(f"there is a run {run_id!r} already: claim it to go on with it")
-
-
-def gap(run_id: str, last: int, first: int) -> UsageError:
-    """Say that a batch does not go on after the last record."""
-    return UsageError(f"the run {run_id!r} goes on with seq {last + 1}, not {first}")
-
-
-def other_record(run_id: str, first: int) -> UsageError:
-    """Say that the log has something else where a batch would go."""
-    return UsageError(f"the run {run_id!r} has other records from seq {first} on")
-
-
-def run_is_over(run_id: str, status: str) -> UsageError:
-    """Say that nothing can be written to a run, or asked of it, any more."""
-    return UsageError(f"the run {run_id!r} is over: it is {status}")
-
-
-def nobody_is_asked(run_id: str, call_id: str) -> UsageError:
-    """Say that there is no request for a call that could be decided on."""
-    return UsageError(f"in the run {run_id!r} nobody is asked about the call {call_id!r}")
-
-
-def other_request(call_id: str) -> UsageError:
-    """Say that a decision is about another request than the one that waits."""
-    return UsageError(
-        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
-        "anew"
-    )

@@ -16,11 +16,12 @@ from argstream.events import (
     ApprovalRequested,
     RunCompleted,
     RunFailed,
+    RunStarted,
     RunStatus,
     RunStopped,
 )
 from argstream.log import Posts, Record, from_json, is_durable, status_after, to_json
-from argstream.stores._checks import LARGEST, text
+from argstream.stores._checks import LARGEST, text, user_of
 
 __all__ = ["ENDS", "Batch", "approvals_to_json", "batch_of", "posts_from_json", "records_of"]
 
@@ -52,6 +53,8 @@ class Batch(Struct, frozen=True):
     request, None if it was decided on."""
     is_durable: bool
     """Whether it must survive the machine's end."""
+    user: str = ""
+    """Whose run it is, if it says so: the first batch of a run does."""
 
     @property
     def last(self) -> int:
@@ -80,6 +83,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         raise UsageError("there is nothing to write: give at least one record")
     first, last = records[0], records[-1]
     asked: list[tuple[str, str | None]] = []
+    user = ""
     for expected, record in enumerate(records, first.seq):
         if record.run_id != run_id:
             raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
@@ -93,6 +97,8 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
                 asked.append((call_id, digest))
             case ApprovalDecided(call_id=call_id):
                 asked.append((call_id, None))
+            case RunStarted():
+                user = user_of(record.event.user)
             case _:
                 pass
     if any(isinstance(record.event, ENDS) for record in records[:-1]):
@@ -108,6 +114,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         status=status_after(record.event for record in records),
         asked=asked,
         is_durable=any(is_durable(record.event) for record in records),
+        user=user,
     )
 
 

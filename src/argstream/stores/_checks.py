@@ -1,18 +1,32 @@
 """What may be asked of a store: checked once, so that all stores refuse the same.
 
-The id of a run is text of 1 to 1,000 characters; who claims a run says who he is, in as many. Other
-text may be empty. Text is what can be encoded: half of a surrogate pair is none. A number that no
-store could mean anything by, such as a claim for ever, is refused; a place in the log, or a limit,
-that is larger than any log is let be.
+The id of a run is text of 1 to 1,000 characters; who claims a run says who he is, in as many, and
+whose run it is, is said in no more. Other text may be empty. Text is what can be encoded: half of a
+surrogate pair is none. A number that no store could mean anything by, such as a claim for ever, is
+refused; a place in the log, or a limit, that is larger than any log is let be.
 """
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, get_args
 
 from argstream.errors import UsageError
+from argstream.events import RunStatus
 from argstream.log import Claim
 
-__all__ = ["LARGEST", "age", "claimed", "id_of", "limited", "name_of", "place", "span", "text"]
+__all__ = [
+    "LARGEST",
+    "Wanted",
+    "age",
+    "claimed",
+    "id_of",
+    "limited",
+    "name_of",
+    "place",
+    "span",
+    "text",
+    "user_of",
+    "wanted",
+]
 
 _LONGEST_ID: Final = 1_000
 _LONGEST_CLAIM: Final = 1e9
@@ -30,6 +44,11 @@ def id_of(run_id: object) -> str:
 def name_of(owner: object) -> str:
     """Check the name of who claims a run."""
     return _named(owner, "the owner of a claim")
+
+
+def user_of(user: object) -> str:
+    """Check the name of whose run it is: it may be nobody's in particular."""
+    return user if user == "" else _named(user, "the name of a user")
 
 
 def _named(value: object, what: str) -> str:
@@ -50,6 +69,33 @@ def text(value: object, what: str) -> str:
             f"{what} cannot be {value!r}: it has a half of a character in it"
         ) from error
     return value
+
+
+class Wanted(NamedTuple):
+    """Which runs are to be listed: what is None is not asked."""
+
+    status: RunStatus | None
+    session_id: str | None
+    user: str | None
+
+    def fits(self, status: str, session_id: str, user: str) -> bool:
+        """Say whether a run is one of them."""
+        return (
+            self.status in (None, status)
+            and self.session_id in (None, session_id)
+            and self.user in (None, user)
+        )
+
+
+def wanted(status: RunStatus | None, session_id: str | None, user: str | None) -> Wanted:
+    """Check which runs are to be listed."""
+    if status is not None and status not in (known := get_args(RunStatus)):
+        raise UsageError(f"no run is {status!r}: give one of {', '.join(known)}")
+    if session_id is not None:
+        text(session_id, "the id of a session")
+    if user is not None:
+        user_of(user)
+    return Wanted(status, session_id, user)
 
 
 def claimed(claim: object) -> Claim:

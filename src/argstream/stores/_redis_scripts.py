@@ -1,19 +1,29 @@
 """What is done inside the Redis server, each at once: its scripts, in Lua.
 
-A run has two keys, and all runs together a third:
+A run has two keys:
 
-- ``PREFIX:{RUN}:run``, a hash: ``session``, ``agent``, ``status``, ``seq``, ``created`` and
-  ``updated``; ``token`` of the newest claim, and unless that was given up its ``owner`` and
-  ``until`` (in ms); ``pending:CALL`` with the digest of a request, ``decider:CALL`` and, until it
-  is used, ``decision:CALL`` with what was said to it; ``stop`` with the reason; the nonces by which
-  a request is known that is made again: ``begun``, ``claimed``, ``reopened``. The first is also
-  the identity of the run: one that is given the same name later is another.
+- ``PREFIX:{RUN}:run``, a hash: ``session``, ``user`` (not in older runs), ``agent``, ``status``,
+  ``seq``, ``created`` and ``updated``; ``token`` of the newest claim, and unless that was given up
+  its ``owner`` and ``until`` (in ms); ``pending:CALL`` with the digest of a request,
+  ``decider:CALL`` and, until it is used, ``decision:CALL`` with what was said to it; ``stop`` with
+  the reason; the nonces by which a request is known that is made again: ``begun``, ``claimed``,
+  ``reopened``. The first is also the identity of the run: one that is given the same name later is
+  another.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
-- ``PREFIX:runs``, a sorted set: the ids of runs by the time of their newest record.
 
-In the names of keys, ``RUN`` is the id with ``%``, ``{`` and ``}`` percent-encoded. So no id makes
-a key of another prefix, and what a cluster takes for the tag of a key is the whole id.
+Others are there to find runs by:
+
+- ``PREFIX:runs``, a sorted set: the ids of all runs, by the time of their newest record.
+- ``PREFIX:unfinished``, ``PREFIX:{SESSION}:session``, ``PREFIX:{USER}:user``, sets: the ids of
+  those that are not over, of a conversation, and of a user who has a name. Nothing in them changes
+  with a record: in which order they come, the first one says.
+- ``PREFIX:whose``, a hash: for each run in these, ``[SESSION,USER]`` in JSON. By that it is found
+  again in its sets when the server has forgotten the run.
+
+In the names of keys, ``RUN`` is the id with ``%``, ``{`` and ``}`` percent-encoded, and so are the
+other two. So no id makes a key of another prefix, and what a cluster takes for the tag of a key is
+the whole id.
 
 What changes a run is told on the channel ``PREFIX:{RUN}:news:DATABASE``, to those who follow it,
 here or elsewhere: channels know no databases. The lines are the kind (``gone``, ``posts``, or empty
@@ -32,10 +42,13 @@ that it is given.
 
 from typing import Final
 
+from argstream.stores._redis_list_scripts import LIST_SCRIPTS
+
 __all__ = ["SCRIPTS"]
 
 _COMMON: Final = """
-local run, log, index, news = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local run, log, index, news, unfinished, whose = unpack(KEYS, 1, 6)
+-- KEYS from the 7th on, if there are more: the other sets that the run is in.
 
 local function now()
   local time = redis.call('TIME')
@@ -79,10 +92,22 @@ local function tell(kind, ...)
   redis.call('PUBLISH', news, table.concat({kind, identity, ...}, '\\n'))
 end
 
+local function is_elsewhere()
+  -- Whether it is in other sets than those that the caller knows of.
+  return (redis.call('HGET', whose, ARGV[1]) or '') ~= ARGV[2]
+end
+
+local function unlist()
+  redis.call('ZREM', index, ARGV[1])
+  redis.call('SREM', unfinished, ARGV[1])
+  redis.call('HDEL', whose, ARGV[1])
+  for place = 7, #KEYS do redis.call('SREM', KEYS[place], ARGV[1]) end
+end
+
 local function forget()
   tell('gone')
   redis.call('DEL', run, log)
-  redis.call('ZREM', index, ARGV[1])
+  unlist()
 end
 
 -- ARGV from `at` on: run id, first seq, updated, status, ms to live, number of calls, for each its
@@ -91,6 +116,7 @@ end
 local function enter(at)
   -- Note it in the index. Before all else: it fails if a key is something else's.
   redis.call('XLEN', log)
+  redis.call('SCARD', unfinished)
   redis.call('ZADD', index, ARGV[at + 2], ARGV[at])
 end
 
@@ -117,6 +143,7 @@ local function write(at)
   if status ~= '' then
     redis.call('HSET', run, 'status', status)
     ends = is_over()
+    redis.call(ends and 'SREM' or 'SADD', unfinished, ARGV[at])
     if status ~= 'running' then let_go() end  -- nobody need drive it
     if ends and to_live ~= '' then
       redis.call('PEXPIRE', run, to_live)
@@ -148,14 +175,18 @@ end
 """
 
 _BEGIN: Final = """
-local owner, nonce, lasts, session, agent, created = unpack(ARGV, 1, 6)
+local owner, nonce, lasts, session, user, told, agent, created = unpack(ARGV, 1, 8)
 local found = redis.call('HMGET', run, 'token', 'begun')
 if found[1] then return {found[2] == nonce and 'done' or 'exists'} end
-enter(7)
+for place = 7, #KEYS do redis.call('SCARD', KEYS[place]) end
+redis.call('HLEN', whose)
+enter(9)
 redis.call('DEL', log)
-redis.call('HSET', run, 'session', session, 'agent', agent, 'created', created, 'token', 1,
-  'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
-write(7)
+redis.call('HSET', whose, ARGV[9], told)
+for place = 7, #KEYS do redis.call('SADD', KEYS[place], ARGV[9]) end
+redis.call('HSET', run, 'session', session, 'user', user, 'agent', agent, 'created', created,
+  'token', 1, 'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
+write(9)
 return {'done'}
 """
 
@@ -259,9 +290,10 @@ return {'done'}
 
 _DELETE: Final = """
 if redis.call('EXISTS', run) == 0 then
-  redis.call('ZREM', index, ARGV[1])
+  if not is_elsewhere() then unlist() end
   return {'unknown'}
 end
+if is_elsewhere() then return {'moved'} end
 if is_driven() and not is_over() then return taken() end
 forget()
 return {'done'}
@@ -270,46 +302,29 @@ return {'done'}
 _EXPIRE: Final = """
 local updated = redis.call('HGET', run, 'updated')
 if not updated then
-  redis.call('ZREM', index, ARGV[1])
+  if not is_elsewhere() then unlist() end
   return {'unknown'}
 end
-if tonumber(updated) > tonumber(ARGV[2]) then return {'newer'} end
-if not is_over() and (ARGV[3] == '' or is_driven()) then return {'needed'} end
+if is_elsewhere() then return {'moved'} end
+if tonumber(updated) > tonumber(ARGV[3]) then return {'newer'} end
+if not is_over() and (ARGV[4] == '' or is_driven()) then return {'needed'} end
 forget()
 return {'done'}
 """
 
-_TIDY: Final = """
-for place, id in ipairs(ARGV) do
-  if redis.call('EXISTS', KEYS[place + 1]) == 0 then redis.call('ZREM', KEYS[1], id) end
+_ENLIST: Final = """
+local id, told, session, user = unpack(ARGV)
+local found = redis.call('HMGET', run, 'session', 'user')
+if found[1] == session and (found[2] or '') == user then
+  redis.call('HSET', whose, id, told)
+  for place = 7, #KEYS do redis.call('SADD', KEYS[place], id) end
+  if not is_over() then redis.call('SADD', unfinished, id) end
 end
 return {'done'}
 """
 
-_LOOK: Final = """
-local found = {}
-for place, key in ipairs(KEYS) do
-  found[place] = redis.pcall('HGETALL', key)
-  if found[place].err then
-    if not found[place].err:find('WRONGTYPE') then return found[place] end
-    found[place] = {'', ''}  -- something that is no run
-  end
-end
-local time = redis.call('TIME')
-return {'done', time[1] .. '.' .. string.format('%06d', time[2]), found}
-"""
-
-_NEWEST: Final = """
-return {'done', redis.call('ZREVRANGE', KEYS[1], 0, ARGV[1])}
-"""
-
-_OLDEST: Final = """
-local time = redis.call('TIME')
-local till = string.format('%.6f', time[1] + time[2] / 1000000 - ARGV[1])
-return {'done', till, redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', till)}
-"""
-
 SCRIPTS: Final = {
+    **LIST_SCRIPTS,
     "begin": _COMMON + _BEGIN,
     "claim": _COMMON + _CLAIM,
     "renew": _COMMON + _RENEW,
@@ -321,8 +336,5 @@ SCRIPTS: Final = {
     "stop": _COMMON + _STOP,
     "delete": _COMMON + _DELETE,
     "expire": _COMMON + _EXPIRE,
-    "tidy": _TIDY,
-    "look": _LOOK,
-    "newest": _NEWEST,
-    "oldest": _OLDEST,
+    "enlist": _COMMON + _ENLIST,
 }

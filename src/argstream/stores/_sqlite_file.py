@@ -9,7 +9,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
@@ -19,10 +19,18 @@ from urllib.parse import quote
 
 from argstream.errors import StoreFailure, UsageError
 
-__all__ = ["Opened", "check_path", "failure", "open_file"]
+__all__ = ["SOMEBODYS", "UNFINISHED", "Opened", "check_path", "failure", "open_file"]
 
 _APPLICATION_ID: Final = 0x61726773  # "args": so that `file` and we can tell what it is
-_VERSION: Final = 1
+_VERSION: Final = 2
+UNFINISHED: Final = "status IN ('running', 'paused')"
+SOMEBODYS: Final = "user <> ''"
+_INDEXES: Final = (
+    "CREATE INDEX runs_by_session ON runs (session_id)",
+    # Nothing that changes with each record, which would make all writing slower.
+    f"CREATE INDEX runs_by_user ON runs (user, session_id) WHERE {SOMEBODYS}",
+    f"CREATE INDEX runs_unfinished ON runs (status) WHERE {UNFINISHED}",
+)
 _SCHEMA: Final = (
     """
     CREATE TABLE runs (
@@ -41,10 +49,11 @@ _SCHEMA: Final = (
         pending TEXT NOT NULL,
         decisions TEXT NOT NULL,
         stop_reason TEXT,
+        user TEXT NOT NULL DEFAULT '',
         posts_version INTEGER NOT NULL
     )
     """,
-    "CREATE INDEX runs_by_session ON runs (session_id)",
+    *_INDEXES,
     """
     CREATE TABLE records (
         run INTEGER NOT NULL REFERENCES runs (key),
@@ -56,6 +65,16 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
+_FROM_VERSION: Final[Mapping[object, tuple[str, ...]]] = {
+    _VERSION: (),
+    1: (
+        # With a default: an older program that has the file open goes on writing to it.
+        "ALTER TABLE runs ADD COLUMN user TEXT NOT NULL DEFAULT ''",
+        *_INDEXES[1:],
+        f"PRAGMA user_version = {_VERSION}",
+    ),
+}
+"""What makes the newest schema of an older one."""
 
 
 class _Place(NamedTuple):
@@ -169,13 +188,12 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
 
 
 def _create(connection: Connection, path: Path) -> None:
-    """Make the tables, if there is nothing yet."""
+    """Make the tables, if there is nothing yet, or what is missing in those of an older version."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Only now nobody else can make them.
-        if _is_empty(connection, path):
-            for statement in _SCHEMA:
-                connection.execute(statement)
+        for statement in _missing(connection, path):
+            connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # it is not, if the disk is full
@@ -183,19 +201,19 @@ def _create(connection: Connection, path: Path) -> None:
         raise
 
 
-def _is_empty(connection: Connection, path: Path) -> bool:
-    """Say whether there are no tables yet; raises if there are other ones than ours."""
+def _missing(connection: Connection, path: Path) -> tuple[str, ...]:
+    """Give what makes our tables of what there is; raises if that is something else."""
     application, version = _kind(connection)
-    if (application, version) == (_APPLICATION_ID, _VERSION):
-        return False
     if application == _APPLICATION_ID:
+        if version in _FROM_VERSION:
+            return _FROM_VERSION[version]
         raise StoreFailure(
             f"{str(path)!r} has version {version} of the schema, and this argstream knows "
             f"{_VERSION}: use the newer argstream"
         )
     if application or version or _value(connection, "SELECT count(*) FROM sqlite_master"):
         raise StoreFailure(f"{str(path)!r} is a database of another program: name another file")
-    return True
+    return _SCHEMA
 
 
 def _kind(connection: Connection) -> tuple[object, object]:

@@ -9,6 +9,8 @@ import msgspec
 from argstream.errors import UnknownRun
 from argstream.log import Claim
 from argstream.stores._batches import Batch
+from argstream.stores._checks import Wanted
+from argstream.stores._sqlite_file import SOMEBODYS, UNFINISHED
 from argstream.stores._state import RunState
 from argstream.stores._tails import Page
 
@@ -17,6 +19,7 @@ __all__ = [
     "find",
     "get",
     "insert",
+    "newest",
     "page",
     "save",
     "states",
@@ -62,6 +65,31 @@ def states(connection: Connection, rest: str, values: Sequence[Any]) -> list[Run
     """Give the runs that a condition, and what else follows it, selects."""
     rows = connection.execute(f"SELECT {_NAMES} FROM runs {rest}", values)  # noqa: S608 - as above
     return [_state(row) for row in rows]
+
+
+def newest(connection: Connection, wanted: Wanted, limit: int | None) -> list[RunState]:
+    """Give the runs that are wanted, those with the newest records first.
+
+    A condition is there only if something is asked, and says again what an index is about: else
+    SQLite does not use that.
+    """
+    conditions = {
+        "status = ?": wanted.status,
+        "session_id = ?": wanted.session_id,
+        "user = ?": wanted.user,
+    }
+    asked = {condition: value for condition, value in conditions.items() if value is not None}
+    where = list(asked)
+    if wanted.status in ("running", "paused"):
+        where.append(UNFINISHED)
+    if wanted.user:
+        where.append(SOMEBODYS)
+    return states(
+        connection,
+        f"{'WHERE ' if where else ''}{' AND '.join(where)} "
+        "ORDER BY updated DESC, run_id DESC LIMIT ?",
+        (*asked.values(), -1 if limit is None else limit),
+    )
 
 
 def insert(connection: Connection, state: RunState) -> int:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from argstream.errors import AlreadyDecided, RunTaken
 from argstream.events import RunStatus
 from argstream.log import Claim, Posts, RunInfo
-from argstream.stores._base import (
+from argstream.stores._batches import Batch, posts_from_json
+from argstream.stores._refusals import (
     gap,
     lost,
     nobody_is_asked,
@@ -20,7 +21,6 @@ from argstream.stores._base import (
     other_request,
     run_is_over,
 )
-from argstream.stores._batches import Batch, posts_from_json
 
 __all__ = ["FIRST_TOKEN", "RunState"]
 
@@ -49,6 +49,8 @@ class RunState(Struct, kw_only=True):
     decisions: dict[str, str | None]
     """The decisions that wait to be used, as JSON; None for those that were used."""
     stop_reason: str | None
+    user: str
+    """Whose run it is."""
     posts_version: int
     """Another whenever what was posted may have changed."""
 
@@ -70,6 +72,7 @@ class RunState(Struct, kw_only=True):
             pending={},
             decisions={},
             stop_reason=None,
+            user=batch.user,
             posts_version=0,
         )
         state._take(batch)
@@ -223,4 +226,5 @@ class RunState(Struct, kw_only=True):
             owner=self.owner if is_driven else None,
             claimed_until=self.until if is_driven else None,
             pending=dict(self.pending),
+            user=self.user,
         )

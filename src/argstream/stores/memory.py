@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from argstream.errors import UnknownRun
-from argstream.events import RunStatus
 from argstream.log import Claim, Posts, RunInfo
-from argstream.stores._base import BaseStore, begun_already
+from argstream.stores._base import BaseStore
 from argstream.stores._batches import Batch
+from argstream.stores._checks import Wanted
+from argstream.stores._refusals import begun_already
 from argstream.stores._state import FIRST_TOKEN, RunState
 from argstream.stores._tails import Page
 
@@ -94,17 +95,12 @@ class MemoryStore(BaseStore):
         with self._run(run_id) as run:
             return run.state.info(self._clock())
 
-    async def _runs(
-        self, status: RunStatus | None, session_id: str | None, limit: int | None
-    ) -> list[RunInfo]:
+    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
         with self._lock:
             now = self._clock()
-            found = [
-                run.state.info(now)
-                for run in self._kept.values()
-                if status in (None, run.state.status) and session_id in (None, run.state.session_id)
-            ]
-        return sorted(found, key=lambda info: (info.updated, info.run_id), reverse=True)[:limit]
+            found = [run.state for run in self._kept.values() if _fits(wanted, run.state)]
+            found.sort(key=lambda state: (state.updated, state.run_id), reverse=True)
+            return [state.info(now) for state in found[:limit]]
 
     async def _delete(self, run_id: str) -> None:
         with self._run(run_id) as run:
@@ -133,3 +129,7 @@ class MemoryStore(BaseStore):
             if run_id not in self._kept:
                 raise UnknownRun(run_id)
             yield self._kept[run_id]
+
+
+def _fits(wanted: Wanted, state: RunState) -> bool:
+    return wanted.fits(state.status, state.session_id, state.user)

@@ -13,7 +13,6 @@ On a cluster, everything must be in one slot: ``prefix="{argstream}"``.
 """
 
 import asyncio
-import logging
 import re
 import secrets
 from asyncio import AbstractEventLoop
@@ -21,10 +20,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from argstream.errors import AlreadyDecided, MissingExtra, StoreFailure, UnknownRun, UsageError
-from argstream.events import RunStatus
 from argstream.log import Claim, Posts, RunInfo
-from argstream.stores._base import (
-    BaseStore,
+from argstream.stores._base import BaseStore
+from argstream.stores._batches import Batch
+from argstream.stores._checks import Wanted, text
+from argstream.stores._refusals import (
     begun_already,
     gap,
     lost,
@@ -33,8 +33,6 @@ from argstream.stores._base import (
     other_request,
     run_is_over,
 )
-from argstream.stores._batches import Batch
-from argstream.stores._checks import text
 from argstream.stores._state import FIRST_TOKEN
 from argstream.stores._tails import Page
 
@@ -45,19 +43,16 @@ except ModuleNotFoundError:
 
 from argstream.stores._redis_calls import Calls
 from argstream.stores._redis_clients import Clients, soon
+from argstream.stores._redis_keys import Keys, Whose
+from argstream.stores._redis_lists import Lists
 from argstream.stores._redis_news import News
 from argstream.stores._redis_runs import identity_of, info_of, posts_of
 
 __all__ = ["RedisStore"]
 
-logger = logging.getLogger("argstream.stores")
-
-_LISTED: Final = 200
-"""How many runs are looked at together."""
 _LONGEST: Final = 1e9
 """In seconds, some thirty years: the time at which a run is forgotten must not overflow."""
 _SEQ: Final = re.compile(rb"[0-9]{1,16}")
-_ENCODED: Final = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
 class RedisStore(BaseStore):
@@ -88,7 +83,9 @@ class RedisStore(BaseStore):
             raise UsageError(f"the store needs some patience, not {patience} seconds")
         self._clients = Clients(server, options)
         self._calls = Calls(self._clients, patience)
-        self._prefix = text(prefix, "the prefix of a store's keys").encode()
+        self._prefix = text(prefix, "the prefix of a store's keys")
+        self._keys = Keys(self._prefix.encode(), self._clients)
+        self._lists = Lists(self._calls, self._keys)
         self._ttl = "" if ttl is None else _milliseconds(ttl)
         self._patience = patience
         self._news: dict[AbstractEventLoop, News] = {}
@@ -100,15 +97,16 @@ class RedisStore(BaseStore):
 
     def __repr__(self) -> str:
         """Say where it is, but not with which password."""
-        return f"<RedisStore at {self._clients.place}, prefix {self._prefix.decode()!r}>"
+        return f"<RedisStore at {self._clients.place}, prefix {self._prefix!r}>"
 
     # Who drives a run
 
     async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
-        arguments = (owner, _nonce(), _milliseconds(seconds), batch.session_id, batch.agent)
-        answer = await self._run(
-            "begin", batch.run_id, *arguments, repr(batch.created), *self._arguments(batch)
-        )
+        whose = Whose(batch.session_id, batch.user)
+        keys = [*self._keys.all_of(batch.run_id), *self._keys.sets(whose)]
+        arguments: list[str | bytes] = [owner, _nonce(), _milliseconds(seconds), *whose]
+        arguments += [whose.to_json(), batch.agent, repr(batch.created), *self._arguments(batch)]
+        answer = await self._calls.run("begin", keys, arguments)
         if answer[0] != b"done":
             raise begun_already(batch.run_id)
         self._written(batch)
@@ -200,71 +198,32 @@ class RedisStore(BaseStore):
         now, fields = await self._look_at(run_id)
         return info_of(run_id, fields, now)
 
-    async def _runs(
-        self, status: RunStatus | None, session_id: str | None, limit: int | None
-    ) -> list[RunInfo]:
-        found: dict[str, RunInfo] = {}
-        seen: set[bytes] = set()
-        count = _LISTED
-        while True:
-            # From the first one on, each time: meanwhile others may have come to the front, or are
-            # no more, and those behind them are elsewhere.
-            _, names = await self._calls.run("newest", [self._index], [str(count - 1)])
-            new = [name for name in names if name not in seen]
-            seen.update(new)
-            for start in range(0, len(new), _LISTED):
-                for info in await self._infos(new[start : start + _LISTED]):
-                    if status in (None, info.status) and session_id in (None, info.session_id):
-                        found[info.run_id] = info
-                if limit is not None and len(found) >= limit:
-                    break
-            if len(names) < count or (limit is not None and len(found) >= limit):
-                break
-            count *= 2
-        ordered = sorted(found.values(), key=lambda info: (info.updated, info.run_id))
-        return ordered[::-1][:limit]
-
-    async def _infos(self, names: Sequence[bytes]) -> list[RunInfo]:
-        """Look at runs together; those that have expired are taken from the index."""
-        run_ids = [run_id for name in names if (run_id := self._listed(name)) is not None]
-        if not run_ids:
-            return []
-        keys = [self._keys(run_id)[0] for run_id in run_ids]
-        _, now, found = await self._calls.run("look", keys)
-        infos, gone = [], []
-        for run_id, key, fields in zip(run_ids, keys, found, strict=True):
-            if not fields:
-                gone.append((key, run_id))
-                continue
-            try:
-                infos.append(info_of(run_id, fields, float(now)))
-            except StoreFailure as failure:
-                logger.warning("%s; it is not listed", failure)  # but the others are
-        if gone:
-            await self._calls.run(
-                "tidy", [self._index, *(key for key, _ in gone)], [run_id for _, run_id in gone]
-            )
-        return infos
-
-    def _listed(self, name: bytes) -> str | None:
-        """Give the run of a name in the index; None if something else put it there."""
-        try:
-            return name.decode()
-        except UnicodeDecodeError:
-            logger.warning("Redis has %r in %r, which is no run", name, self._index)
-            return None
+    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
+        return await self._lists.newest(wanted, limit)
 
     async def _delete(self, run_id: str) -> None:
-        self._done(run_id, await self._run("delete", run_id, run_id))
+        answer = [b"moved"]
+        while answer == [b"moved"]:  # it has become another run
+            told = await self._lists.whose(run_id)
+            answer = await self._forget("delete", run_id, told)
+        self._done(run_id, answer)
 
     async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
-        _, till, names = await self._calls.run("oldest", [self._index], [repr(float(seconds))])
+        till, older = await self._lists.older_than(seconds)
         expired = []
-        for run_id in [run_id for name in names if (run_id := self._listed(name)) is not None]:
+        for run_id, told in older:
             flag = "unfinished" if unfinished else ""
-            if (await self._run("expire", run_id, run_id, till, flag))[0] == b"done":
+            if (await self._forget("expire", run_id, told, till, flag))[0] == b"done":
                 expired.append(run_id)
         return expired
+
+    async def _forget(
+        self, name: str, run_id: str, told: bytes, *arguments: str | bytes
+    ) -> list[Any]:
+        """Forget a run, and take it from the sets that it is in, as was told before."""
+        sets = self._keys.sets(Whose.from_json(told) if told else None)
+        keys = [*self._keys.all_of(run_id), *sets]
+        return await self._calls.run(name, keys, [run_id, told, *arguments])
 
     async def _aclose(self) -> None:
         for loop, news in list(self._news.items()):
@@ -282,12 +241,12 @@ class RedisStore(BaseStore):
                 self._news.pop(other, None)
             news = News(self._clients, self._patience, self._heard, self._cut_off)
             self._news[loop] = news
-        news.want(run_id, self._keys(run_id)[3])
+        news.want(run_id, self._keys.channel(run_id))
 
     def _unwatch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
         if (news := self._news.get(loop)) is not None:
-            news.leave(self._keys(run_id)[3])
+            news.leave(self._keys.channel(run_id))
             if not news.is_wanted:
                 self._news.pop(loop, None)
 
@@ -316,25 +275,15 @@ class RedisStore(BaseStore):
     def _see(self, run_id: str, identity: bytes) -> None:
         """Take note which run it is that is followed here, if it is."""
         if (news := self._news.get(asyncio.get_running_loop())) is not None:
-            news.see(self._keys(run_id)[3], identity)
+            news.see(self._keys.channel(run_id), identity)
 
     # The server
 
-    @property
-    def _index(self) -> bytes:
-        return self._prefix + b":runs"
-
-    def _keys(self, run_id: str) -> tuple[bytes, bytes, bytes, bytes]:
-        """Give the keys of a run: of its hash, its log, the index, and its channel."""
-        start = b"%b:{%b}:" % (self._prefix, run_id.translate(_ENCODED).encode())
-        channel = b"%bnews:%d" % (start, self._clients.database)
-        return start + b"run", start + b"log", self._index, channel
-
     async def _run(self, name: str, run_id: str, *arguments: str | bytes) -> list[Any]:
-        return await self._calls.run(name, self._keys(run_id), arguments)
+        return await self._calls.run(name, self._keys.all_of(run_id), arguments)
 
     async def _look_at(self, run_id: str) -> tuple[float, Sequence[bytes]]:
-        _, now, found = await self._calls.run("look", [self._keys(run_id)[0]])
+        _, now, found = await self._calls.run("look", [self._keys.run(run_id)])
         if not found[0]:
             raise UnknownRun(run_id)
         self._see(run_id, identity_of(found[0]))

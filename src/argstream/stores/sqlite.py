@@ -9,10 +9,11 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TypeVar
 
-from argstream.events import RunStatus
 from argstream.log import Claim, Posts, RunInfo
-from argstream.stores._base import BaseStore, begun_already
+from argstream.stores._base import BaseStore
 from argstream.stores._batches import Batch
+from argstream.stores._checks import Wanted
+from argstream.stores._refusals import begun_already
 from argstream.stores._sqlite_file import check_path
 from argstream.stores._sqlite_lookout import Lookout
 from argstream.stores._sqlite_rows import (
@@ -20,6 +21,7 @@ from argstream.stores._sqlite_rows import (
     find,
     get,
     insert,
+    newest,
     page,
     save,
     states,
@@ -144,18 +146,10 @@ class SqliteStore(BaseStore):
 
         return await self._reader.run(info)
 
-    async def _runs(
-        self, status: RunStatus | None, session_id: str | None, limit: int | None
-    ) -> list[RunInfo]:
+    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
         def runs(connection: Connection) -> list[RunInfo]:
             now = self._clock()
-            found = states(
-                connection,
-                "WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR session_id = ?2) "
-                "ORDER BY updated DESC, run_id DESC LIMIT ?3",
-                (status, session_id, -1 if limit is None else limit),
-            )
-            return [state.info(now) for state in found]
+            return [state.info(now) for state in newest(connection, wanted, limit)]
 
         return await self._reader.run(runs)
 

@@ -52,6 +52,7 @@ class Course(NamedTuple):
     news: News
     approver: Approver | None
     approval_seconds: float | None
+    user: str
 
 
 class _Post(NamedTuple):
@@ -92,7 +93,7 @@ class Drive:
         """Begin, unless it has. Needs a running event loop."""
         if self._task is None:
             self._tasks, self._reading = anyio.create_task_group(), anyio.CancelScope()
-            self._post(self.observed.begin(self._course.prompt))
+            self._post(self.observed.begin(self._course.prompt, self._course.user))
             self._loop = asyncio.get_running_loop()
             self._task = asyncio.create_task(self._supervise())
             if self._early_stop is not None:

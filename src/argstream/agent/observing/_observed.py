@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from argstream.agent._arguments import read_arguments, written
 from argstream.agent._wording import denied_words
-from argstream.agent.approvals import Approval, Deny, digest_of
+from argstream.agent.approvals import Approval, Decisions, Deny, digest_of
 from argstream.agent.observing._result import ObservedResult
 from argstream.agent.result import RunResult
 from argstream.agent.tools import parsed_anew
+from argstream.errors import UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalOutcome,
@@ -111,6 +112,14 @@ class Observed:
             ToolCallFailed: self._over,
         }
 
+    @classmethod
+    def of(cls, run_id: str, events: Iterable[Event]) -> "Observed":
+        """Read back what was told."""
+        observed = cls(run_id)
+        for event in events:
+            observed.take(event)
+        return observed
+
     @property
     def is_over(self) -> bool:
         """Whether its last event was told."""
@@ -137,9 +146,9 @@ class Observed:
             self.take(event)
         return list(events)
 
-    def begin(self, prompt: str) -> list[Event]:
-        """Begin with what the agent was told."""
-        return self._told(RunStarted(self.run_id, prompt))
+    def begin(self, prompt: str, user: str = "") -> list[Event]:
+        """Begin with what the agent was told, and by whom."""
+        return self._told(RunStarted(self.run_id, prompt, user=user))
 
     # What the stream says
 
@@ -256,6 +265,19 @@ class Observed:
             return "the edited arguments are no JSON object"
         return None
 
+    def check(self, decisions: Decisions) -> None:
+        """Raise UsageError if one of them is none."""
+        waiting = {request.call_id: request.digest for request in self.pending}
+        for call_id, decision in decisions.items():
+            if call_id not in waiting:
+                raise UsageError(f"in the run {self.run_id} nobody is asked about {call_id!r}")
+            if not isinstance(decision, Approval):
+                raise UsageError(f"a decision is Approve(…) or Deny(…), not {decision!r}")
+            if getattr(decision, "digest", "") not in ("", waiting[call_id]):
+                raise UsageError(f"the digest is not that of the call {call_id}: ask again")
+            if (problem := self.problem(decision)) is not None:
+                raise UsageError(problem)
+
     def decide(self, call_id: str, decision: Approval, when: float) -> tuple[list[Event], Answer]:
         """Take a decision, with which nothing is wrong, on what is pending; it was made then."""
         call = self._calls[call_id]
@@ -333,9 +355,7 @@ def is_observed(events: Iterable[Event]) -> bool:
 
 def last_events(run_id: str, events: Iterable[Event], reason: str) -> list[Event]:
     """End an observed run that nobody observes any more, by its log."""
-    observed = Observed(run_id)
-    for event in events:
-        observed.take(event)
+    observed = Observed.of(run_id, events)
     return observed.stop(reason) + observed.over()
 
 

@@ -53,19 +53,21 @@ def observe(  # noqa: PLR0913 - by name, and once
     agent: str = "claude-code",
     session_id: str = "",
     protocol: ProtocolName = "auto",
+    user: str = "",
 ) -> ObservedRun:
     """Observe a run of an agent that runs its tools itself, and keep it in a store.
 
     ``source`` is what the agent says: what ``query()`` of the Claude Agent SDK gives, a
     ``ClaudeSDKClient`` that was asked something, or anything else that ``stream()`` reads, such as
     the lines of ``claude --output-format stream-json``. ``prompt`` and ``agent`` are for the log:
-    what it was told, and who it is. Runs with the same ``session_id`` are one conversation.
+    what it was told, and who it is. Runs with the same ``session_id`` and ``user`` are one
+    conversation.
     """
     given: object = store
     if isinstance(given, str | Path):
         raise UsageError("observe takes a store that is open, which is yours to close: open_store")
     observer = Observer(store=store, agent=agent)
-    return observer.observe(source, prompt, session_id=session_id, protocol=protocol)
+    return observer.observe(source, prompt, session_id=session_id, protocol=protocol, user=user)
 
 
 class Observer(AsyncClosing):
@@ -116,13 +118,14 @@ class Observer(AsyncClosing):
         *,
         session_id: str = "",
         protocol: ProtocolName = "auto",
+        user: str = "",
     ) -> ObservedRun:
         """Observe a run: see the function ``observe``."""
         if protocol not in ("auto", "argstream", *AGENTS):
             raise not_an_agent(protocol)
         run_id = f"run_{uuid4().hex}"
         course = Course(
-            source, protocol, prompt, self._news, self._approver, self._approval_seconds
+            source, protocol, prompt, self._news, self._approver, self._approval_seconds, user
         )
         drive = Drive(course, Observed(run_id), self._log(run_id, session_id))
         self._drives.add(drive)

@@ -1,0 +1,129 @@
+"""A conversation as the messages of AG-UI: what clients keep, and are shown anew when they ask."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from argstream.events import RunSnapshot, SeenBlock, SeenCall, SeenText, SeenThinking
+from argstream.history import CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
+from argstream.protocols.ag_ui._blocks import LOST, NO_RESULT, Block, CallBlock, text_of
+from argstream.protocols.ag_ui._story import Story, lost_messages
+from argstream.protocols.ag_ui.wire import AgUiEvent, note
+
+__all__ = ["AgUiMessage", "besides_messages", "messages_snapshot"]
+
+AgUiMessage: TypeAlias = dict[str, Any]
+
+
+def messages_snapshot(
+    snapshot: RunSnapshot, story: Story, known: Sequence[AgUiMessage] | None
+) -> list[AgUiEvent]:
+    """Tell a client all messages that it should have.
+
+    A client drops what is not among these. So what it had before the run is told back to it as it
+    told us; one that has told nothing is shown what was said by the log.
+    """
+    if known is not None and not story.blocks:
+        return []  # it has them
+    before = _said_before(snapshot) if known is None else _without_run(known, story.run_id)
+    run = _messages_of_run(snapshot, story)
+    return [{"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]}]
+
+
+def besides_messages(snapshot: RunSnapshot, story: Story) -> Iterator[AgUiEvent]:
+    """Tell what is no message, as it was told when it happened."""
+    lost = [block for block in story.blocks if block.is_lost]
+    if lost:
+        yield lost_messages(lost)
+    for seen, block in zip(snapshot.blocks, story.blocks, strict=True):
+        if isinstance(seen, SeenCall) and isinstance(block, CallBlock) and not seen.is_lost:
+            yield from _besides(seen, block)
+
+
+def _besides(seen: SeenCall, call: CallBlock) -> Iterator[AgUiEvent]:
+    if seen.verdict == "complete" and seen.arguments is not None:
+        yield from call.restated(call.text_of_arguments(seen.raw), seen.arguments)
+    if seen.error is not None and seen.verdict is not None:
+        yield from call.invalid(seen.verdict, seen.error)
+    if seen.request is not None:
+        yield from call.asked(seen.request)
+    if seen.decision is not None:
+        yield from call.decided(seen.decision)
+    yield from call.said(seen.output)
+
+
+# The run itself
+
+
+def _messages_of_run(snapshot: RunSnapshot, story: Story) -> Iterator[AgUiMessage]:
+    for seen, block in zip(snapshot.blocks, story.blocks, strict=True):
+        yield from _messages_of(seen, block, is_over=snapshot.end is not None)
+
+
+def _messages_of(seen: SeenBlock, block: Block, *, is_over: bool) -> Iterator[AgUiMessage]:
+    match seen:
+        case SeenText(text=text):
+            yield {"id": block.id, "role": "assistant", "content": text, **block.tag}
+        case SeenThinking(text=text):
+            if text:
+                yield {"id": block.id, "role": "reasoning", "content": text, **block.tag}
+        case SeenCall() if isinstance(block, CallBlock):
+            text = call_text(seen, block)
+            yield {**_calling(block.id, block.call_id, seen.name, text), **block.tag}
+            if seen.outcome is not None:
+                yield _answer(block, seen.result, failed=seen.outcome == "failed")
+            elif seen.is_lost or is_over:
+                yield _answer(block, LOST if seen.is_lost else NO_RESULT, failed=True)
+
+
+def call_text(seen: SeenCall, call: CallBlock) -> str:
+    """Give the text of the arguments, as far as it was written."""
+    return call.text_of_arguments(seen.raw) if seen.verdict == "complete" else seen.raw
+
+
+def _calling(message_id: str, call_id: str, name: str, arguments: str) -> AgUiMessage:
+    function = {"name": name, "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": function}
+    return {"id": message_id, "role": "assistant", "toolCalls": [call]}
+
+
+def _answer(call: CallBlock, result: Any, *, failed: bool) -> AgUiMessage:
+    fields = call.result_fields(result)
+    message = {"id": fields.pop("messageId"), "role": "tool", **fields, **call.tag}
+    return {**message, **note(failed=True)} if failed else message
+
+
+# What was said before
+
+
+def _without_run(known: Iterable[AgUiMessage], run_id: str) -> Iterator[AgUiMessage]:
+    start = f"{run_id}-"
+    return (message for message in known if not str(message.get("id")).startswith(start))
+
+
+def _said_before(snapshot: RunSnapshot) -> Iterator[AgUiMessage]:
+    start = f"{snapshot.run_id}-before"
+    for number, message in enumerate(snapshot.history, 1):
+        for place, part in enumerate(message.parts, 1):
+            yield from _of_part(f"{start}-{number}-{place}", message, part)
+    yield {"id": f"{snapshot.run_id}-prompt", "role": "user", "content": snapshot.prompt}
+
+
+def _of_part(message_id: str, message: Message, part: Part) -> Iterator[AgUiMessage]:
+    match part:
+        case TextPart(text=text):
+            yield {"id": message_id, "role": message.role, "content": text}
+        case ThinkingPart(text=text):
+            if text:
+                yield {"id": message_id, "role": "reasoning", "content": text}
+        case CallPart(call_id=call_id, name=name, raw=raw):
+            yield _calling(message_id, call_id, name, raw or "{}")
+        case ResultPart(call_id=call_id, result=result, failed=failed):
+            answer = {
+                "id": message_id,
+                "role": "tool",
+                "toolCallId": call_id,
+                "content": text_of(result),
+            }
+            yield {**answer, **note(failed=True)} if failed else answer
+        case _:
+            pass  # only its provider understands it

@@ -1,0 +1,111 @@
+"""What a client of AG-UI sends: a new message, or what was decided on calls.
+
+What was said before is the log's, whatever the client tells of it; its tools, its state and its
+context are not used. Of all that it sends only the text of a new message counts, and the decisions.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from argstream.decisions import Approval, Approve, Deny
+from argstream.errors import UsageError
+from argstream.protocols.ag_ui.wire import Version
+
+__all__ = ["ResumeEntry", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
+
+
+class ResumeEntry(Struct, frozen=True, rename="camel"):
+    """What was answered to an interrupt."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+
+class RunAgentInput(Struct, frozen=True, rename="camel"):
+    """A request of a client, as far as it is read."""
+
+    thread_id: Annotated[str, Meta(min_length=1, max_length=256)]
+    run_id: Annotated[str, Meta(min_length=1, max_length=256)]
+    messages: list[dict[str, Any]]
+    protocol_version: str | None = None
+    """Left out by those that speak 0.0.59."""
+    resume: list[ResumeEntry] | None = None
+
+
+class _Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What an interrupt asks for: see its responseSchema."""
+
+    approved: bool
+    edited_args: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+def version_of(protocol_version: str | None) -> Version:
+    """Say which version to speak: whoever names one knows at least 1.0."""
+    return "0.0.59" if protocol_version is None else "1.0"
+
+
+def prompt_of(messages: Iterable[Mapping[str, Any]]) -> str | None:
+    """Give the text of the last message if a person wrote it, which makes it a new one.
+
+    None if not: then the client wants to go on seeing what it has asked for.
+
+    >>> prompt_of([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}])
+    'Hi'
+    """
+    last: Mapping[str, Any] = {}
+    for last in messages:  # noqa: B007 - the last one is meant
+        pass
+    if last.get("role") != "user":
+        return None
+    content = last.get("content")
+    text = content if isinstance(content, str) else "".join(_texts(content))
+    if not text.strip():
+        raise UsageError("the last message is empty: write what the agent should do")
+    return text
+
+
+def _texts(content: object) -> Iterable[str]:
+    if not isinstance(content, list):
+        raise UsageError("the content of a message must be a text, or a list of parts")
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        text = part.get("text") if isinstance(part, dict) else None
+        if kind != "text" or not isinstance(text, str):
+            raise UsageError(
+                f"the last message has a part of the type {kind!r}: only text can be sent here"
+            )
+        yield text
+
+
+def answers_of(resume: Iterable[ResumeEntry]) -> dict[str, Approval]:
+    """Give what was decided, by the ids of the interrupts."""
+    answers: dict[str, Approval] = {}
+    for entry in resume:
+        if entry.interrupt_id in answers:
+            raise UsageError(
+                f"the interrupt {entry.interrupt_id} is answered twice: answer it once"
+            )
+        answers[entry.interrupt_id] = _answer(entry)
+    return answers
+
+
+def _answer(entry: ResumeEntry) -> Approval:
+    if entry.status == "cancelled":
+        return Deny("nobody wanted to answer")
+    try:
+        answer = msgspec.convert(entry.payload, _Answer)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the payload for the interrupt {entry.interrupt_id} is no answer ({error}): send "
+            "{approved: true}, with editedArgs if others should be used, or {approved: false}, "
+            "with a reason"
+        ) from error
+    reason = answer.reason or ""
+    if not answer.approved:
+        return Deny(reason)
+    return Approve(arguments=answer.edited_args, digest=entry.interrupt_id, reason=reason)

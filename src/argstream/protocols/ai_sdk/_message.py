@@ -1,0 +1,231 @@
+"""A message of the assistant while it is written: events in, parts out.
+
+The writer knows what the client has open, and leaves nothing open: a client would show it as being
+written for ever, and might send the message again by itself, for want of an answer. A turn of the
+model is a step. A turn that was cut off and begins again stays in its step; what was lost of it is
+followed by a ``data-argstream-lost``.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from argstream.events import (
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingDelta,
+    ThinkingStarted,
+    ToolCallStarted,
+    TurnCompleted,
+    TurnStarted,
+    Usage,
+)
+from argstream.protocols.ai_sdk._calls import CallEvent, CallWriter
+from argstream.protocols.ai_sdk._parts import Part, finish_reason, of_parent, usage_of
+
+__all__ = ["MessageWriter"]
+
+_LOST: Final = "it was cut off, and its turn began again"
+_OVER: Final = "the run ended before it did"
+
+
+class MessageWriter:
+    """Says what to send of a run."""
+
+    def __init__(self, run_id: str) -> None:
+        self.is_open = False
+        """Whether a stream has begun and not ended."""
+        self._run_id = run_id
+        self._words: dict[_Key, _Words] = {}  # what is open
+        self._calls = CallWriter()
+        self._turn = 0
+        self._has_step = False
+        self._step_is_open = False
+        self._has_blocks = False  # whether this attempt of the turn has
+        self._usage = Usage()
+        self._stop_reason: str | None = None
+
+    @property
+    def longest_input(self) -> int:
+        """How long the longest input is that is being written."""
+        return self._calls.longest_input
+
+    def take(self, event: Event) -> list[Part]:
+        """Take the next event, and give the parts that tell of it."""
+        parts = list(self._told(event))
+        if parts and not self.is_open:
+            parts = [*self._start(), *parts]
+        self._end_if_resting(event)
+        return parts
+
+    def _end_if_resting(self, event: Event) -> None:
+        if isinstance(event, RunPaused | RunCompleted | RunFailed | RunStopped):
+            self.is_open = False
+
+    def _start(self) -> Iterator[Part]:
+        self.is_open = True
+        yield {
+            "type": "start",
+            "messageId": self._run_id,
+            "messageMetadata": {"runId": self._run_id},
+        }
+
+    def _told(self, event: Event) -> Iterator[Part]:
+        match event:
+            case TextDelta(text=text, block=block, parent_id=parent_id):
+                yield from self._grow("text", text, (block, parent_id))
+            case ThinkingStarted(block=block, parent_id=parent_id):
+                yield from self._begin_words("reasoning", (block, parent_id))
+            case ThinkingDelta(text=text, block=block, parent_id=parent_id):
+                yield from self._grow("reasoning", text, (block, parent_id))
+            case ThinkingCompleted(text=text, block=block, parent_id=parent_id):
+                yield from self._end_thinking(text, (block, parent_id))
+            case ToolCallStarted(parent_id=parent_id):
+                yield from self._begin_block(parent_id)
+                yield from self._calls.begin(event, _LOST)
+            case TurnStarted(turn=turn):
+                yield from self._begin_turn(turn)
+            case TurnCompleted():
+                self._note(event)
+            case _ if isinstance(event, CallEvent):
+                yield from self._calls.take(event)
+            case _:
+                yield from self._told_of_run(event)
+
+    def _told_of_run(self, event: Event) -> Iterator[Part]:
+        match event:
+            case RunStarted() | RunResumed() if not self.is_open:
+                yield from self._start()
+            case RunPaused():
+                yield from self._end_step()
+                yield self._finish("tool-calls")
+            case RunCompleted(stop_reason=stop_reason, usage=usage):
+                self._stop_reason, self._usage = stop_reason, usage
+                yield from self._end_message()
+                yield self._finish(finish_reason(stop_reason))
+            case RunFailed(code=code, message=message):
+                yield from self._end_message()
+                yield {"type": "error", "errorText": f"{message} ({code})"}
+            case RunStopped(reason=reason):
+                yield from self._end_message()
+                yield {"type": "abort", "reason": reason or "the run was stopped"}
+            case _:
+                pass  # nothing that a client could show
+
+    # Steps
+
+    def _begin_turn(self, turn: int) -> Iterator[Part]:
+        if turn != self._turn:
+            yield from self._end_step()
+            yield from self._begin_step()
+            self._turn = turn
+        elif self._has_blocks:
+            yield from self._end_words()
+            yield from self._calls.end_all(_LOST)
+            yield {"type": "data-argstream-lost", "data": {"turn": turn}}
+        self._has_blocks = False
+
+    def _begin_step(self) -> Iterator[Part]:
+        self._has_step = self._step_is_open = True
+        yield {"type": "start-step"}
+
+    def _end_step(self) -> Iterator[Part]:
+        yield from self._end_words()
+        if self._step_is_open:
+            self._step_is_open = False
+            yield {"type": "finish-step"}
+
+    def _begin_block(self, parent_id: str | None) -> Iterator[Part]:
+        """Begin what the model says, thinks or calls; what it said before is complete with that."""
+        if not self._has_step:
+            yield from self._begin_step()
+        self._has_blocks = True
+        spoken = [
+            key
+            for key, words in self._words.items()
+            if words.kind == "text" and key[1] == parent_id
+        ]
+        for key in spoken:
+            yield self._words.pop(key).end()
+
+    # Words
+
+    def _begin_words(self, kind: str, key: "_Key") -> Iterator[Part]:
+        block, parent_id = key
+        if (before := self._words.pop(key, None)) is not None:
+            yield before.end()
+        yield from self._begin_block(parent_id)
+        parent = None if parent_id is None else self._calls.part_id(parent_id)
+        words = self._words[key] = _Words(
+            kind, f"{block}" if parent is None else f"{parent}/{block}"
+        )
+        yield {"type": f"{kind}-start", "id": words.id} | of_parent(parent)
+
+    def _grow(self, kind: str, text: str, key: "_Key") -> Iterator[Part]:
+        if key not in self._words:
+            yield from self._begin_words(kind, key)
+        if text:
+            yield self._words[key].grow(text)
+
+    def _end_thinking(self, text: str, key: "_Key") -> Iterator[Part]:
+        if key not in self._words:
+            yield from self._begin_words("reasoning", key)
+        words = self._words.pop(key)
+        if len(text) > words.length:
+            yield words.grow(text[words.length :])
+        yield words.end()
+
+    def _end_words(self) -> Iterator[Part]:
+        for words in self._words.values():
+            yield words.end()
+        self._words.clear()
+
+    # The end
+
+    def _note(self, turn: TurnCompleted) -> None:
+        one, other = self._usage, turn.usage
+        self._usage = Usage(
+            one.input_tokens + other.input_tokens,
+            one.output_tokens + other.output_tokens,
+            one.cache_read_tokens + other.cache_read_tokens,
+            one.cache_write_tokens + other.cache_write_tokens,
+            one.reasoning_tokens + other.reasoning_tokens,
+        )
+        if turn.parent_id is None:
+            self._stop_reason = turn.stop_reason
+
+    def _end_message(self) -> Iterator[Part]:
+        yield from self._calls.end_all(_OVER)
+        yield from self._end_step()
+
+    def _finish(self, reason: str) -> Part:
+        about = {"usage": usage_of(self._usage), "stopReason": self._stop_reason}
+        return {"type": "finish", "finishReason": reason, "messageMetadata": about}
+
+
+_Key = tuple[int, str | None]
+"""Which block it is: its number, and the call whose sub-agent said it."""
+
+
+class _Words:
+    """Something said or thought that the client has open."""
+
+    __slots__ = ("id", "kind", "length")
+
+    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - what the protocol calls it
+        self.kind = kind
+        self.id = id
+        self.length = 0
+
+    def grow(self, text: str) -> Part:
+        self.length += len(text)
+        return {"type": f"{self.kind}-delta", "id": self.id, "delta": text}
+
+    def end(self) -> Part:
+        return {"type": f"{self.kind}-end", "id": self.id}

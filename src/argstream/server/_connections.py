@@ -1,0 +1,141 @@
+"""A connection of uvicorn's that is not waited for: its heads are bounded in time and size.
+
+uvicorn waits for ever for the head of a request, and keeps whatever comes of it. Here a head must
+be there within some seconds, and be no longer than some bytes; so must be what comes after a body.
+Where connections are short, the one that has been idle longest makes room for the next.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from argstream.server.limits import Limits
+
+__all__ = ["Connection", "Connections"]
+
+_MAX_AHEAD: Final = 8
+"""How many requests may wait on a connection for the one before them to be answered."""
+
+_HEAD_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\n"
+    b"connection: close\r\n"
+    b"\r\n"
+)
+
+
+class Connections(ServerState):
+    """All connections of a server; those that wait for a request, by how long they have."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self.limits = limits
+        self.idle: dict[Connection, None] = {}
+
+    def make_room(self) -> None:
+        """Close the one that has been idle longest, if there are too many."""
+        if len(self.connections) > self.limits.max_connections and len(self.idle) > 1:
+            next(iter(self.idle)).hang_up()
+
+
+class Connection(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: Connections,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = server_state
+        self._limits = server_state.limits
+        self._deadline: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._unanswered = 0
+        # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
+        self._unread = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the class above
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._await_head()
+        self._all.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._have_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; if it is not yet a whole head, the time for that runs on."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._unread > self._limits.max_head_bytes:
+            if not self._unanswered:
+                self.transport.write(_HEAD_TOO_LONG)
+                self.transport.close()
+            else:
+                self.hang_up()
+        elif not self._unanswered:
+            self._await_head()
+        else:
+            self._have_head()
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header of the head; those after a body come too late to mean anything."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Have a whole head."""
+        self._in_head = False
+        self._unread = 0
+        if len(self.pipeline) >= _MAX_AHEAD:
+            raise ValueError("too many requests at once on a connection")  # makes a 400
+        self._unanswered += 1
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Have a piece of a body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Have the whole body."""
+        self._unread = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Be idle again, unless the next request is here already."""
+        self._unanswered -= 1
+        super().on_response_complete()
+        if not self._unanswered and not self.transport.is_closing():
+            self._all.idle[self] = None
+
+    def hang_up(self) -> None:
+        """End the connection, whatever is on its way."""
+        self._have_head()
+        self.transport.abort()
+
+    def _await_head(self) -> None:
+        self._all.idle.setdefault(self)
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self._limits.head_seconds, self.hang_up)
+
+    def _have_head(self) -> None:
+        self._all.idle.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

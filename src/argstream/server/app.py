@@ -1,0 +1,117 @@
+"""``AgentServer``: an agent over HTTP, as an ASGI app that runs alone or inside another."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Self
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from argstream.agent import Agent
+from argstream.server import converse_api, runs_api
+from argstream.server.channels import Channels
+from argstream.server.context import Context
+from argstream.server.drivers import AgentDriver, Driver
+from argstream.server.guarding import Doors, Guard, NameUser
+from argstream.server.limits import Limits
+from argstream.server.problems import Problem
+from argstream.server.rates import Rates
+from argstream.server.runs import Runs
+
+__all__ = ["AgentServer"]
+
+_HEALTHY_WITHIN: Final = 2.0
+"""How long the store may take to answer, in seconds, to be taken for one that works."""
+
+
+class AgentServer:
+    """Serves the runs of an agent, in our own format and in those that front ends speak.
+
+    ::
+
+        agent = Agent("anthropic:claude-opus-4-7", tools, store="runs.db")
+        app = AgentServer(agent)                          # uvicorn module:app
+        other_app.mount("/agent", AgentServer(agent, user=name_of_user))
+
+    Inside another app, which has its own doors, say ``hosts=None``; and to have runs taken up that
+    another process has left before the first request comes, enter it (``async with server:``) when
+    that app starts. Otherwise the first request does it.
+    """
+
+    def __init__(  # noqa: PLR0913 - by name, and once
+        self,
+        agent: Agent | Driver,
+        *,
+        token: str | None = None,
+        hosts: tuple[str, ...] | None = Doors().hosts,
+        origins: tuple[str, ...] = (),
+        user: NameUser | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Serve an agent that has a store, or what another driver drives.
+
+        ``token``, ``hosts``, ``origins`` and ``user`` say who may ask: see ``Doors``. Where
+        ``user`` names the user of a request, each sees his own runs only.
+        """
+        limits = limits or Limits()
+        rates = Rates(limits)
+        driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
+        self._runs = Runs(driver)
+        self._channels = Channels(driver.store)
+        context = Context(self._runs, self._channels, limits, rates)
+        apis = (runs_api, converse_api)
+        routes = [route for api in apis for route in api.routes(context)]
+        router = Router(
+            [Route("/healthz", self._health, methods=["GET"]), *routes], lifespan=self._lifespan
+        )
+        doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
+        self._app = Guard(router, doors, rates)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI has it."""
+        if scope["type"] != "lifespan":
+            self._runs.look_out()
+        await self._app(scope, receive, send)
+
+    async def __aenter__(self) -> Self:
+        self._runs.look_out()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def drain(self) -> None:
+        """Tell all who watch to come again: the first thing to do when the server is to end.
+
+        Runs that go on are left to other processes, or to the next start of this one.
+        """
+        self._channels.drain()
+
+    async def aclose(self) -> None:
+        """End what goes on here; what has happened is in the store."""
+        await self._channels.aclose()
+        await self._runs.aclose()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        async with self:
+            yield
+
+    async def _health(self, _: Request) -> Response:
+        """Say that the server is alive, if its store is."""
+        try:
+            async with asyncio.timeout(_HEALTHY_WITHIN):
+                await self._runs.store.runs(limit=1)
+        except TimeoutError:
+            raise Problem(503, "store-failure", "the store does not answer") from None
+        return JSONResponse({"status": "ok"})

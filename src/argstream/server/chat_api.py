@@ -1,0 +1,151 @@
+"""``/api/chat``: what ``useChat`` of the AI SDK asks for, in its versions 6 and 7.
+
+==============================  ==================================================================
+``POST /api/chat``              what ``DefaultChatTransport`` posts; the answer is a stream
+``GET /api/chat/{id}/stream``   all of the answer so far and what comes, for ``resumeStream``; 204
+                                if there is none: the last run of the conversation is over
+``POST /api/chat/{id}/stop``    ends the run. ``chat.stop()`` only stops reading, and the run goes
+                                on: a button that should stop the agent must ask for this as well
+==============================  ==================================================================
+
+``id`` is that of the chat, which is the id of the conversation. Of the messages that a client posts
+only the last one counts: the history is what the store has. The last one can be
+
+- a message of the user: a new run. If it takes the place of an earlier one (``regenerate``, or
+  ``sendMessage`` with a ``messageId``), the run goes on from before that one;
+- a message of the assistant in which approvals are answered: the run goes on that waits for these.
+  An approval's id is the digest of its request, which covers the exact arguments; what nobody is
+  asked about any more is refused.
+
+The protocol has no way to change the input of a call on approving it. A front end can do it with a
+field of the body: ``edits``, by the ids of approvals, each with the whole input that is to be run::
+
+    chat.addToolApprovalResponse({id, approved: true, options: {body: {edits: {[id]: input}}}})
+"""
+
+from functools import partial
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from argstream.agent import Conversation
+from argstream.decisions import Approval, Approve, Deny
+from argstream.log import RunInfo
+from argstream.protocols.ai_sdk import (
+    HEADERS,
+    AiSdkEncoder,
+    Answer,
+    Answered,
+    ChatBody,
+    Said,
+    history_before,
+    meant,
+)
+from argstream.server.context import Context
+from argstream.server.problems import Problem
+from argstream.server.streams import EventStream
+
+__all__ = ["routes"]
+
+_FORMAT: Final = "ai-sdk"
+
+
+def routes(context: Context) -> list[Route]:
+    """Give the routes of a chat."""
+    api = _ChatApi(context)
+    return [
+        Route("/api/chat", api.post, methods=["POST"]),
+        Route("/api/chat/{id}/stream", api.resume, methods=["GET"]),
+        Route("/api/chat/{id}/stop", api.stop, methods=["POST"]),
+    ]
+
+
+class _ChatApi:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._runs = context.runs
+
+    async def post(self, request: Request) -> Response:
+        body = await self._context.body(request, ChatBody)
+        if not body.id:
+            raise Problem(422, "unusable", "a chat has an id: it names the conversation")
+        match meant(body):
+            case Said() as said:
+                return await self._say(request, body.id, said)
+            case Answered() as answered:
+                return await self._answer(request, body.id, answered)
+
+    async def resume(self, request: Request) -> Response:
+        info = await self._newest(request, request.path_params["id"])
+        if info is None or info.is_over:
+            return Response(status_code=204)
+        return await self._watch(request, info.run_id)
+
+    async def stop(self, request: Request) -> Response:
+        info = await self._newest(request, request.path_params["id"])
+        if info is not None and not info.is_over:
+            await self._runs.stop(info.run_id, "the user stopped it")
+        return Response(status_code=204)  # also for one that has ended meanwhile: all is as wanted
+
+    async def _say(self, request: Request, chat_id: str, said: Said) -> Response:
+        conversation = await self._context.conversation(request, chat_id)
+        if said.is_again:
+            before = history_before(conversation.messages, said)
+            conversation = Conversation(before, id=conversation.id, user=conversation.user)
+        run_id = await self._context.start(request, said.prompt, conversation)
+        return await self._watch(request, run_id)
+
+    async def _answer(self, request: Request, chat_id: str, answered: Answered) -> Response:
+        info = await self._newest(request, chat_id)
+        if info is None:
+            raise Problem(404, "unknown-conversation", "there is no such conversation here")
+        decisions = _decisions(info, answered)
+        # What comes of it is for this client: so he watches before it is decided.
+        stream = await self._watch(request, info.run_id, after=info.seq)
+        try:
+            await self._runs.decide(info.run_id, decisions)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    async def _newest(self, request: Request, chat_id: str) -> RunInfo | None:
+        return await self._runs.newest(chat_id, self._context.user(request))
+
+    async def _watch(
+        self, request: Request, run_id: str, *, after: int | None = None
+    ) -> EventStream:
+        make = partial(AiSdkEncoder, run_id)
+        headers = {**HEADERS, "x-argstream-run": run_id}
+        return await self._context.watch(
+            request, run_id, _FORMAT, make, after=after, headers=headers
+        )
+
+
+def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
+    """Say which calls are decided on how; raises Problem for what is not asked, or not so."""
+    calls = {digest: call_id for call_id, digest in info.pending.items()}
+    if answered.answers.keys() - calls.keys():
+        raise Problem(
+            403,
+            "not-pending",
+            "nobody is asked about this any more, or with these arguments: resume the stream to "
+            "see what is asked now",
+        )
+    if info.status != "paused" or calls.keys() != answered.answers.keys() | answered.unanswered:
+        raise Problem(
+            409,
+            "out-of-date",
+            "the run has gone on since: resume the stream, and answer what is asked then",
+        )
+    return {calls[digest]: _approval(digest, one) for digest, one in answered.answers.items()}
+
+
+def _approval(digest: str, answer: Answer) -> Approval:
+    if answer.approved:
+        return Approve(arguments=answer.edit, digest=digest, reason=answer.reason)
+    if answer.edit is not None:
+        raise Problem(422, "unusable", "what is denied has no edit")
+    return Deny(answer.reason)

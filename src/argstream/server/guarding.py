@@ -1,0 +1,300 @@
+"""The doors of a server: who may come in, from where, and what he is told if he may not.
+
+``Guard`` stands before the routes. It looks at the head of a request once, in an order that tells
+those outside nothing: Host, Origin, preflight, token, user, rate, content type. Answers pass it
+untouched but for the headers that it adds to their head. What fails inside is told as
+problem+json, and what was not expected goes to the log, without what is secret.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from argstream.errors import UsageError
+from argstream.server._failures import log_failure, logger, problem_for
+from argstream.server._origins import is_allowed_host, normal_host, normal_origin, same_origin
+from argstream.server._tokens import COOKIE, Token, token_cookie
+from argstream.server.problems import Problem, problem_response
+from argstream.server.rates import Rates, client_of
+
+__all__ = ["COOKIE", "LOOPBACK_HOSTS", "Doors", "Guard", "token_cookie"]
+
+LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+"""The names by which a browser on the same machine asks for a server."""
+
+OPEN_PATH: Final = "/healthz"
+"""What anybody may ask, whatever the token: whether the server is alive."""
+
+NameUser: TypeAlias = Callable[[Request], str | Awaitable[str]]
+
+_SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+_ALLOWED_METHODS: Final = b"GET, POST, DELETE"
+_ALLOWED_HEADERS: Final = (
+    b"authorization, content-type, last-event-id, user-agent, x-vercel-ai-ui-message-stream"
+)
+_EXPOSED_HEADERS: Final = b"location, retry-after, x-vercel-ai-ui-message-stream"
+
+# Each is added unless the answer has it.
+_SECURITY_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"x-frame-options", b"DENY"),  # a click on "approve" must not be stolen
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+# Headers that are looked at here, and that may be there once only.
+_SINGLE: Final = frozenset(
+    (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
+)
+
+Headed: TypeAlias = list[tuple[bytes, bytes]]
+
+
+class Doors(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server lets in."""
+
+    token: str | None = None
+    """What a client must know: ``Authorization: Bearer …``, or in a browser the cookie."""
+    hosts: tuple[str, ...] | None = LOOPBACK_HOSTS
+    """By which names the server may be asked for, with or without a port; None is any."""
+    origins: tuple[str, ...] = ()
+    """Whose pages may ask besides the server's own (CORS), such as ``http://localhost:3000``. With
+    ``*`` those of anybody may who has the token: in the header, as no cookie is sent then."""
+    user: NameUser | None = None
+    """Names the user of a request, who then sees his own runs only; what it raises is a 403. It is
+    called in the event loop: what takes time must be a coroutine."""
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not (
+            self.token
+            and self.token.isascii()
+            and self.token.isprintable()
+            and " " not in self.token
+        ):
+            raise UsageError("a token must be of visible ASCII characters, without spaces")
+        _check_is_no_text("hosts", self.hosts)
+        _check_is_no_text("origins", self.origins)
+        for host in self.hosts or ():
+            normal_host(host)
+        for origin in self.origins:
+            normal_origin(origin)
+        if "*" in self.origins and self.token is None:
+            raise UsageError("with the origin '*' any website could ask: give a token too")
+
+    def __repr__(self) -> str:
+        """Show all but the token."""
+        token = "None" if self.token is None else "'…'"
+        return f"Doors(token={token}, hosts={self.hosts}, origins={self.origins}, user={self.user})"
+
+
+class Guard:
+    """Stands before an ASGI app, such as a router, and lets in what its doors allow."""
+
+    def __init__(
+        self, app: ASGIApp, doors: Doors | None = None, rates: Rates | None = None
+    ) -> None:
+        doors = doors or Doors()
+        self._app = app
+        self._hosts = None if doors.hosts is None else frozenset(map(normal_host, doors.hosts))
+        self._origins = frozenset(map(normal_origin, doors.origins))
+        self._any_origin = "*" in self._origins
+        self._token = None if doors.token is None else Token(doors.token)
+        self._secrets = (doors.token,) if doors.token else ()
+        self._user = doors.user
+        self._rates = rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": "there are no sockets"})
+            return
+        scope = dict(scope)
+        # With an app, a router raises what it would answer as plain text; without the handlers of
+        # an app around us, that gets here.
+        scope["app"] = self
+        scope.pop("starlette.exception_handlers", None)
+        added: Headed = []
+        started = False
+
+        def answer(message: Message) -> Awaitable[None]:
+            # No coroutine of its own: what streams pays a call for each chunk, and no more.
+            nonlocal started
+            if not started:
+                started = True
+                _add_headers(message, added)
+            return send(message)
+
+        try:
+            preflight = await self._admit(scope, receive, added)
+            await (self._app if preflight is None else preflight)(scope, receive, answer)
+        except ClientDisconnect:
+            return  # nobody is there to be told
+        except Exception as error:  # noqa: BLE001 - all that fails is told, and logged
+            problem = problem_for(error)
+            if problem is not error and problem.status >= 500:
+                log_failure(error, problem, scope, self._secrets)
+            # A head that is sent cannot be taken back: to end here makes the server hang up.
+            if not started:
+                await problem_response(problem, Request(scope))(scope, receive, answer)
+
+    async def _admit(self, scope: Scope, receive: Receive, added: Headed) -> ASGIApp | None:
+        """Raise a Problem, give the answer to a preflight, or None: the request may go on."""
+        headers = _headers(scope)
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._hosts is not None and not is_allowed_host(host, self._hosts):
+            raise Problem(
+                403, "wrong-host", "this server is not asked for by that Host: see Doors(hosts=…)"
+            )
+        method: str = scope["method"]
+        safe = method in _SAFE_METHODS
+        own_page = self._check_origin(headers, host, scope["scheme"], added, safe=safe)
+        if method == "OPTIONS" and b"origin" in headers and _asks_ahead(scope):
+            return _preflight
+        if _path(scope) == OPEN_PATH and safe:
+            return None
+        if self._token is not None and not self._has_token(headers, cookie_counts=safe or own_page):
+            self._count(scope)
+            raise Problem(
+                403,
+                "token-needed",
+                "this server wants its token: send the header 'Authorization: Bearer …'",
+                {"www-authenticate": "Bearer"},
+            )
+        scope["argstream.user"] = await self._name_user(Request(scope, receive))
+        self._count(scope)
+        if not safe:
+            _check_content_type(method, headers)
+        return None
+
+    def _check_origin(
+        self, headers: dict[bytes, bytes], host: str, scheme: str, added: Headed, *, safe: bool
+    ) -> bool:
+        """Refuse others' pages; tell whether it is surely a page of the server's own that asks."""
+        if self._origins:
+            added.append((b"vary", b"origin"))
+        raw = headers.get(b"origin")
+        if raw is None:
+            if headers.get(b"sec-fetch-site") == b"cross-site" and not (
+                safe and headers.get(b"sec-fetch-mode") == b"navigate"  # a link to a page
+            ):
+                raise _wrong_origin()
+            return False
+        origin = raw.decode("latin-1")
+        own = same_origin(origin, scheme, host)
+        if origin in self._origins:
+            added += (
+                (b"access-control-allow-origin", raw),
+                (b"access-control-allow-credentials", b"true"),
+                (b"access-control-expose-headers", _EXPOSED_HEADERS),
+            )
+            # What ends TLS before us makes a page of our own look like one of another scheme.
+            return own or origin.partition("://")[2] == host.lower()
+        if own:
+            return True
+        if not self._any_origin:
+            raise _wrong_origin()
+        added += (
+            (b"access-control-allow-origin", b"*"),
+            (b"access-control-expose-headers", _EXPOSED_HEADERS),
+        )
+        return False
+
+    def _has_token(self, headers: dict[bytes, bytes], *, cookie_counts: bool) -> bool:
+        if self._token is None:
+            return True
+        authorization = headers.get(b"authorization", b"")
+        if authorization[:7].lower() == b"bearer ":
+            return self._token.is_in_header(authorization)
+        return cookie_counts and self._token.is_in_cookie(headers.get(b"cookie", b""))
+
+    async def _name_user(self, request: Request) -> str:
+        if self._user is None:
+            return ""
+        try:
+            named = self._user(request)
+            user = await named if inspect.isawaitable(named) else named
+        except Problem:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, he is not let in
+            # It may well be how the host app refuses: no more than a line, and nothing of its text.
+            path = request.scope["path"]
+            logger.warning("%r: no user, for a %s", path, type(error).__name__)
+            raise Problem(403, "no-user", "who asks is not known, or may not") from None
+        if not isinstance(user, str):
+            raise TypeError(f"Doors(user=…) must give a str, not {type(user).__name__}")
+        return user
+
+    def _count(self, scope: Scope) -> None:
+        if self._rates is not None:
+            self._rates.request(client_of(scope))
+
+
+def _check_is_no_text(name: str, value: object) -> None:
+    if isinstance(value, str):
+        raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    """Give the headers; one that could be read in two ways is refused."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name not in headers:
+            headers[name] = value
+        elif name in _SINGLE:
+            raise Problem(400, "doubled-header", f"the header {name.decode()} is there twice")
+        elif name == b"cookie":
+            headers[name] += b"; " + value
+    return headers
+
+
+def _path(scope: Scope) -> str:
+    """Give the path as the routes see it, also where the app is mounted into another."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _asks_ahead(scope: Scope) -> bool:
+    return "access-control-request-method" in Headers(scope=scope)
+
+
+def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
+    """Insist on JSON: a form of another site cannot send that without asking ahead."""
+    if method == "DELETE" and b"content-type" not in headers:
+        return  # no form can send it
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        raise Problem(415, "json-needed", "send the header 'Content-Type: application/json'")
+
+
+def _wrong_origin() -> Problem:
+    return Problem(
+        403, "wrong-origin", "pages of that Origin may not ask this server: see Doors(origins=…)"
+    )
+
+
+def _add_headers(message: Message, added: Headed) -> None:
+    headers = list(message.get("headers", ()))
+    there = {name for name, _ in headers}
+    headers += [header for header in _SECURITY_HEADERS if header[0] not in there]
+    headers += added
+    message["headers"] = headers
+
+
+_preflight: Final = Response(
+    status_code=204,
+    headers={
+        "access-control-allow-methods": _ALLOWED_METHODS.decode(),
+        "access-control-allow-headers": _ALLOWED_HEADERS.decode(),
+        "access-control-max-age": "600",
+    },
+)

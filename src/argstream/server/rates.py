@@ -1,0 +1,166 @@
+"""How often a client may ask, and how much he may have open: counted here, refused in words.
+
+A rate is a bucket with a token for each request, which fills at a steady pace. Of a bucket only one
+number is kept: the moment at which it will be full (the generic cell rate algorithm), and of the
+buckets only so many, whatever clients come.
+"""
+
+import hashlib
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from types import TracebackType
+from typing import Final, Self
+
+from starlette.types import Scope
+
+from argstream.server.limits import Limits
+from argstream.server.problems import Problem
+
+__all__ = ["Buckets", "Place", "Places", "Rates", "client_of"]
+
+_LONGEST_NAME: Final = 100
+
+
+def client_of(scope: Scope) -> str:
+    """Name who asks, to count what he asks for: the user if the host app names one, or his address.
+
+    Who has an IPv6 address has 2⁶⁴ of them: the network counts.
+    """
+    user: str = scope.get("argstream.user", "")
+    if user:
+        if len(user) > _LONGEST_NAME:
+            user = hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()
+        return f"user {user}"
+    address: str = (scope.get("client") or ("",))[0]
+    if ":" in address:
+        try:
+            network = int(IPv6Address(address)) >> 64
+        except ValueError:  # a server may put there what it likes
+            return f"address {address[:_LONGEST_NAME]}"
+        return f"network {network:x}"
+    return f"address {address[:_LONGEST_NAME]}"
+
+
+class Buckets:
+    """One rate, for any number of clients."""
+
+    def __init__(
+        self, per_minute: float, max_clients: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Let a tenth of what a minute allows come at once, and at least one."""
+        self._interval = 60 / per_minute
+        self._burst = max(1.0, per_minute / 10) * self._interval
+        self._max_clients = max_clients
+        self._clock = clock
+        self._full_at: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, client: str) -> float:
+        """Take a token; return 0, or the seconds until there is one again."""
+        now = self._clock()
+        full_at = max(self._full_at.pop(client, now), now)
+        wait = full_at + self._interval - now - self._burst
+        refused = wait > 1e-9
+        # Put back last: who asked longest ago is first, and the first to be forgotten.
+        self._full_at[client] = full_at if refused else full_at + self._interval
+        if len(self._full_at) > self._max_clients:
+            del self._full_at[next(iter(self._full_at))]
+        return wait if refused else 0.0
+
+
+class Place:
+    """A place that somebody has, until he gives it back; doing so twice is no harm."""
+
+    __slots__ = ("_client", "_places")
+
+    def __init__(self, places: "Places", client: str) -> None:
+        self._places: Places | None = places
+        self._client = client
+
+    def release(self) -> None:
+        """Give it back."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.give_back(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+class Places:
+    """So many at once, and so many of them for one client."""
+
+    def __init__(self, what: str, in_all: int, per_client: int) -> None:
+        """Say what they are in the plural: it is told to who gets none."""
+        self._what = what
+        self._in_all = in_all
+        self._per_client = per_client
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def take(self, client: str) -> Place:
+        """Take a place, or refuse it: 429 if the client has too many, 503 if all have."""
+        code = f"too-many-{self._what.replace(' ', '-')}"
+        if self._taken[client] >= self._per_client:
+            detail = f"you have {self._per_client} {self._what}, which is all that one may have"
+            raise Problem(429, code, f"{detail}: end one first", {"retry-after": "5"})
+        if self._total >= self._in_all:
+            self._forget_if_none(client)
+            detail = f"this server has {self._in_all} {self._what}, which is all that it takes"
+            raise Problem(503, code, f"{detail}: come again later", {"retry-after": "5"})
+        self._taken[client] += 1
+        self._total += 1
+        return Place(self, client)
+
+    def give_back(self, client: str) -> None:
+        """Take note that a place is free: its holder calls this, and once."""
+        self._taken[client] -= 1
+        self._total -= 1
+        self._forget_if_none(client)
+
+    def _forget_if_none(self, client: str) -> None:
+        if not self._taken[client]:
+            del self._taken[client]
+
+
+class Rates:
+    """All that is counted in one server process."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._requests = Buckets(limits.requests_per_minute, limits.max_clients, clock)
+        self._starts = Buckets(limits.runs_per_minute, limits.max_clients, clock)
+        self.viewers = Places("open streams", limits.max_viewers, limits.max_viewers_per_client)
+        """Places for those who watch: one for each stream, held while it is open."""
+        self.running = Places("runs", limits.max_running, limits.max_running_per_client)
+        """Places for runs: one for each, held while it is driven here."""
+
+    def request(self, client: str) -> None:
+        """Count a request, or refuse it: 429."""
+        _refuse(self._requests.take(client), "too-many-requests", "requests")
+
+    def start(self, client: str) -> None:
+        """Count the start of a run, or refuse it: 429."""
+        _refuse(self._starts.take(client), "too-many-starts", "runs in so short a time")
+
+
+def _refuse(seconds: float, code: str, what: str) -> None:
+    if seconds:
+        wait = math.ceil(seconds)
+        detail = f"too many {what}: come again in {wait} s"
+        raise Problem(429, code, detail, {"retry-after": str(wait)})

@@ -1,0 +1,202 @@
+"""``/api/runs``: runs as argstream has them, for pages and programs of one's own.
+
+=======================================  =========================================================
+``POST /api/runs``                       ``{message, conversation?}`` begins a run
+``GET /api/runs``                        lists them: ``?status=``, ``?conversation=``, ``?limit=``
+``GET /api/runs/{id}``                   what is known of one, and what it waits for
+``GET /api/runs/{id}/events``            server-sent events: a snapshot, and then what comes; after
+                                         ``Last-Event-ID`` or ``?after=`` only what comes
+``POST /api/runs/{id}/decisions``        ``{decisions: {call_id: {decision, digest, …}}}``
+``POST /api/runs/{id}/stop``             ``{reason?}`` ends it
+``DELETE /api/runs/{id}``                forgets it
+=======================================  =========================================================
+"""
+
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from argstream.decisions import Approval, Approve, Deny
+from argstream.events import ApprovalRequested, Remembered, RunSnapshot, RunStatus
+from argstream.log import RunInfo
+from argstream.protocols.native import NativeEncoder
+from argstream.server.context import Context
+from argstream.server.problems import Problem
+from argstream.server.runs import other_request
+from argstream.snapshot_events import pending_of
+
+__all__ = ["routes"]
+
+_LARGEST: Final = 2**53
+_MOST: Final = 1_000
+
+
+class _NewRun(Struct, forbid_unknown_fields=True):
+    message: str
+    conversation: str = ""
+
+
+class _Decision(Struct, forbid_unknown_fields=True):
+    decision: Literal["approve", "deny"]
+    digest: str
+    """Of the request that is decided on: it says what was shown to who decides."""
+    arguments: dict[str, Any] | None = None
+    always: Remembered | None = None
+    reason: str = ""
+
+
+class _Decisions(Struct, forbid_unknown_fields=True):
+    decisions: dict[str, _Decision]
+
+
+class _Stop(Struct, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class _Run(Struct, omit_defaults=True):
+    """What is told of a run; who drives it is nobody's business."""
+
+    run: str
+    conversation: str
+    agent: str
+    status: RunStatus
+    seq: int
+    created: float
+    updated: float
+    is_driven: bool
+    pending: list[ApprovalRequested] | dict[str, str] = {}
+
+
+def routes(context: Context) -> list[Route]:
+    """Give the routes of the runs."""
+    api = _RunsApi(context)
+    return [
+        Route("/api/runs", api.start, methods=["POST"]),
+        Route("/api/runs", api.list, methods=["GET"]),
+        Route("/api/runs/{run_id}", api.show, methods=["GET"]),
+        Route("/api/runs/{run_id}", api.forget, methods=["DELETE"]),
+        Route("/api/runs/{run_id}/events", api.events, methods=["GET"]),
+        Route("/api/runs/{run_id}/decisions", api.decide, methods=["POST"]),
+        Route("/api/runs/{run_id}/stop", api.stop, methods=["POST"]),
+    ]
+
+
+class _RunsApi:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._runs = context.runs
+
+    async def start(self, request: Request) -> Response:
+        body = await self._context.body(request, _NewRun)
+        conversation = await self._context.conversation(request, body.conversation)
+        run_id = await self._context.start(request, body.message, conversation)
+        told = {"run": run_id, "conversation": conversation.id}
+        return _json(told, 201, location=f"{request.url.path}/{run_id}")
+
+    async def list(self, request: Request) -> Response:
+        query = request.query_params
+        status = query.get("status")
+        if status is not None and status not in get_args(RunStatus):
+            known = ", ".join(get_args(RunStatus))
+            raise Problem(422, "unusable", f"the status of a run is one of {known}")
+        found = await self._runs.store.runs(
+            status=cast("RunStatus | None", status),
+            session_id=query.get("conversation"),
+            user=self._context.user(request),
+            limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
+        )
+        return _json({"runs": [_told(info, dict(info.pending)) for info in found]})
+
+    async def show(self, request: Request) -> Response:
+        info = await self._info(request)
+        snapshot = (await self._runs.store.snapshot(info.run_id)).event
+        pending = [*pending_of(snapshot)] if isinstance(snapshot, RunSnapshot) else []
+        return _json(_told(info, pending))
+
+    async def events(self, request: Request) -> Response:
+        info = await self._info(request)
+        after = _after(request)
+        if info.is_over and after is not None and after >= info.seq:
+            return Response(status_code=204)  # by which browsers know that there is no more
+        return await self._context.watch(request, info.run_id, "native", NativeEncoder, after=after)
+
+    async def decide(self, request: Request) -> Response:
+        info = await self._info(request)
+        body = await self._context.body(request, _Decisions)
+        if not body.decisions:
+            raise Problem(422, "unusable", "there is nothing to decide: name at least one call")
+        for call_id, decision in body.decisions.items():
+            if info.pending.get(call_id, decision.digest) != decision.digest:
+                raise other_request(call_id)
+        decisions = {call_id: _approval(one) for call_id, one in body.decisions.items()}
+        await self._runs.decide(info.run_id, decisions)
+        return _json({"run": info.run_id}, 202)
+
+    async def stop(self, request: Request) -> Response:
+        info = await self._info(request)
+        body = await self._context.body(request, _Stop)
+        if info.is_over:
+            raise Problem(409, "run-over", f"the run is over: it is {info.status}")
+        await self._runs.stop(info.run_id, body.reason)
+        return _json({"run": info.run_id}, 202)
+
+    async def forget(self, request: Request) -> Response:
+        info = await self._info(request)
+        if info.owner is not None and not info.is_over:
+            raise Problem(409, "run-taken", "the run goes on: stop it first")
+        await self._runs.store.delete(info.run_id)
+        return Response(status_code=204)
+
+    async def _info(self, request: Request) -> RunInfo:
+        run_id: str = request.path_params["run_id"]
+        return await self._runs.info(run_id, self._context.user(request))
+
+
+def _approval(decision: _Decision) -> Approval:
+    if decision.decision == "deny":
+        if decision.arguments is not None or decision.always is not None:
+            raise Problem(422, "unusable", "what is denied has neither arguments nor always")
+        return Deny(decision.reason)
+    return Approve(
+        arguments=decision.arguments,
+        always=decision.always,
+        digest=decision.digest,
+        reason=decision.reason,
+    )
+
+
+def _after(request: Request) -> int | None:
+    """Say what the client has seen last: as a browser says it that comes again, or in the query."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    return None if given is None else _number(given, "after", 0, _LARGEST)
+
+
+def _number(text: str, what: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and least <= int(text) <= most):
+        raise Problem(422, "unusable", f"{what} is a number from {least} to {most}")
+    return int(text)
+
+
+_Pending: TypeAlias = "list[ApprovalRequested] | dict[str, str]"
+
+
+def _told(info: RunInfo, pending: _Pending) -> _Run:
+    return _Run(
+        info.run_id,
+        info.session_id,
+        info.agent,
+        info.status,
+        info.seq,
+        info.created,
+        info.updated,
+        info.owner is not None,
+        pending,
+    )
+
+
+def _json(told: object, status: int = 200, **headers: str) -> Response:
+    return Response(msgspec.json.encode(told), status, headers, "application/json")

@@ -1,0 +1,334 @@
+"""Who is let in: the token, the Host, the Origin, the user; every refusal over real sockets."""
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.requests import Request
+
+from argstream.errors import UsageError
+from argstream.server.guarding import COOKIE, Doors, token_cookie
+from tests.server.stand_in import StandIn, ask, call, serving
+
+TOKEN = "a-token-nobody-guesses"
+BEARER = f"Bearer {TOKEN}"
+FRIEND = "http://friend.example:3000"
+EVIL = "https://evil.example"
+APPROVAL = {"approve": True}
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[tuple[StandIn, int]]:
+    """A server with a token, and a page elsewhere that may ask."""
+    doors = Doors(token=TOKEN, origins=(FRIEND,), hosts=("localhost", "127.0.0.1", "::1"))
+    with serving(doors) as served:
+        yield served
+
+
+@pytest.fixture
+def port(closed: tuple[StandIn, int]) -> Iterator[int]:
+    """The port of it; whatever a test sends, nothing that is refused may be decided."""
+    app, port = closed
+    app.decided.clear()
+    yield port
+
+
+class TestToken:
+    def test_who_has_it_comes_in(self, port: int) -> None:
+        assert call(port, authorization=BEARER).status == 200
+
+    @pytest.mark.parametrize(
+        "authorization",
+        [
+            None,
+            "",
+            TOKEN,
+            "Bearer",
+            "Bearer ",
+            f"Basic {TOKEN}",
+            BEARER[:-1],
+            BEARER + "x",
+            "Bearer é",
+        ],
+    )
+    def test_who_has_it_not_is_refused(self, port: int, authorization: str | None) -> None:
+        refused = call(port, authorization=authorization)
+        assert (refused.status, refused.problem) == (403, "token-needed")
+        assert refused.headers["www-authenticate"] == "bearer"
+
+    def test_is_needed_to_know_which_paths_there_are(self, port: int) -> None:
+        assert call(port, path="/no/such").problem == "token-needed"
+        assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
+
+    def test_two_of_them_are_refused(self, port: int) -> None:
+        head = f"GET /runs/one HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: {BEARER}\r\n"
+        twice = ask(port, f"{head}authorization: Bearer other\r\n\r\n".encode())
+        assert (twice.status, twice.problem) == (400, "doubled-header")
+
+    def test_health_is_told_without_it_but_not_to_any_host(self, port: int) -> None:
+        assert call(port, path="/healthz").status == 200
+        assert call(port, path="/healthz", host="evil.example").problem == "wrong-host"
+        assert call(port, "POST", path="/healthz", body={}).problem == "token-needed"
+
+    @pytest.mark.parametrize("token", ["", "two words", "tab\t", "ünïcode", "line\n"])
+    def test_must_fit_into_a_header(self, token: str) -> None:
+        with pytest.raises(UsageError, match="visible ASCII"):
+            Doors(token=token)
+
+    def test_is_not_shown(self) -> None:
+        assert TOKEN not in repr(Doors(token=TOKEN))
+
+
+class TestCookie:
+    COOKIE = token_cookie(TOKEN).partition(";")[0]
+
+    def test_is_closed_to_scripts_and_other_sites_and_does_not_tell_the_token(self) -> None:
+        cookie = token_cookie(TOKEN, secure=True)
+        assert cookie.startswith(f"{COOKIE}=")
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+        assert TOKEN not in cookie
+
+    def test_lets_a_browser_read(self, port: int) -> None:
+        assert call(port, cookie=f"a=b; {self.COOKIE}; c=d").status == 200
+
+    @pytest.mark.parametrize("cookie", [f"{COOKIE}={TOKEN}", f"{COOKIE}=", f"x{COOKIE}=1", "; ;="])
+    def test_of_another_value_does_not(self, port: int, cookie: str) -> None:
+        assert call(port, cookie=cookie).problem == "token-needed"
+
+    def test_decides_nothing_without_the_origin_of_the_servers_own_page(
+        self, closed: tuple[StandIn, int], port: int
+    ) -> None:
+        app, _ = closed
+        for origin in (None, FRIEND):
+            refused = call(port, "POST", "/decisions", APPROVAL, cookie=self.COOKIE, origin=origin)
+            assert refused.problem == "token-needed"
+        assert not app.decided
+        own = f"http://127.0.0.1:{port}"
+        assert (
+            call(port, "POST", "/decisions", APPROVAL, cookie=self.COOKIE, origin=own).status == 200
+        )
+        assert len(app.decided) == 1
+
+
+class TestHost:
+    @pytest.mark.parametrize(
+        "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:80"]
+    )
+    def test_of_the_server_may_have_any_port(self, port: int, host: str) -> None:
+        assert call(port, host=host, authorization=BEARER).status == 200
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "evil.example",
+            "localhost.evil.example",
+            "evil.example:80@localhost",
+            "localhost:80:80",
+            "localhost:",
+            "localhost:x",
+            "localhost/",
+            "::1",
+            "[::1",
+            "",
+        ],
+    )
+    def test_of_another_name_is_refused_whatever_the_token(self, port: int, host: str) -> None:
+        refused = call(port, host=host, authorization=BEARER)
+        assert (refused.status, refused.problem) == (403, "wrong-host")
+
+    def test_must_be_there_and_once(self, port: int) -> None:
+        assert ask(port, b"GET /healthz HTTP/1.0\r\n\r\n").problem == "wrong-host"
+        twice = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
+        assert ask(port, twice).status == 400
+
+    def test_is_that_of_this_machine_unless_others_are_named(self) -> None:
+        with serving() as (_, port):
+            assert call(port, host="localhost").status == 200
+            assert call(port, host="rebound.example").problem == "wrong-host"
+
+    @pytest.mark.parametrize("host", ["http://a", "a:80", "a/b", "", "a b"])
+    def test_is_written_as_a_name_only(self, host: str) -> None:
+        with pytest.raises(UsageError, match="no name of a host"):
+            Doors(hosts=(host,))
+
+    def test_is_given_in_a_tuple(self) -> None:
+        with pytest.raises(UsageError, match="must be a tuple"):
+            Doors(hosts="example.com")  # type: ignore[arg-type] # what the test is about
+
+
+class TestOrigin:
+    @pytest.mark.parametrize(
+        "origin",
+        [
+            EVIL,
+            "null",
+            "",
+            f"{FRIEND}.evil.example",
+            "http://friend.example",
+            "https://127.0.0.1",
+            "file://",
+        ],
+    )
+    @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+    def test_of_others_is_refused_whatever_the_token(
+        self, port: int, origin: str, method: str
+    ) -> None:
+        body = APPROVAL if method == "POST" else None
+        refused = call(port, method, "/decisions", body, origin=origin, authorization=BEARER)
+        assert (refused.status, refused.problem) == (403, "wrong-origin")
+        assert "access-control-allow-origin" not in refused.headers
+
+    def test_of_the_servers_own_page_is_let_in(self, port: int) -> None:
+        own = f"http://127.0.0.1:{port}"
+        assert call(port, origin=own, authorization=BEARER).status == 200
+        assert (
+            call(port, host="localhost:80", origin="http://localhost", authorization=BEARER).status
+            == 200
+        )
+
+    def test_of_a_friend_is_let_in_and_may_read_the_answer(self, port: int) -> None:
+        answer = call(port, origin=FRIEND, authorization=BEARER)
+        assert answer.status == 200
+        assert answer.headers["access-control-allow-origin"] == FRIEND
+        assert answer.headers["access-control-allow-credentials"] == "true"
+        assert "x-vercel-ai-ui-message-stream" in answer.headers["access-control-expose-headers"]
+        assert answer.headers["vary"] == "origin"
+
+    def test_of_a_friend_may_read_why_he_is_refused(self, port: int) -> None:
+        refused = call(port, origin=FRIEND)
+        assert refused.problem == "token-needed"
+        assert refused.headers["access-control-allow-origin"] == FRIEND
+
+    def test_of_a_friend_is_told_ahead_what_he_may_send(self, port: int) -> None:
+        asked = call(
+            port, "OPTIONS", "/decisions", origin=FRIEND, access_control_request_method="POST"
+        )
+        assert (asked.status, asked.body) == (204, b"")
+        assert asked.headers["access-control-allow-origin"] == FRIEND
+        assert asked.headers["access-control-allow-methods"] == "get, post, delete"
+        for header in ("authorization", "content-type", "last-event-id"):
+            assert header in asked.headers["access-control-allow-headers"]
+
+    def test_nothing_is_cached_for_others(self, port: int) -> None:
+        assert call(port, authorization=BEARER).headers["vary"] == "origin"
+
+    def test_with_any_no_cookie_is_sent(self) -> None:
+        with serving(Doors(token=TOKEN, origins=("*",))) as (_, port):
+            answer = call(port, origin=EVIL, authorization=BEARER)
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert "access-control-allow-credentials" not in answer.headers
+
+    def test_any_needs_a_token(self) -> None:
+        with pytest.raises(UsageError, match="token"):
+            Doors(origins=("*",))
+
+    @pytest.mark.parametrize(
+        "origin", ["friend.example", "http://friend.example/path", "ftp://a", "http://"]
+    )
+    def test_is_written_without_a_path(self, origin: str) -> None:
+        with pytest.raises(UsageError, match="no origin"):
+            Doors(origins=(origin,))
+
+
+class TestOtherSites:
+    """On loopback there is no token: what keeps others' pages out is what browsers say of them."""
+
+    @pytest.fixture(scope="class")
+    def opened(self) -> Iterator[tuple[StandIn, int]]:
+        with serving() as served:
+            yield served
+
+    @pytest.mark.parametrize(
+        "content_type",
+        [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+            "text/plain; application/json",
+            "application/jsonp",
+            None,
+        ],
+    )
+    def test_a_form_cannot_send_json(
+        self, opened: tuple[StandIn, int], content_type: str | None
+    ) -> None:
+        app, port = opened
+        refused = call(port, "POST", "/decisions", APPROVAL, content_type=content_type)
+        assert (refused.status, refused.problem) == (415, "json-needed")
+        assert not app.decided
+
+    def test_json_may_name_its_charset(self, opened: tuple[StandIn, int]) -> None:
+        app, port = opened
+        kind = "Application/JSON; charset=utf-8"
+        assert call(port, "POST", "/decisions", APPROVAL, content_type=kind).status == 200
+        app.decided.clear()
+
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    def test_what_they_make_a_browser_ask_is_refused(
+        self, opened: tuple[StandIn, int], method: str
+    ) -> None:
+        body = APPROVAL if method == "POST" else None
+        refused = call(opened[1], method, "/decisions", body, sec_fetch_site="cross-site")
+        assert refused.problem == "wrong-origin"
+
+    def test_a_link_to_a_page_may_be_followed(self, opened: tuple[StandIn, int]) -> None:
+        followed = call(opened[1], sec_fetch_site="cross-site", sec_fetch_mode="navigate")
+        assert followed.status == 200
+
+    def test_no_page_may_frame_or_embed_it(self, opened: tuple[StandIn, int]) -> None:
+        headers = call(opened[1]).headers
+        assert headers["x-frame-options"] == "deny"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+
+    def test_delete_needs_no_body(self, opened: tuple[StandIn, int]) -> None:
+        assert call(opened[1], "DELETE").status == 200
+
+
+class TestUser:
+    @staticmethod
+    def named(user: object) -> str:
+        with serving(Doors(user=user)) as (_, port):  # type: ignore[arg-type] # also wrong ones
+            answer = call(port, x_user="ann")
+        return answer.body.decode() if answer.status == 200 else f"{answer.status} {answer.problem}"
+
+    def test_is_named_by_a_function(self) -> None:
+        assert '"user":"ann"' in self.named(lambda request: request.headers["x-user"])
+
+    def test_is_named_by_a_coroutine(self) -> None:
+        async def user(request: Request) -> str:
+            return request.headers["x-user"]
+
+        assert '"user":"ann"' in self.named(user)
+
+    def test_who_is_not_known_is_refused_without_the_reason(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def user(_: Request) -> str:
+            raise LookupError("canary-of-the-host-app")
+
+        assert self.named(user) == "403 no-user"
+        assert "LookupError" in caplog.text
+        assert "canary-of-the-host-app" not in caplog.text
+
+    def test_who_is_no_text_is_a_mistake_of_the_host_app(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert self.named(lambda _: None) == "500 internal-error"
+        assert "must give a str, not NoneType" in caplog.text
+
+
+class TestAnswers:
+    def test_have_headers_that_keep_browsers_from_guessing(self, port: int) -> None:
+        for path in ("/healthz", "/no/such"):
+            headers = call(port, path=path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] == "no-store"
+            assert "server" not in headers
+
+    def test_may_say_themselves_how_long_they_are_good(self, port: int) -> None:
+        assert call(port, authorization=BEARER).headers["cache-control"] == "max-age=5"
+
+    def test_to_a_wrong_method_name_the_right_ones(self, port: int) -> None:
+        refused = call(port, "PUT", body={}, authorization=BEARER)
+        assert (refused.status, refused.problem) == (405, "method-not-allowed")
+        assert set(refused.headers["allow"].split(", ")) == {"get", "head", "delete"}

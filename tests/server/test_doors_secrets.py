@@ -1,0 +1,78 @@
+"""What gets out: no secret into a log, no trace into an answer, no line into a head."""
+
+import json
+import logging
+
+import pytest
+
+from argstream.server.guarding import Doors, token_cookie
+from tests.server.stand_in import ask, call, serving
+
+TOKEN = "canary-token-0001"
+WRONG = "canary-wrong-0002"
+QUERY = "canary-query-0003"
+
+
+def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(1)  # everything that anybody logs, also uvicorn and asyncio
+    cookie = token_cookie(TOKEN).partition(";")[0]
+    own = "http://127.0.0.1"
+    answers = []
+    with serving(Doors(token=TOKEN)) as (_, port):
+        for path in ("/fails", "/runs/one", "/no/such"):
+            path_with_query = f"{path}?access_token={QUERY}&x={QUERY}%20more"
+            for headers in (
+                {"authorization": f"Bearer {TOKEN}"},
+                {"authorization": f"Bearer {WRONG}"},
+                {"cookie": cookie},
+                {"cookie": cookie, "origin": f"{own}:{port}"},
+                {"host": f"{WRONG}.example"},
+            ):
+                answers.append(call(port, path=path_with_query, **headers))
+        body = {"approve": WRONG}
+        answers.append(call(port, "POST", "/decisions", body, authorization=f"Bearer {TOKEN}"))
+    assert {answer.status for answer in answers} == {200, 403, 404, 422, 500}
+    assert "ValueError: failed with" in caplog.text
+    shown = caplog.text + "".join(capfd.readouterr()) + str(answers)
+    for secret in (TOKEN, WRONG, QUERY, cookie.partition("=")[2]):
+        assert secret not in shown
+
+
+def test_no_trace_gets_into_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as (_, port):
+        failed = call(port, path="/fails")
+    assert (failed.status, failed.problem) == (500, "internal-error")
+    for word in (b"Traceback", b"ValueError", b"stand_in", b".py"):
+        assert word not in failed.body
+    assert "Traceback" in caplog.text
+    assert {record.name for record in caplog.records} == {"argstream.server"}
+
+
+@pytest.mark.parametrize(
+    "line", ["%0d%0aset-cookie:%20a=b", "%0aevil", "%00", "%e2%80%a8", "\u0085"]
+)
+def test_ids_cannot_add_a_header_nor_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    caplog.set_level(logging.WARNING)
+    with serving() as (_, port):
+        answer = call(port, path=f"/runs/{line}")
+        split = call(port, path=f"/splits?run={line}")
+        unknown = call(port, path=f"/no/{line}")
+    assert "set-cookie" not in {**answer.headers, **split.headers, **unknown.headers}
+    assert all(
+        isinstance(json.loads(found.body), dict)
+        for found in (answer, unknown)
+        if found.status != 400
+    )
+    assert not any(text.startswith(("evil", "set-cookie")) for text in caplog.text.splitlines())
+
+
+@pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0", b"\r\n\r\nGET /fails HTTP/1.1\r\nx: "])
+def test_a_last_event_id_ends_at_its_line(byte: bytes) -> None:
+    head = b"GET /runs/one HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nlast-event-id: 3"
+    with serving() as (_, port):
+        answer = ask(port, head + byte + b"4\r\n\r\n")
+    assert answer.status == 400 or json.loads(answer.body)["after"] in ("3", "34")

@@ -30,7 +30,9 @@ def serving(app: Any, **settings: Any) -> Iterator[str]:
                 time.sleep(0.005)
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = server.force_exit = True
-            thread.join(10)
+            server.should_exit = True
+            thread.join(5)
+            server.force_exit = True  # for those who left a stream open
+            thread.join(5)
             if thread.is_alive():
                 raise AssertionError("the server does not end")

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from starlette.requests import Request
@@ -57,7 +57,7 @@ class StandIn:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
-    async def __aenter__(self) -> "StandIn":
+    async def __aenter__(self) -> Self:
         self.said.append("entered")
         return self
 

@@ -25,11 +25,18 @@ def closed() -> Iterator[tuple[StandIn, int]]:
 
 
 @pytest.fixture
-def port(closed: tuple[StandIn, int]) -> Iterator[int]:
-    """The port of it; whatever a test sends, nothing that is refused may be decided."""
+def port(closed: tuple[StandIn, int]) -> int:
+    """The port of it, with nothing decided yet."""
     app, port = closed
     app.decided.clear()
-    yield port
+    return port
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[tuple[StandIn, int]]:
+    """A server as it is on loopback: without a token."""
+    with serving() as served:
+        yield served
 
 
 class TestToken:
@@ -60,7 +67,10 @@ class TestToken:
         assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
 
     def test_two_of_them_are_refused(self, port: int) -> None:
-        head = f"GET /runs/one HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: {BEARER}\r\n"
+        head = (
+            "GET /runs/one HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+            f"authorization: {BEARER}\r\n"
+        )
         twice = ask(port, f"{head}authorization: Bearer other\r\n\r\n".encode())
         assert (twice.status, twice.problem) == (400, "doubled-header")
 
@@ -137,8 +147,8 @@ class TestHost:
 
     def test_must_be_there_and_once(self, port: int) -> None:
         assert ask(port, b"GET /healthz HTTP/1.0\r\n\r\n").problem == "wrong-host"
-        twice = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
-        assert ask(port, twice).status == 400
+        twice = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n"
+        assert ask(port, twice + b"connection: close\r\n\r\n").status == 400
 
     def test_is_that_of_this_machine_unless_others_are_named(self) -> None:
         with serving() as (_, port):
@@ -231,11 +241,6 @@ class TestOrigin:
 
 class TestOtherSites:
     """On loopback there is no token: what keeps others' pages out is what browsers say of them."""
-
-    @pytest.fixture(scope="class")
-    def opened(self) -> Iterator[tuple[StandIn, int]]:
-        with serving() as served:
-            yield served
 
     @pytest.mark.parametrize(
         "content_type",

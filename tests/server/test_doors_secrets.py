@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from argstream.server.guarding import Doors, token_cookie
-from tests.server.stand_in import ask, call, serving
+from tests.server.stand_in import Answer, ask, call, serving
 
 TOKEN = "canary-token-0001"
 WRONG = "canary-wrong-0002"
@@ -14,23 +14,27 @@ QUERY = "canary-query-0003"
 
 
 def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(1)  # everything that anybody logs, also uvicorn and asyncio
     cookie = token_cookie(TOKEN).partition(";")[0]
-    own = "http://127.0.0.1"
-    answers = []
+    answers: list[Answer] = []
     with serving(Doors(token=TOKEN)) as (_, port):
+        monkeypatch.setattr(logging.getLogger("uvicorn.access"), "handlers", [caplog.handler])
         for path in ("/fails", "/runs/one", "/no/such"):
             path_with_query = f"{path}?access_token={QUERY}&x={QUERY}%20more"
-            for headers in (
-                {"authorization": f"Bearer {TOKEN}"},
-                {"authorization": f"Bearer {WRONG}"},
-                {"cookie": cookie},
-                {"cookie": cookie, "origin": f"{own}:{port}"},
-                {"host": f"{WRONG}.example"},
-            ):
-                answers.append(call(port, path=path_with_query, **headers))
+            answers += [
+                call(port, path=path_with_query, **headers)
+                for headers in (
+                    {"authorization": f"Bearer {TOKEN}"},
+                    {"authorization": f"Bearer {WRONG}"},
+                    {"cookie": cookie},
+                    {"cookie": cookie, "origin": f"http://127.0.0.1:{port}"},
+                    {"host": f"{WRONG}.example"},
+                )
+            ]
         body = {"approve": WRONG}
         answers.append(call(port, "POST", "/decisions", body, authorization=f"Bearer {TOKEN}"))
     assert {answer.status for answer in answers} == {200, 403, 404, 422, 500}
@@ -58,15 +62,10 @@ def test_ids_cannot_add_a_header_nor_a_line_of_the_log(
 ) -> None:
     caplog.set_level(logging.WARNING)
     with serving() as (_, port):
-        answer = call(port, path=f"/runs/{line}")
-        split = call(port, path=f"/splits?run={line}")
-        unknown = call(port, path=f"/no/{line}")
-    assert "set-cookie" not in {**answer.headers, **split.headers, **unknown.headers}
-    assert all(
-        isinstance(json.loads(found.body), dict)
-        for found in (answer, unknown)
-        if found.status != 400
-    )
+        answers = [call(port, path=f"{path}{line}") for path in ("/runs/", "/splits?run=", "/no/")]
+    for answer in answers:
+        assert "set-cookie" not in answer.headers
+        assert answer.status in (200, 400, 404, 500)
     assert not any(text.startswith(("evil", "set-cookie")) for text in caplog.text.splitlines())
 
 

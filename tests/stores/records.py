@@ -20,9 +20,12 @@ SECONDS = 30.0
 class Writer:
     """Makes the records of one run, one after the other."""
 
-    def __init__(self, run_id: str = "run-1", *, session_id: str = "s", time: float = 0.0) -> None:
+    def __init__(
+        self, run_id: str = "run-1", *, session_id: str = "s", time: float = 0.0, user: str = ""
+    ) -> None:
         self.run_id = run_id
         self.session_id = session_id
+        self.user = user
         self.seq = 0
         self.time = time
 
@@ -36,7 +39,7 @@ class Writer:
         return made
 
     def started(self) -> list[Record]:
-        return self.records(RunStarted(self.run_id, "Go"))
+        return self.records(RunStarted(self.run_id, "Go", user=self.user))
 
     def completed(self) -> list[Record]:
         return self.records(RunCompleted("done", run_id=self.run_id))

@@ -103,13 +103,14 @@ async def test_what_json_cannot_say_is_refused_and_nothing_is_written(place: Pla
 async def test_text_of_any_kind_is_kept(place: Place) -> None:
     text = "\0 \u2028 \x85 \U0001f600 \ufffd 'quoted' \"twice\" {} %s ? \r\n"
     run_id = f"run {text}"
-    writer = Writer(run_id, session_id=text)
+    writer = Writer(run_id, session_id=text, user=text)
     records = [*writer.started(), *writer.texts(text)]
     await place.store.begin(records, text, SECONDS)
     assert await place.store.read(run_id) == records
     await place.store.stop(run_id, text)
     assert (await place.store.posted(run_id)).stop_reason == text
-    assert [info.owner for info in await place.store.runs(session_id=text)] == [text]
+    for found in (await place.store.runs(session_id=text), await place.store.runs(user=text)):
+        assert [(info.owner, info.user) for info in found] == [(text, text)]
 
 
 # Beginning
@@ -645,6 +646,64 @@ async def test_runs_can_be_chosen_by_status_and_conversation(place: Place) -> No
     assert await store.runs(status="failed") == await store.runs(session_id="none") == []
     with pytest.raises(UsageError, match="no run is 'busy'"):
         await store.runs(status="busy")  # type: ignore[arg-type]
+
+
+# Whose they are
+
+
+async def _runs_of_some(store: Store) -> None:
+    for number, user in enumerate(["ada", "", "bob", "ada", ""]):
+        writer = Writer(f"run-{number}", session_id="talk", time=1_000.0 + number, user=user)
+        end = [RunStopped()] if number == 0 else []
+        await store.begin([*writer.started(), *writer.records(*end)], "me", SECONDS)
+
+
+@contract
+async def test_a_run_is_of_who_began_it(place: Place) -> None:
+    writer = Writer(user="ada")
+    claim = await place.store.begin(writer.started(), "me", SECONDS)
+    await place.store.append(claim, writer.records(asked(), paused()))
+    async with place.elsewhere() as other:
+        assert (await other.info("run-1")).user == "ada"
+        await other.claim("run-1", "you", SECONDS)
+    assert [info.user for info in await place.store.runs()] == ["ada"]
+
+
+@contract
+async def test_runs_can_be_chosen_by_whose_they_are(place: Place) -> None:
+    await _runs_of_some(place.store)
+    store = place.store
+    assert [i.run_id for i in await store.runs(user="ada")] == ["run-3", "run-0"]
+    assert [i.run_id for i in await store.runs(user="")] == ["run-4", "run-1"]
+    assert [i.run_id for i in await store.runs(user="ada", limit=1)] == ["run-3"]
+    assert [i.run_id for i in await store.runs(user="ada", status="stopped")] == ["run-0"]
+    assert [i.run_id for i in await store.runs(user="bob", session_id="talk")] == ["run-2"]
+    assert await store.runs(user="bob", session_id="other") == await store.runs(user="eve") == []
+    assert len(await store.runs(session_id="talk")) == 5
+
+
+@contract
+async def test_of_somebodys_runs_the_one_that_was_written_to_comes_first(place: Place) -> None:
+    writer = Writer("old", session_id="talk", time=1.0, user="ada")
+    claim = await place.store.begin(writer.started(), "me", SECONDS)
+    await _runs_of_some(place.store)
+    assert [i.run_id for i in await place.store.runs(user="ada")][-1] == "old"
+    writer.time = 5_000.0
+    await place.store.append(claim, writer.texts("a"))
+    assert (await place.store.runs(user="ada"))[0].run_id == "old"
+    assert (await place.store.runs(user="ada", limit=1))[0].run_id == "old"
+    assert (await place.store.runs(session_id="talk"))[0].run_id == "old"
+
+
+@contract
+async def test_a_name_that_is_free_again_may_be_taken_by_somebody_else(place: Place) -> None:
+    for user, other in (("ada", "bob"), ("bob", "ada")):
+        claim = await place.store.begin(Writer(user=user).started(), "me", SECONDS)
+        assert [info.run_id for info in await place.store.runs(user=user)] == ["run-1"]
+        assert await place.store.runs(user=other) == []
+        await place.store.release(claim)
+        await place.store.delete("run-1")
+        assert await place.store.runs(user=user) == []
 
 
 # Forgetting

@@ -39,6 +39,13 @@ REFUSED: dict[str, Callable[[Store], Awaitable[object]]] = {
     "no text in an owner": lambda store: store.claim("run-1", HALF, 5),
     "no text in a reason": lambda store: store.stop("run-1", HALF),
     "no text in a session": lambda store: store.runs(session_id=HALF),
+    "no text in a user": lambda store: store.runs(user=HALF),
+    "no text in whose is begun": lambda store: store.begin(
+        Writer("r", user=HALF).started(), "me", 5
+    ),
+    "a long user": lambda store: store.begin(Writer("r", user="x" * 1_001).started(), "me", 5),
+    "runs of a long user": lambda store: store.runs(user="x" * 1_001),
+    "a user that is a number": lambda store: store.runs(user=5),  # type: ignore[arg-type] # it is meant
     "no text in a call": lambda store: store.decide("run-1", {HALF: Approve()}),
     "no text in a digest": lambda store: store.decide("run-1", {"c1": Approve(digest=HALF)}),
     "no text in what is reopened": lambda store: store.reopen(CLAIM, HALF),

@@ -57,6 +57,84 @@ def test_the_index_does_not_keep_what_has_expired() -> None:
     asyncio.run(attempt())
 
 
+@pytest.mark.parametrize("way", ["listed", "listed for its user", "expired", "deleted"])
+def test_a_run_that_is_no_more_leaves_nothing_behind(way: str) -> None:
+    """Its server has forgotten it, so nobody can see in it by what it could be found."""
+
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(ttl=None if way == "deleted" else 0.02, prefix=prefix) as store:
+            writer = Writer("{run}", session_id="{talk}", user="{ada}")
+            claim = await store.begin(writer.started(), "me", 30)
+            await store.append(claim, writer.completed())
+            assert len(await keys_of(prefix)) > 4
+            await asyncio.sleep(0.05)
+            match way:
+                case "listed":
+                    await store.runs()
+                case "listed for its user":
+                    await store.runs(user="{ada}")
+                case "expired":
+                    await store.expire(0)
+                case _:
+                    await store.delete("{run}")
+            assert await keys_of(prefix) == []
+
+    asyncio.run(attempt())
+
+
+async def keys_of(prefix: str) -> list[bytes]:
+    keys: list[bytes] = await raw(shared_server(), "KEYS", f"{prefix}:*")
+    return keys
+
+
+def test_nobody_looks_at_all_runs_to_find_a_few() -> None:
+    async def attempt() -> None:
+        async with opened() as store:
+            for number in range(30):
+                user = "ada" if number % 10 == 0 else "bob"
+                writer = Writer(f"run-{number}", session_id=f"talk-{number // 3}", user=user)
+                started = writer.started()
+                await store.begin(started + (writer.completed() if number else []), "me", 30)
+            looked_at: list[int] = []
+            look = store._lists._infos
+
+            async def counted(names: Sequence[bytes]) -> list[RunInfo]:
+                looked_at.append(len(names))
+                return await look(names)
+
+            store._lists._infos = counted  # type: ignore[method-assign] # to see it
+            assert len(await store.runs(user="ada")) == 3
+            assert len(await store.runs(session_id="talk-2")) == 3
+            assert len(await store.runs(session_id="talk-0", user="ada")) == 1
+            assert len(await store.runs(status="running")) == 1
+            assert looked_at == [3, 3, 1, 1]
+
+    asyncio.run(attempt())
+
+
+def test_runs_of_an_older_version_are_found() -> None:
+    """It wrote no user, and nothing to find runs by but the index."""
+
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as store, opened(prefix=prefix) as other:
+            _, claim, _ = await begun(store, "old", session_id="talk")
+            server = shared_server()
+            await raw(server, "HDEL", f"{prefix}:{{old}}:run", "user")
+            for name in ("whose", "unfinished", "{talk}:session"):
+                await raw(server, "DEL", f"{prefix}:{name}")
+            await store.begin(Writer("new", session_id="talk", user="ada").started(), "me", 30)
+            assert [info.run_id for info in await other.runs(user="")] == ["old"]
+            assert {info.run_id for info in await other.runs(session_id="talk")} == {"old", "new"}
+            assert {info.run_id for info in await other.runs(status="running")} == {"old", "new"}
+            await store.release(claim)
+            await store.delete("old")
+            assert [info.run_id for info in await store.runs(session_id="talk")] == ["new"]
+
+    asyncio.run(attempt())
+
+
 # Loops, threads, processes
 
 

@@ -273,6 +273,21 @@ def test_an_index_of_something_else_leaves_nothing_half_written() -> None:
     asyncio.run(attempt())
 
 
+@pytest.mark.parametrize("name", ["whose", "unfinished", "{s}:session", "{ada}:user"])
+def test_a_list_of_something_else_leaves_nothing_half_written(name: str) -> None:
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as store:
+            await raw(shared_server(), "SET", f"{prefix}:{name}", "mine")
+            beginning = store.begin(Writer(user="ada").started(), "me", 30)
+            assert "give the store a prefix of its own" in await failing(beginning)
+            assert await raw(shared_server(), "KEYS", f"{prefix}:*") == [
+                f"{prefix}:{name}".encode()
+            ]
+
+    asyncio.run(attempt())
+
+
 def test_a_log_of_something_else_leaves_nothing_half_written() -> None:
     async def attempt() -> None:
         prefix = new_prefix()

@@ -24,6 +24,8 @@ from argstream.errors import RunTaken, StoreFailure, UsageError
 from argstream.events import ToolExecutionStarted
 from argstream.log import Claim
 from argstream.stores import SqliteStore
+from argstream.stores._checks import Wanted
+from argstream.stores._sqlite_rows import newest
 from tests.stores.records import SECONDS, Writer, asked, begun
 from tests.stores.stores import all_of
 
@@ -136,6 +138,98 @@ def test_a_newer_schema_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 99")
     refuses(path, "version 99 of the schema, and this argstream knows 2")
+
+
+FIRST_SCHEMA = """
+    CREATE TABLE runs (
+        key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
+        agent TEXT NOT NULL, status TEXT NOT NULL, seq INTEGER NOT NULL, created REAL NOT NULL,
+        updated REAL NOT NULL, token INTEGER NOT NULL, owner TEXT, until REAL NOT NULL,
+        lasts REAL NOT NULL, pending TEXT NOT NULL, decisions TEXT NOT NULL, stop_reason TEXT,
+        posts_version INTEGER NOT NULL
+    );
+    CREATE INDEX runs_by_session ON runs (session_id);
+    CREATE TABLE records (
+        run INTEGER NOT NULL REFERENCES runs (key), seq INTEGER NOT NULL, line BLOB NOT NULL,
+        PRIMARY KEY (run, seq)
+    ) WITHOUT ROWID;
+    PRAGMA application_id = 0x61726773;
+    PRAGMA user_version = 1;
+    PRAGMA journal_mode = WAL;
+"""
+FIRST_RUN = (
+    "INSERT INTO runs (run_id, session_id, agent, status, seq, created, updated, token, owner, "
+    "until, lasts, pending, decisions, stop_reason, posts_version) "
+    "VALUES (?, 's', 'agent', 'paused', 1, 1.0, 1.0, 2, NULL, 0.0, 0.0, '{}', '{}', NULL, 0)"
+)
+FIRST_LINE = (
+    '{"seq":1,"time":1.0,"run_id":"old","session_id":"s","agent":"agent",'
+    '"event":{"type":"run_started","run_id":"old","prompt":"Go","history":[]}}'
+)
+
+
+def older_file(path: Path) -> None:
+    """A file as the first version made it, with a run."""
+    with closing(sqlite3.connect(path)) as older:
+        older.executescript(FIRST_SCHEMA)
+        older.execute(FIRST_RUN, ("old",))
+        older.execute("INSERT INTO records VALUES (1, 1, ?)", (FIRST_LINE.encode(),))
+        older.commit()
+
+
+def test_a_file_of_the_first_version_is_read_and_written(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        assert [record.seq for record in await store.read("old")] == [1]
+        await store.begin(Writer("new", user="ada").started(), "me", SECONDS)
+        await store.claim("old", "me", SECONDS)
+        assert [info.run_id for info in await store.runs(user="")] == ["old"]
+        assert [info.run_id for info in await store.runs(user="ada")] == ["new"]
+        assert [info.run_id for info in await store.runs(status="paused")] == ["old"]
+
+    older_file(path)
+    with_store(path, story)
+    with_store(path, lambda store: store.runs(user="ada"))
+
+
+def test_many_can_open_a_file_of_the_first_version_at_once(path: Path) -> None:
+    """Also while a program that knows no other has it open, and goes on writing to it."""
+    older_file(path)
+
+    async def use(number: int) -> None:
+        async with aclosing(SqliteStore(path)) as store:
+            await begun(store, f"run-{number}")
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as older:
+        older.execute("SELECT count(*) FROM runs").fetchone()
+        threads = [threading.Thread(target=asyncio.run, args=(use(number),)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        older.execute(FIRST_RUN, ("by the older program",))
+    assert len(with_store(path, lambda store: store.runs(user=""))) == 8
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        (Wanted(None, None, "ada"), "runs_by_user (user=?)"),
+        (Wanted("completed", None, "ada"), "runs_by_user (user=?)"),
+        (Wanted(None, "talk", "ada"), "runs_by_user (user=? AND session_id=?)"),
+        (Wanted(None, "talk", None), "runs_by_session (session_id=?)"),
+        (Wanted(None, "talk", ""), "runs_by_session (session_id=?)"),
+        (Wanted("running", None, None), "runs_unfinished (status=?)"),
+    ],
+)
+def test_nobody_looks_at_all_runs_to_find_a_few(path: Path, wanted: Wanted, index: str) -> None:
+    with_store(path, begun)
+    asked_for: list[str] = []
+    with closing(sqlite3.connect(path)) as connection:
+        connection.set_trace_callback(asked_for.append)
+        newest(connection, wanted, 20)
+        connection.set_trace_callback(None)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {asked_for[0]}").fetchall()
+    assert index in plan[0][3]
 
 
 def test_many_can_open_a_new_file_at_once(tmp_path: Path) -> None:

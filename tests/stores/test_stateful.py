@@ -44,6 +44,7 @@ from tests.stores.test_following import folded
 Answer = TypeVar("Answer")
 
 NAMES = st.sampled_from(["r1", "r2", "r3"])
+USERS = st.sampled_from(["", "ada", "bob"])
 CALLS = st.sampled_from(["c1", "c2"])
 EVENTS = st.lists(
     st.one_of(
@@ -195,9 +196,9 @@ class Machine(RuleBasedStateMachine):
 
     # Who drives a run
 
-    @rule(name=NAMES, events=EVENTS, session=st.sampled_from(["a", "b"]))
-    def begin(self, name: str, events: list[Event], session: str) -> None:
-        writer = Writer(name, session_id=session, time=self.place.now())
+    @rule(name=NAMES, events=EVENTS, session=st.sampled_from(["a", "b"]), user=USERS)
+    def begin(self, name: str, events: list[Event], session: str, user: str) -> None:
+        writer = Writer(name, session_id=session, time=self.place.now(), user=user)
         records = [*writer.started(), *writer.records(*events)]
         if name in self.models:
             self.refused(UsageError, self.store.begin(records, "me", 500))
@@ -398,6 +399,22 @@ class Machine(RuleBasedStateMachine):
         assert snapshot.event == folded(records)
         assert (snapshot.seq, snapshot.time) == (records[-1].seq, records[-1].time)
 
+    @rule(
+        user=st.none() | USERS,
+        session=st.sampled_from([None, "a", "b"]),
+        status=st.sampled_from([None, "running", "paused", "stopped"]),
+    )
+    def choose(self, user: str | None, session: str | None, status: Any) -> None:
+        listed = self.do(self.store.runs(user=user, session_id=session, status=status))
+        expected = [
+            info
+            for info in self.do(self.store.runs())
+            if user in (None, info.user)
+            and session in (None, info.session_id)
+            and status in (None, info.status)
+        ]
+        assert [info.run_id for info in listed] == [info.run_id for info in expected]
+
     @invariant()
     def all_is_known(self) -> None:
         listed = self.do(self.store.runs())
@@ -411,6 +428,7 @@ class Machine(RuleBasedStateMachine):
     def check(self, info: RunInfo, run: Model) -> None:
         first, last = run.records[0], run.records[-1]
         assert (info.session_id, info.agent) == (first.session_id, first.agent)
+        assert info.user == run.writer.user
         assert (info.seq, info.created, info.updated) == (len(run.records), first.time, last.time)
         assert (info.status, dict(info.pending)) == (run.status, run.pending)
         assert info.owner == (run.claims[-1].owner if self.is_driven(run) else None)

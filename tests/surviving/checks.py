@@ -35,7 +35,7 @@ from tests.agent.ordering import RunOrder
 from tests.surviving.attempts import Attempt, Passage, Suspension
 from tests.surviving.outside import Execution, Outside
 from tests.surviving.points import Points
-from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, tools
+from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, USER, tools
 
 GROWING = TextDelta | ThinkingDelta | ToolOutputDelta
 
@@ -239,6 +239,7 @@ def check_conversation(attempt: Attempt, events: list[Event]) -> None:
     ending = attempt.outside.ending(len(attempt.passages))
     if ending is not None:
         assert ending.messages == messages, "who reads the log knows what was said"
+        assert ending.user == USER, "and to whom"
     for asked in attempt.outside.asked:
         check_history(asked)
         check_told(asked, events)

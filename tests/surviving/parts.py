@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from argstream.agent import Agent, AgentRun
+from argstream.agent import Agent, AgentRun, Conversation
 from argstream.decisions import Approval, Approve
 from argstream.errors import RunTaken, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
@@ -13,7 +13,7 @@ from argstream.log import Store
 from argstream.stores import RedisStore, SqliteStore
 from tests.surviving.outside import Ending, Outside
 from tests.surviving.points import Points, watch_redis, watch_sqlite
-from tests.surviving.stories import PROMPT, STORIES, model, tools
+from tests.surviving.stories import PROMPT, STORIES, USER, model, tools
 
 CLAIM_SECONDS = 0.4
 
@@ -67,11 +67,11 @@ async def play(part: Part) -> None:
     if part.run_id:
         run = agent.resume(part.run_id, part.decisions, wait=part.wait)
     else:
-        run = agent.run_stream(PROMPT)
+        run = agent.run_stream(PROMPT, Conversation(user=USER))
         outside.begin(run.run_id)
     outcome = await _followed(run, part, store, outside)
     await store.aclose()
-    outside.end(Ending(outcome, points.passed, run.result.messages))
+    outside.end(Ending(outcome, points.passed, run.result.messages, run.conversation.user))
 
 
 async def _followed(run: AgentRun, part: Part, store: Store, outside: Outside) -> str:

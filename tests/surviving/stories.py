@@ -15,6 +15,7 @@ from tests.surviving.outside import Outside
 from tests.surviving.points import Points
 
 PROMPT: Final = "Write to Ada, and tidy up"
+USER: Final = "grace"
 TEXT: Final = "Dear Ada, the report is done, and it is on your desk."
 DONE: Final = "All of it is done."
 IDEMPOTENT: Final = {"pay"}

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from argstream.agent import Conversation
 from argstream.decisions import Approve
 from argstream.log import Record
+from tests.agent.histories import check_history
 from tests.stores.test_racing import Racer
 from tests.surviving.checks import check_executions, check_order, events_of
 from tests.surviving.lanes import Lanes
@@ -48,11 +50,14 @@ def test_of_two_processes_that_resume_a_run_one_drives_it(kind: str, tmp_path: P
             loser, winner = sorted(one.hear() for one in racers)
             assert winner == "completed"
             assert loser in ("RunTaken", "UsageError")
-    for run, log in asyncio.run(logs(place, runs)).items():
+    for number, (run, log) in enumerate(asyncio.run(logs(place, runs)).items()):
         check_order(events_of(log))
         executed = [one for one in outside.executed if one.run_id == run]
         check_executions(events_of(log), executed)
         assert sorted(one.name for one in executed) == ["pay", "send", "write"]
+        conversation = asyncio.run(conversation_of(outside, place, f"user {number}"))
+        check_history(conversation.messages, is_over=True)
+        assert conversation.run_id is None
 
 
 async def paused_runs(outside: Outside, place: Place) -> dict[str, list[str]]:
@@ -63,7 +68,8 @@ async def paused_runs(outside: Outside, place: Place) -> dict[str, list[str]]:
     runs: dict[str, list[str]] = {}
     async with aclosing(place.open()) as store:
         for number in range(RACES):
-            paused = await racing_agent(outside, store).run_async(PROMPT)
+            conversation = Conversation(id="talk", user=f"user {number}")
+            paused = await racing_agent(outside, store).run_async(PROMPT, conversation)
             calls = [request.call_id for request in paused.pending]
             if number % 2:
                 await store.decide(paused.run_id, {call_id: Approve() for call_id in calls})
@@ -74,6 +80,11 @@ async def paused_runs(outside: Outside, place: Place) -> dict[str, list[str]]:
 async def logs(place: Place, runs: Iterable[str]) -> dict[str, list[Record]]:
     async with aclosing(place.open()) as store:
         return {run: await store.read(run) for run in runs}
+
+
+async def conversation_of(outside: Outside, place: Place, user: str) -> Conversation:
+    async with aclosing(place.open()) as store:
+        return await racing_agent(outside, store).conversation("talk", user=user)
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class NativeEncoder:
 
     def _frame(self, record: Record) -> bytes:
         _, *views = self._views.take(record.event)
-        return frame(Frame(record.seq, record.time, _told(record.event), views), record.seq)
+        return frame(Frame(record.seq, record.time, _told(record.event), tuple(views)), record.seq)
 
     def opening(self, snapshot: Record) -> Written:
         """Write the run as far as it has come."""

@@ -52,6 +52,7 @@ class Connection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.access_log = False  # even if somebody listens: it would show the query of each request
         self._all = server_state
         self._limits = server_state.limits
         self._deadline: asyncio.TimerHandle | None = None

@@ -7,6 +7,7 @@ problem+json, and what was not expected goes to the log, without what is secret.
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -53,6 +54,8 @@ _SECURITY_HEADERS: Final = (
 _SINGLE: Final = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
 )
+
+_ENDS_A_LINE: Final = re.compile(rb"[\r\n\0]")
 
 Headed: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -130,8 +133,8 @@ class Guard:
             # No coroutine of its own: what streams pays a call for each chunk, and no more.
             nonlocal started
             if not started:
-                started = True
                 _add_headers(message, added)
+                started = True
             return send(message)
 
         try:
@@ -284,6 +287,8 @@ def _wrong_origin() -> Problem:
 
 def _add_headers(message: Message, added: Headed) -> None:
     headers = list(message.get("headers", ()))
+    if _ENDS_A_LINE.search(b"".join([value for _, value in headers])):
+        raise ValueError("a header of an answer would have had a second line")
     there = {name for name, _ in headers}
     headers += [header for header in _SECURITY_HEADERS if header[0] not in there]
     headers += added

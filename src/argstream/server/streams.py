@@ -34,7 +34,6 @@ class EventStream(Response):
         """Send what the viewer watches; ``closed`` is called when that is over."""
         self.status_code = 200
         self.background = None
-        self.body = b""
         self._viewer = viewer
         self._closed = closed
         self._since: float | None = None  # when that was handed over which is not taken yet

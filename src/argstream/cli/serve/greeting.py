@@ -11,10 +11,11 @@ _MODELS: Final = {
     "claude-agent": "It is Claude Code, which asks before it changes anything.",
 }
 _PATHS: Final = (
-    ("POST /api/converse", "an answer as a stream of small objects"),
+    ("POST /api/converse", "one answer, as a stream of small objects"),
     ("POST /api/chat", "for useChat of the AI SDK"),
     ("POST /api/ag-ui", "for HttpAgent of AG-UI"),
-    ("POST /api/runs", "a run, to be followed at /api/runs/ID/events"),
+    ("POST /api/runs", "a run, to be followed at GET /api/runs/ID/events"),
+    ("POST /api/runs/ID/decisions", "approve or deny what it asks"),
 )
 
 
@@ -35,7 +36,7 @@ class Greeting(NamedTuple):
         model = _MODELS.get(self.model, f"Its model is {visible_line(self.model)}.")
         place = "Redis" if "@" in self.place else visible_line(self.place)
         token = '-H "authorization: Bearer $ARGSTREAM_TOKEN" ' if self.has_token else ""
-        paths = "\n".join(f"  {path:20}{what}" for path, what in _PATHS)
+        paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
         return (
             f"An agent at {url}, until Ctrl-C. {model} Its runs are kept in {place}.\n\n"
             f"  curl -N {url}/api/converse -H 'content-type: application/json' {token}"

@@ -76,10 +76,10 @@ class WordsBlock(Block):
 class TextBlock(WordsBlock):
     """What it says."""
 
-    def start(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def start(self) -> list[AgUiEvent]:
         return [self.event("TEXT_MESSAGE_START", messageId=self.id, role="assistant")]
 
-    def end(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def end(self) -> list[AgUiEvent]:
         return [self.event("TEXT_MESSAGE_END", messageId=self.id)]
 
     def _grown(self, text: str) -> list[AgUiEvent]:
@@ -90,11 +90,11 @@ class TextBlock(WordsBlock):
 class ThinkingBlock(WordsBlock):
     """What it thinks: a span, and a message in it once there is something to read."""
 
-    def start(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def start(self) -> list[AgUiEvent]:
         span = self.event("REASONING_START", messageId=self.id)
         return [span, self._message()] if self.length else [span]
 
-    def end(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def end(self) -> list[AgUiEvent]:
         span = self.event("REASONING_END", messageId=self.id)
         message = self.event("REASONING_MESSAGE_END", messageId=self.id)
         return [message, span] if self.length else [span]
@@ -139,11 +139,11 @@ class CallBlock(Block):
         asked = self.request is not None and not self.is_decided
         return asked and not self.has_result and not self.is_lost
 
-    def start(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def start(self) -> list[AgUiEvent]:
         call = {"toolCallId": self.call_id, "toolCallName": self.name, "parentMessageId": self.id}
         return [self.event("TOOL_CALL_START", **call)]
 
-    def end(self) -> list[AgUiEvent]:  # noqa: D102 - see Block
+    def end(self) -> list[AgUiEvent]:
         return [self.event("TOOL_CALL_END", toolCallId=self.call_id)]
 
     def rename(self, name: str) -> list[AgUiEvent]:
@@ -206,7 +206,7 @@ class CallBlock(Block):
     def decided(self, decision: ApprovalDecided) -> list[AgUiEvent]:
         """Tell what was decided; if it was edited, what is run instead."""
         self.is_decided = True
-        facts = {"decision": decision.decision, "reason": decision.reason}
+        facts: dict[str, Any] = {"decision": decision.decision, "reason": decision.reason}
         if decision.edited_arguments is not None:
             facts["editedArgs"] = decision.edited_arguments
         return [self.about("approval_decided", **facts)]

@@ -18,6 +18,7 @@ from argstream.events import (
     RunCompleted,
     RunFailed,
     RunPaused,
+    RunResumed,
     RunSnapshot,
     RunStopped,
 )
@@ -44,7 +45,7 @@ _Rest: TypeAlias = Literal["new", "paused", "waiting", "over"]
 """Why no stream is open: nothing has happened yet; the run has paused; it is observed and waits for
 a person, though parts of it may go on; it is over."""
 
-_GO_ON: Final = (ApprovalDecided, RunCompleted, RunFailed, RunStopped)
+_Ending: TypeAlias = RunCompleted | RunFailed | RunStopped
 _STOPPED: Final = "the run was stopped"
 _INTERVAL: Final = 0.05
 _CHARACTERS_A_SECOND: Final = 1_000_000
@@ -79,6 +80,7 @@ class AgUiEncoder:
         self._story: Story | None = None
         self._view: RunView | None = RunView()  # while it may be an observed run
         self._rest: _Rest | None = "new"
+        self._held: list[AgUiEvent] = []
 
     @property
     def interval(self) -> float:
@@ -126,19 +128,24 @@ class AgUiEncoder:
         told = self._reopened(event, story)
         if self._view is not None:
             self._view.take(event)
-        told += story.take(event)
+        meant = story.take(event)
         if story.turns:
             self._view = None
+        if self._rest == "paused":  # it is being stopped: what becomes of its calls comes first
+            self._held += meant
+        if self._rest is not None:
+            return []
+        told += meant
         match event:
-            case RunPaused() if self._rest is None:
+            case RunPaused():
                 self._rest = "paused"
                 told += [*story.resting(), self._interrupted(story)]
-            case RunCompleted() | RunFailed() | RunStopped() if self._rest is None:
+            case RunCompleted() | RunFailed() | RunStopped():
                 self._rest = "over"
                 told += [*story.ending(), self._final(event)]
             case _:
                 pass
-        return told if self._rest in (None, "paused", "over") else []
+        return told
 
     # How a stream begins and ends
 
@@ -148,9 +155,12 @@ class AgUiEncoder:
         match rest:
             case "new":
                 return [self._started(story)]
-            case "paused":
-                return [self._started(story), *story.going_on()]
-            case "waiting" if isinstance(event, _GO_ON) and self._view is not None:
+            case "paused" if isinstance(event, RunResumed | _Ending):
+                held, self._held = self._held, []
+                return [self._started(story), *story.going_on(), *held]
+            case "waiting" if (
+                isinstance(event, ApprovalDecided | _Ending) and self._view is not None
+            ):
                 # What else has happened while this client was asked is told here.
                 return [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
             case _:
@@ -166,7 +176,7 @@ class AgUiEncoder:
 
     def _interrupted(self, story: Story) -> AgUiEvent:
         interrupts = [
-            interrupt(call.request, call.call_id, call.parent_id)
+            interrupt(call.request, call.call_id, call.tag, self._version)
             for call in story.pending
             if call.request is not None
         ]
@@ -175,7 +185,7 @@ class AgUiEncoder:
         outcome = {"type": "interrupt", "interrupts": interrupts}
         return run_finished(self._thread_id, self._run_id, outcome)
 
-    def _final(self, end: RunCompleted | RunFailed | RunStopped) -> AgUiEvent:
+    def _final(self, end: _Ending) -> AgUiEvent:
         match end:
             case RunCompleted(result=result, usage=usage):
                 more = {} if result is None else {"result": result}

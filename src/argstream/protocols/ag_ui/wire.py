@@ -1,6 +1,6 @@
 """The events of AG-UI as they are written; what is not known is left out, since null is refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -76,11 +76,14 @@ def usage_of(usage: Usage, version: Version) -> list[dict[str, int]]:
     return [counts]
 
 
-def interrupt(request: ApprovalRequested, call_id: str, parent_id: str | None) -> dict[str, Any]:
+def interrupt(
+    request: ApprovalRequested, call_id: str, tag: Mapping[str, str], version: Version
+) -> dict[str, Any]:
     """Say what a person must decide on; the id stands for exactly these arguments.
 
     How to answer is in the schema: what is edited begins as what the model wrote.
     """
+    expires_at = request.expires_at and datetime.fromtimestamp(request.expires_at, UTC).isoformat()
     answer = {
         "type": "object",
         "properties": {
@@ -97,10 +100,14 @@ def interrupt(request: ApprovalRequested, call_id: str, parent_id: str | None) -
         "message": f"May {request.name} be run? {request.reason}".rstrip(),
         "toolCallId": call_id,
         "responseSchema": answer,
-        **note(toolName=request.name, arguments=request.arguments, rule=request.rule),
+        **tag,
+        **note(
+            toolName=request.name,
+            arguments=request.arguments,
+            rule=request.rule,
+            expiresAt=expires_at,
+        ),
     }
-    if request.expires_at is not None:
-        told["expiresAt"] = datetime.fromtimestamp(request.expires_at, UTC).isoformat()
-    if parent_id is not None:
-        told["subagentRunId"] = parent_id
+    if expires_at and version != "0.0.59":  # which could not even cancel what has expired
+        told["expiresAt"] = expires_at
     return told

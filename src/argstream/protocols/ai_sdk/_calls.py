@@ -93,7 +93,6 @@ class CallWriter:
             case ApprovalRequested():
                 if call.is_writing or call.input != event.arguments:
                     yield call.show(event.name, event.arguments)
-                call.digest = event.digest
                 yield approval_request(call.part_id, event)
             case ApprovalDecided():
                 yield from self._decided(event, call)
@@ -132,7 +131,6 @@ class _Call:
         self.length = 0
         self.input: dict[str, Any] | str = {}  # as it was shown
         self.output = ""  # the end of what the tool has said
-        self.digest = ""
         self._kind = kind
         self._parent = parent
         self._text: list[str] = []  # as it was written
@@ -166,8 +164,7 @@ class _Call:
         about["reason"] = event.reason
         if event.edited_arguments is not None:
             about["input"] = harmless(event.edited_arguments)
-        part_id = self.digest or self.part_id
-        return {"type": "data-argstream-decision", "id": part_id, "data": about}
+        return {"type": "data-argstream-decision", "id": self.part_id, "data": about}
 
     def ended(self, event: ToolArgsInvalid | ToolCallCompleted | ToolCallFailed) -> Iterator[Part]:
         match event:

@@ -3,7 +3,8 @@
 The writer knows what the client has open, and leaves nothing open: a client would show it as being
 written for ever, and might send the message again by itself, for want of an answer. A turn of the
 model is a step. A turn that was cut off and begins again stays in its step; what was lost of it is
-followed by a ``data-argstream-lost``.
+followed by a ``data-argstream-lost``. What is said ends with its step: providers may go on with a
+text after something else has begun.
 """
 
 from collections.abc import Iterator
@@ -86,8 +87,8 @@ class MessageWriter:
                 yield from self._grow("reasoning", text, (block, parent_id))
             case ThinkingCompleted(text=text, block=block, parent_id=parent_id):
                 yield from self._end_thinking(text, (block, parent_id))
-            case ToolCallStarted(parent_id=parent_id):
-                yield from self._begin_block(parent_id)
+            case ToolCallStarted():
+                yield from self._begin_block()
                 yield from self._calls.begin(event, _LOST)
             case TurnStarted(turn=turn):
                 yield from self._begin_turn(turn)
@@ -106,9 +107,10 @@ class MessageWriter:
                 yield from self._end_step()
                 yield self._finish("tool-calls")
             case RunCompleted(stop_reason=stop_reason, usage=usage):
-                self._stop_reason, self._usage = stop_reason, usage
+                self._stop_reason = stop_reason or self._stop_reason
+                self._usage = self._usage if usage == Usage() else usage
                 yield from self._end_message()
-                yield self._finish(finish_reason(stop_reason))
+                yield self._finish(finish_reason(self._stop_reason))
             case RunFailed(code=code, message=message):
                 yield from self._end_message()
                 yield {"type": "error", "errorText": f"{message} ({code})"}
@@ -141,18 +143,10 @@ class MessageWriter:
             self._step_is_open = False
             yield {"type": "finish-step"}
 
-    def _begin_block(self, parent_id: str | None) -> Iterator[Part]:
-        """Begin what the model says, thinks or calls; what it said before is complete with that."""
+    def _begin_block(self) -> Iterator[Part]:
         if not self._has_step:
             yield from self._begin_step()
         self._has_blocks = True
-        spoken = [
-            key
-            for key, words in self._words.items()
-            if words.kind == "text" and key[1] == parent_id
-        ]
-        for key in spoken:
-            yield self._words.pop(key).end()
 
     # Words
 
@@ -160,7 +154,7 @@ class MessageWriter:
         block, parent_id = key
         if (before := self._words.pop(key, None)) is not None:
             yield before.end()
-        yield from self._begin_block(parent_id)
+        yield from self._begin_block()
         parent = None if parent_id is None else self._calls.part_id(parent_id)
         words = self._words[key] = _Words(
             kind, f"{block}" if parent is None else f"{parent}/{block}"

@@ -67,7 +67,7 @@ def finish_reason(stop_reason: str | None) -> str:
     >>> finish_reason("end_turn"), finish_reason("MAX_TOKENS"), finish_reason("something new")
     ('stop', 'length', 'other')
     """
-    return _FINISHES.get((stop_reason or "").lower(), "other")
+    return _FINISHES.get((stop_reason or "stop").lower(), "other")
 
 
 def usage_of(usage: Usage) -> Part:

@@ -1,0 +1,283 @@
+"""``argstream serve``, run as a user runs it: a real process, a real port, curl and HTTP clients."""
+
+import json
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import httpx
+import pytest
+
+from argstream.cli.app import app
+from argstream.testing import CallTool, MockProvider, Reply
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
+from tests.support import program_is_missing
+
+QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
+CALLS = ("tool_start", "block")
+TOKEN = "canary-token-1234567890"
+
+
+class Running:
+    """The command, and what it has said so far."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        output: IO[str] = process.stdout
+        self.greeting = ""
+        while "/decisions" not in self.greeting:
+            line = output.readline()
+            assert line, "it has ended: " + (process.stderr.read() if process.stderr else "")
+            self.greeting += line
+        self.url = self.greeting.split()[3].rstrip(",")
+
+    def post(self, path: str, body: dict[str, Any], **headers: str) -> httpx.Response:
+        return httpx.post(f"{self.url}{path}", json=body, headers=headers, timeout=20)
+
+    def converse(self, message: str, conversation: str = "c") -> list[dict[str, Any]]:
+        answer = self.post("/api/converse", {"message": message, "conversation": conversation})
+        assert answer.status_code == 200, answer.text
+        lines = answer.text.splitlines()
+        return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        self.process.send_signal(number)
+        output, errors = self.process.communicate(timeout=10)
+        return self.process.returncode, output, errors
+
+
+@contextmanager
+def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running]:
+    with subprocess.Popen(
+        [COMMAND, "serve", "--port", "0", "--pace", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**QUIET, "TMPDIR": str(folder), **environment},
+        cwd=folder,
+        text=True,
+    ) as process:
+        try:
+            yield Running(process)
+        finally:
+            process.kill()
+
+
+class Frame(NamedTuple):
+    at: float
+    kind: str
+    value: Any
+
+
+class TestCurl:
+    """The verification of source 004: what is printed can be pasted, and shows it live."""
+
+    @pytest.fixture(scope="class")
+    def frames(self, tmp_path_factory: pytest.TempPathFactory) -> list[Frame]:
+        if shutil.which("curl") is None:
+            program_is_missing("curl is not installed: it is what the server is looked at with")
+        with serve(tmp_path_factory.mktemp("serve"), "--pace", "0.005") as running:
+            (line,) = [line for line in running.greeting.splitlines() if "curl -N" in line]
+            with subprocess.Popen(
+                [*shlex.split(line), "-sS"], stdout=subprocess.PIPE, env=QUIET, text=True
+            ) as curl:
+                assert curl.stdout is not None
+                return [
+                    Frame(time.monotonic(), *next(iter(json.loads(said[6:]).items())))
+                    for said in curl.stdout
+                    if said.startswith("data: ")
+                ]
+
+    def test_each_frame_has_one_key(self, frames: list[Frame]) -> None:
+        kinds = {"text", "thinking", "tool_start", "block", "tool_result", "done"}
+        assert {frame.kind for frame in frames} == kinds
+
+    def test_a_tool_is_told_of_before_its_block(self, frames: list[Frame]) -> None:
+        told = [(frame.kind, frame.value["id"]) for frame in frames if frame.kind in CALLS]
+        ids = {id_ for _, id_ in told}
+        assert len(ids) == 3
+        for id_ in ids:
+            assert [kind for kind, one in told if one == id_] == ["tool_start", "block"]
+
+    def test_it_arrives_while_it_is_written(self, frames: list[Frame]) -> None:
+        began = frames[0].at
+        assert frames[-1].at - began > 0.8
+        assert sum(frame.at - began < 0.5 for frame in frames) > 3
+        starts = [frame for frame in frames if frame.kind == "tool_start"]
+        blocks = [frame for frame in frames if frame.kind == "block"]
+        assert blocks[-1].at - starts[-1].at > 0.3, "the file takes its time to be written"
+
+    def test_it_ends_with_what_waits_for_a_person(self, frames: list[Frame]) -> None:
+        assert [frame.kind for frame in frames].index("done") == len(frames) - 1
+        done = frames[-1].value
+        assert done["status"] == "paused"
+        assert [request["name"] for request in done["pending"]] == ["write_file"]
+
+
+class TestStarting:
+    def test_it_says_where_it_is_and_what_can_be_asked(self, tmp_path: Path) -> None:
+        with serve(tmp_path) as running:
+            assert running.url.startswith("http://127.0.0.1:")
+            assert "Its model is a script: no key is needed" in running.greeting
+            assert "kept in argstream.db" in running.greeting
+            assert httpx.get(f"{running.url}/healthz").json() == {"status": "ok"}
+            for path in ("/api/converse", "/api/runs"):
+                assert f"POST {path} " in running.greeting
+                assert running.post(path, {}).status_code == 422
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_it_ends_in_order_and_leaves_nothing_but_its_store(
+        self, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        with serve(tmp_path) as running:
+            running.converse("Hello")
+            assert len(list(tmp_path.glob("argstream-serve-*"))) == 1
+            assert running.end(number) == (0, "\n", "")
+        assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"argstream.db"}
+
+    def test_who_watches_is_told_that_it_ends(self, tmp_path: Path) -> None:
+        with (
+            serve(tmp_path, "--pace", "0.5") as running,
+            httpx.stream(
+                "POST", f"{running.url}/api/converse", json={"message": "Hello"}, timeout=10
+            ) as answer,
+        ):
+            lines = answer.iter_lines()
+            next(lines)
+            running.process.send_signal(signal.SIGTERM)
+            assert "server_ends" in "".join(lines)
+            assert running.process.wait(10) == 0
+
+    def test_a_run_goes_on_when_the_server_was_started_anew(self, tmp_path: Path) -> None:
+        with serve(tmp_path) as running:
+            done = running.converse("Hello")[-1]["done"]
+            running.end()
+        (request,) = done["pending"]
+        decision = {"decision": "deny", "digest": request["digest"], "reason": "not today"}
+        with serve(tmp_path) as running:
+            path = f"/api/runs/{done['run']}"
+            answer = running.post(f"{path}/decisions", {"decisions": {request["id"]: decision}})
+            assert answer.is_success, answer.text
+            events = httpx.get(f"{running.url}{path}/events", timeout=10).text
+            assert "“not today”" in events.replace("\\u201c", "“").replace("\\u201d", "”")
+            again = running.converse("And then?")
+        assert "message 2" in "".join(frame.get("text", "") for frame in again)
+
+    def test_a_token_is_needed_and_never_shown(self, tmp_path: Path) -> None:
+        with serve(tmp_path, "--log-level", "debug", ARGSTREAM_TOKEN=TOKEN) as running:
+            assert "Bearer $ARGSTREAM_TOKEN" in running.greeting
+            hello = {"message": "Hello"}
+            assert running.post("/api/runs", hello).status_code == 403
+            let_in = running.post("/api/runs", hello, authorization=f"Bearer {TOKEN}")
+            assert let_in.status_code == 201
+            status, output, errors = running.end()
+        assert status == 0
+        assert TOKEN not in running.greeting + output + errors
+
+    def test_a_model_with_tools_works_in_the_folder(self, tmp_path: Path) -> None:
+        call = CallTool("write_file", {"path": "a.txt", "content": "hello"})
+        with MockProvider([Reply(call), Reply("Done.")]) as provider:
+            environment = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "any"}
+            model = ("--model", "anthropic:claude-any", "--tools", "files")
+            with serve(tmp_path, *model, "--store", "memory:", **environment) as running:
+                assert "Its model is anthropic:claude-any." in running.greeting
+                done = running.converse("Write.")[-1]["done"]
+        assert done["status"] == "completed"
+        assert (tmp_path / "a.txt").read_text() == "hello"
+
+    def test_claude_code_is_served(self, tmp_path: Path) -> None:
+        with MockProvider([Reply("It is me.")]) as provider:
+            environment = {
+                "ANTHROPIC_BASE_URL": provider.anthropic_url,
+                "ANTHROPIC_API_KEY": "any",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "HOME": str(tmp_path / "home"),
+            }
+            with serve(tmp_path, "--model", "claude-agent", **environment) as running:
+                frames = running.converse("Who is it?")
+        assert "".join(frame.get("text", "") for frame in frames) == "It is me."
+        assert frames[-1]["done"]["status"] == "completed"
+
+
+class TestWrongUse:
+    @pytest.fixture(autouse=True)
+    def _elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        for name in ("MODEL", "STORE", "TOKEN"):
+            monkeypatch.delenv(f"ARGSTREAM_{name}", raising=False)
+
+    def refused(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+        assert app(["serve", "--port", "0", *arguments], standalone_mode=False) == 2
+        output, errors = capsys.readouterr()
+        assert output == ""
+        assert errors.startswith("argstream: ")
+        assert errors.count("\n") == 1
+        return errors
+
+    def test_a_port_that_is_taken(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = str(listener.getsockname()[1])
+            assert f"port {port} of '127.0.0.1' is taken" in self.refused(capsys, "--port", port)
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+    def test_others_may_not_reach_it_without_a_token(
+        self, capsys: pytest.CaptureFixture[str], host: str
+    ) -> None:
+        assert "give a token" in self.refused(capsys, "--host", host)
+
+    def test_a_token_that_no_header_can_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
+        told = self.refused(capsys, "--token", f"{TOKEN} and more")
+        assert "visible ASCII characters" in told
+        assert TOKEN not in told
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["--model", "nobody:knows"], "nobody"),
+            (["--model", "anthropic:claude-any", "--tools", "rocket"], "not rocket"),
+            (["--model", "anthropic:claude-any", "--policy", "no.toml"], "no.toml"),
+            (["--tools", "files"], "--tools mean nothing for --model script"),
+            (["--model", "claude-agent", "--policy", "p.toml"], "mean nothing for --model claude"),
+            (["--model", "claude-agent", "--folder", "nowhere"], "--folder nowhere is no folder"),
+            (["--store", "http://user:sk-canary@x"], "this is the address of no store"),
+            (["--store", "redis://:sk-canary@127.0.0.1:1"], "Redis"),
+            (["--origin", "not an origin"], "not an origin"),
+        ],
+    )
+    def test_what_cannot_be_served_is_explained(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: list[str],
+        told: str,
+    ) -> None:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-canary")
+        said = self.refused(capsys, *arguments)
+        assert told in said
+        assert "sk-canary" not in said
+
+    def test_a_model_without_its_key(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+        said = self.refused(capsys, "--model", "anthropic:claude-any")
+        assert "ANTHROPIC_API_KEY" in said
+
+    def test_a_missing_extra_is_named_with_its_command(self) -> None:
+        code = (
+            "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve']\n"
+            "from argstream.cli import main; main()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=QUIET
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "pip install 'argstream[server]'" in done.stderr

@@ -1,0 +1,83 @@
+"""AG-UI: what a client is told does not depend on when it comes, nor on how it is collected."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argstream.events import Event, RunPaused, RunResumed, RunStopped
+from argstream.log import Record
+from argstream.protocols.ag_ui import AgUiEncoder, Version
+from argstream.protocols.encoding import Written
+from tests.chance_runs import RUN, claude_code, runs
+from tests.protocols.reading import in_portions, read, records_of, snapshot_of
+
+
+def as_logged(events: Iterable[Event]) -> list[Event]:
+    """Give events as the log of a run has them: what has paused goes on by being resumed."""
+    told: list[Event] = []
+    for event in events:
+        is_paused = bool(told) and isinstance(told[-1], RunPaused)
+        if is_paused and not isinstance(event, RunResumed | RunStopped):
+            told.append(RunResumed(RUN))
+        told.append(event)
+    return told
+
+
+def as_told(events: Iterable[Event], cuts: Iterable[int]) -> list[list[Record]]:
+    """Cut what happens into portions, as a channel does: also after each pause."""
+    records = records_of(events)
+    pauses = [record.seq for record in records if isinstance(record.event, RunPaused)]
+    return in_portions(records, [*cuts, *pauses])
+
+
+agent_runs = runs().map(as_logged)
+versions = st.sampled_from(["0.0.59", "1.0"])
+cuts = st.lists(st.integers(0, 10_000), max_size=6)
+
+
+@given(
+    events=st.one_of(agent_runs, st.just(claude_code())),
+    version=versions,
+    cuts=cuts,
+    place=st.integers(0, 10_000),
+)
+def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
+    events: list[Event], version: Version, cuts: list[int], place: int
+) -> None:
+    portions = as_told(events, cuts)
+    place %= len(portions) + 1
+    early = AgUiEncoder("thread", "ask", version)
+    for portion in portions[:place]:
+        early.take(portion)
+    late = AgUiEncoder("thread", "ask", version)
+    if place:
+        late.begin(snapshot_of([record for portion in portions[:place] for record in portion]))
+
+    assert [late.take(portion) for portion in portions[place:]] == [
+        early.take(portion) for portion in portions[place:]
+    ]
+    assert late.interval == early.interval
+
+
+@given(events=agent_runs, version=versions, cuts=cuts)
+def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
+    events: list[Event], version: Version, cuts: list[int]
+) -> None:
+    encoder = AgUiEncoder("thread", "ask", version)
+    written = [encoder.take(portion) for portion in as_told(events, cuts)]
+    for stream in streams_of(written):
+        kinds = [event.data["type"] for event in read(stream)]
+        assert kinds[0] == "RUN_STARTED"
+        assert "RUN_STARTED" not in kinds[1:]
+        assert not {"RUN_FINISHED", "RUN_ERROR"} & set(kinds[:-1])
+
+
+def streams_of(written: list[Written]) -> list[bytes]:
+    """Part what was written where a stream ends."""
+    streams = [b""]
+    for chunk in written:
+        streams[-1] += chunk.data
+        if chunk.ends:
+            streams.append(b"")
+    return [stream for stream in streams if stream]

@@ -1,0 +1,55 @@
+// Has the published clients read streams that were written before: one JSON a line in a file, each
+// {version, messages, streams: [text, …]}. One agent reads the streams of a line, one after the
+// other. Prints for each line what the agent has then, and what was wrong.
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+
+process.env.SUPPRESS_TRANSFORMATION_WARNINGS = "";
+const clients = { "1.0": await import("agui1"), "0.0.59": await import("agui0") };
+
+// What a client warns of, it did not understand.
+const warnings = [];
+console.warn = (...words) => warnings.push(words.join(" "));
+console.error = () => {};
+
+async function read({ version, messages, streams }) {
+  const { HttpAgent } = clients[version];
+  const bodies = [...streams];
+  const agent = new HttpAgent({
+    url: "http://nowhere",
+    threadId: "thread",
+    initialMessages: messages,
+    fetch: async () =>
+      new Response(bodies.shift(), { headers: { "content-type": "text/event-stream" } }),
+  });
+  const customs = [];
+  const seen = [];
+  const ends = [];
+  let error = null;
+  const subscriber = {
+    onEvent: ({ event }) => {
+      if (event.type === "CUSTOM") customs.push(event);
+      else seen.push(event.type);
+    },
+    onRunFinishedEvent: ({ event }) => void ends.push(event),
+    onRunErrorEvent: ({ event }) => void ends.push(event),
+  };
+  for (const _ of streams) {
+    const resume = agent.pendingInterrupts.map(({ id }) => ({
+      interruptId: id,
+      status: "cancelled",
+    }));
+    try {
+      await agent.runAgent(resume.length ? { resume } : {}, subscriber);
+    } catch (failure) {
+      error = String(failure);
+      break;
+    }
+  }
+  const told = { messages: agent.messages, customs, seen, ends, error };
+  return { ...told, interrupts: agent.pendingInterrupts, warnings: warnings.splice(0) };
+}
+
+for await (const line of createInterface({ input: createReadStream(process.argv[2]) })) {
+  console.log(JSON.stringify(await read(JSON.parse(line))));
+}

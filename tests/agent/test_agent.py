@@ -152,9 +152,16 @@ def test_a_conversation_can_be_written_down() -> None:
     model = ScriptedModel(Reply(Think("Hm"), CallTool("add", {"a": 1, "b": 2})), "3", "Yes.")
     agent, conversation = Agent(model, [add]), Conversation()
     agent.run("Go", conversation)
+    conversation.user = "ada"
     again = Conversation.from_json(conversation.to_json())
     assert (again.id, again.messages) == (conversation.id, conversation.messages)
+    assert again.user == "ada"
     assert agent.run("Sure?", again).text == "Yes."
+
+
+def test_a_conversation_that_was_written_down_without_a_user_is_nobodys_in_particular() -> None:
+    older = Conversation.from_json('{"id": "talk", "messages": []}')
+    assert (older.id, older.user) == ("talk", "")
 
 
 def test_ids_that_a_provider_repeats_in_every_turn_are_told_apart() -> None:

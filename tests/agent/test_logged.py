@@ -13,6 +13,7 @@ from argstream.agent._listening import PASSING
 from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.errors import (
     RunTaken,
+    UnknownRun,
     UsageError,
 )
 from argstream.events import (
@@ -20,15 +21,16 @@ from argstream.events import (
     RunCompleted,
     RunResumed,
     RunSnapshot,
+    RunStopped,
     ToolCallCompleted,
     ToolCallFailed,
     ToolExecutionStarted,
     TurnStarted,
 )
-from argstream.history import ResultPart
+from argstream.history import ResultPart, TextPart
 from argstream.log import Claim, Store, merged
 from argstream.policy import Policy, Rule
-from tests.agent.following import Effects, mailing, one, only, send, steps
+from tests.agent.following import Effects, complete, mailing, one, only, send, steps
 from tests.agent.histories import check_history
 from tests.agent.logged_runs import Play, Slow, begun, cut_off, drop, logged, told, tools_of
 from tests.agent.ordering import check_order
@@ -225,6 +227,155 @@ def test_what_the_rules_of_now_forbid_does_not_run(play: Play) -> None:
         failed = one(await told(run), ToolCallFailed)
         assert "no mail today" in failed.error
         assert effects.seen == []
+
+    play(story)
+
+
+def test_a_run_is_of_the_user_of_its_conversation_whoever_goes_on_with_it(play: Play) -> None:
+    async def story(store: Store) -> None:
+        first, _ = mailing(send(), store=store)
+        paused = await first.run_stream("Go", Conversation(id="talk", user="ada"))
+        assert (await store.info(paused.run_id)).user == "ada"
+        second, _ = mailing("Sent.", "More.", store=store)
+        run = second.resume(paused.run_id, {paused.pending[0].call_id: Approve()})
+        await run
+        assert (run.conversation.id, run.conversation.user) == ("talk", "ada")
+        await second.run_stream("More", run.conversation)
+        assert len(await store.runs(user="ada", session_id="talk")) == 2
+
+    play(story)
+
+
+# A conversation, as the store has it
+
+
+def test_a_conversation_is_found_by_its_id_and_whose_it_is(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing("Hello, Ada.", "Hello, Bob.", "Again.", store=store)
+        await agent.run_stream("I am Ada", Conversation(id="talk", user="ada"))
+        await agent.run_stream("I am Bob", Conversation(id="talk", user="bob"))
+        other, _ = mailing("Ada.", store=store)
+        conversation = await other.conversation("talk", user="ada")
+        assert (conversation.id, conversation.user, conversation.run_id) == ("talk", "ada", None)
+        assert _texts(conversation) == ["I am Ada", "Hello, Ada."]
+        await other.run_stream("Who am I?", conversation)
+        found = await agent.conversation("talk", user="ada")
+        assert _texts(found) == ["I am Ada", "Hello, Ada.", "Who am I?", "Ada."]
+        assert (await agent.conversation("talk")).is_fresh, "nobody's in particular"
+        assert found.numbering == conversation.numbering
+        check_history(found.messages, is_over=True)
+
+    play(story)
+
+
+def test_a_conversation_says_which_of_its_runs_is_not_over(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing("Hi.", send(), "Sent.", "More.", store=store)
+        await agent.run_stream("Hello", Conversation(id="talk"))
+        paused = await agent.run_stream("Send it", await agent.conversation("talk"))
+        conversation = await agent.conversation("talk")
+        assert conversation.run_id == paused.run_id
+        assert _texts(conversation) == ["Hello", "Hi."], "what was said before it"
+        with pytest.raises(UsageError, match="has a run that is not over"):
+            await agent.run_stream("More", conversation)
+        await agent.resume(paused, {paused.pending[0].call_id: Approve()})
+        assert (await agent.run_stream("More", conversation)).text == "More."
+        check_history(conversation.messages, is_over=True)
+
+    play(story)
+
+
+def test_a_conversation_goes_on_whatever_became_of_its_newest_run(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing("Hi.", send(), store=store, max_turns=1)
+        await agent.run_stream("Hello", Conversation(id="talk"))
+        paused = await agent.run_stream("Send it", await agent.conversation("talk"))
+        await agent.stop_async(paused.run_id, "enough")
+        stopped = await agent.conversation("talk")
+        assert stopped.run_id is None
+        assert _texts(stopped)[:3] == ["Hello", "Hi.", "Send it"]
+        check_history(stopped.messages, is_over=True)
+
+    play(story)
+
+
+def test_a_conversation_that_is_not_there_is_a_new_one(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing("Hi.", store=store)
+        conversation = await agent.conversation("talk", user="ada")
+        assert (conversation.id, conversation.user, conversation.is_fresh) == ("talk", "ada", True)
+        with pytest.raises(UsageError, match="not empty"):
+            await agent.conversation("")
+        assert agent.store is store
+
+    play(story)
+
+
+def test_without_a_store_there_is_no_conversation_to_be_found() -> None:
+    agent, _ = mailing("Hi.")
+    assert agent.store is None
+    with pytest.raises(UsageError, match="no store"):
+        complete(lambda: agent.conversation("talk"))
+
+
+def _texts(conversation: Conversation) -> list[str]:
+    parts = [part for message in conversation.messages for part in message.parts]
+    return [part.text for part in parts if isinstance(part, TextPart)]
+
+
+# Beginning
+
+
+def test_who_waits_for_the_beginning_of_a_run_misses_nothing_of_it(play: Play) -> None:
+    async def story(store: Store) -> None:
+        shown: list[Event] = []
+        agent, _ = mailing("Done.", store=store, on_event=shown.append)
+        run = agent.run_stream("Go")
+        with pytest.raises(UnknownRun):
+            await store.info(run.run_id)
+        await run.begun()
+        assert (await store.info(run.run_id)).seq >= 1
+        assert shown == []
+        with pytest.raises(UsageError, match="already"):
+            await run.begun()
+        events = await asyncio.create_task(told(run))
+        assert events == shown
+        assert merged(events) == merged(await logged(store, run))
+
+    play(story)
+
+
+def test_a_run_that_cannot_begin_says_so_to_who_waits_for_that(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(send(), "Sent.", store=store)
+        paused = await agent.run_stream("Go")
+        claim = await store.claim(paused.run_id, "another", 30)
+        run = agent.resume(paused, {paused.pending[0].call_id: Approve()})
+        with pytest.raises(RunTaken):
+            await run.begun()
+        await store.release(claim)
+        await run.begun()
+        assert one(await logged(store, run), RunResumed).cause == "pause"
+        assert steps(await told(run))[:2] == ["run_resumed", "approval_decided"]
+        with pytest.raises(UsageError, match="is over"):
+            await agent.resume(paused).begun()
+
+    play(story)
+
+
+def test_a_run_whose_beginning_was_waited_for_is_left_as_any_other(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent = Agent(ScriptedModel(CallTool("wait", {}), repeat=True), [slow.wait], store=store)
+        dropped, closed = agent.run_stream("Go"), agent.run_stream("Go")
+        await dropped.begun()
+        await closed.begun()
+        run_ids = [dropped.run_id, closed.run_id]
+        del dropped
+        await closed.aclose()
+        for run_id in run_ids:
+            *_, last = [record.event async for record in store.follow(run_id)]
+            assert isinstance(last, RunStopped)
 
     play(story)
 

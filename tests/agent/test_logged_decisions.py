@@ -8,15 +8,14 @@ import pytest
 
 from argstream.agent import Agent, Approve, Deny, tool
 from argstream.clients import CallTool, Reply, ScriptedModel
-from argstream.errors import (
-    AlreadyDecided,
-)
+from argstream.errors import AlreadyDecided, UnknownRun, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
     RunPaused,
 )
-from argstream.log import Claim, Record, Store
+from argstream.log import Claim, Posts, Record, Store
+from argstream.policy import Policy, Rule
 from argstream.stores import MemoryStore
 from tests.agent.following import complete, mailing, one, send, steps
 from tests.agent.logged_runs import Hasty, Play, Slow, logged, told, tools_of
@@ -237,5 +236,129 @@ def test_who_was_asked_in_place_is_asked_again_if_anothers_edit_was_taken_back(p
         await run
         assert len(asked) == 2
         assert effects.seen == [("send", {"to": "ada"})]
+
+    play(story)
+
+
+# Whether something could be decided
+
+
+def test_what_cannot_be_decided_is_said_before_anything_is(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, effects = mailing(send(), store=store)
+        paused = await agent.run_stream("Go")
+        (request,) = paused.pending
+        log = await store.read(paused.run_id)
+        rule = Rule("deny", argument="to", when=lambda to: to == "eve", reason="no mail to eve")
+        strict = Policy([rule])
+        other, _ = mailing("Sent.", store=store, policy=strict)
+        for decision, why in (
+            (Approve(arguments={"to": 5}), "are not valid"),
+            (Approve(arguments={"to": "eve"}), "no mail to eve"),
+            (Approve(digest="another"), "digest"),
+            (Approve(always="rule"), "no rule"),
+            (True, "Approve"),
+        ):
+            with pytest.raises(UsageError, match=why):
+                await other.check(paused.run_id, {request.call_id: decision})  # type: ignore[dict-item]  # one of them
+        with pytest.raises(UsageError, match="nobody was asked"):
+            await other.check(paused, {"c9": Deny()})
+        with pytest.raises(UnknownRun):
+            await other.check("run_none", {request.call_id: Deny()})
+        await other.check(paused, {request.call_id: Approve(arguments={"to": "bob"})})
+        await other.check(paused, {request.call_id: Approve(digest=request.digest)})
+        assert await store.read(paused.run_id) == log
+        assert await store.posted(paused.run_id) == Posts()
+        assert effects.seen == []
+
+    play(story)
+
+
+def test_that_somebody_was_quicker_is_said_before_anything_is_decided(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(Reply(send(), send("bob")), send("eve"), store=store)
+        paused = await agent.run_stream("Go")
+        ada, bob = (request.call_id for request in paused.pending)
+        await store.decide(paused.run_id, {ada: Deny("no")})
+        with pytest.raises(AlreadyDecided):
+            await agent.check(paused, {ada: Approve(), bob: Approve()})
+        await agent.check(paused, {ada: Deny("no"), bob: Approve()})
+        paused = await agent.resume(paused, {bob: Approve()})
+        for call_id in (ada, bob):
+            with pytest.raises(AlreadyDecided):
+                await agent.check(paused, {call_id: Approve()})
+        await agent.stop_async(paused)
+        with pytest.raises(UsageError, match="is over"):
+            await agent.check(paused, {paused.pending[0].call_id: Approve()})
+
+    play(story)
+
+
+def test_it_can_be_said_while_another_drives_the_run(play: Play) -> None:
+    async def story(store: Store) -> None:
+        slow = Slow()
+        agent, _ = mailing(Reply(send(), CallTool("wait", {})), "Done.", store=store)
+        tools = [*tools_of(agent), slow.wait]
+        run = Agent(agent.model, tools, store=store).run_stream("Go")
+        driving = asyncio.create_task(told(run))
+        await slow.started.wait()
+        (call_id,) = (request.call_id for request in run.pending)
+        other = Agent(ScriptedModel("."), tools, store=store)
+        await other.check(run.run_id, {call_id: Approve(arguments={"to": "bob"})})
+        with pytest.raises(UsageError, match="not valid"):
+            await other.check(run.run_id, {call_id: Approve(arguments={})})
+        await run.aclose()
+        await driving
+
+    play(story)
+
+
+def test_who_does_not_have_the_tool_cannot_say_it(play: Play) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(send(), store=store)
+        paused = await agent.run_stream("Go")
+        (call_id,) = (request.call_id for request in paused.pending)
+        other = Agent(ScriptedModel("."), [], store=store)
+        for decision in (Approve(), Approve(arguments={"to": "bob"})):
+            with pytest.raises(UsageError, match="send"):
+                await other.check(paused, {call_id: decision})
+            with pytest.raises(UsageError, match="send"):
+                await other.resume(paused, {call_id: decision})
+        await other.check(paused, {call_id: Deny()})
+
+    play(story)
+
+
+def test_without_a_store_it_is_said_of_runs_that_wait() -> None:
+    async def story() -> None:
+        agent, _ = mailing(send(), "Sent.")
+        paused = await agent.run_stream("Go")
+        (call_id,) = (request.call_id for request in paused.pending)
+        await agent.check(paused, {call_id: Approve()})
+        with pytest.raises(UsageError, match="not valid"):
+            await agent.check(paused, {call_id: Approve(arguments={"to": 5})})
+        await agent.resume(paused, {call_id: Approve()})
+        with pytest.raises(UsageError, match="no run"):
+            await agent.check(paused, {call_id: Approve()})
+
+    complete(story)
+
+
+# Going on with what was decided in the store
+
+
+@pytest.mark.parametrize("decided", [0, 1, 2])
+def test_a_run_goes_on_as_far_as_was_decided(play: Play, decided: int) -> None:
+    async def story(store: Store) -> None:
+        agent, _ = mailing(Reply(send(), send("bob")), store=store)
+        paused = await agent.run_stream("Go")
+        calls = [request.call_id for request in paused.pending]
+        await store.decide(paused.run_id, {call_id: Approve() for call_id in calls[:decided]})
+        other, effects = mailing("Sent.", store=store)
+        result = await other.resume(paused.run_id)
+        assert [to["to"] for _, to in effects.seen] == ["ada", "bob"][:decided]
+        assert [request.call_id for request in result.pending] == calls[decided:]
+        assert result.outcome == ("completed" if decided == 2 else "paused")
+        assert (await store.info(paused.run_id)).owner is None
 
     play(story)

@@ -105,6 +105,21 @@ def test_a_query_of_the_sdk_is_a_run_in_the_log(kind: str, tmp_path: Path) -> No
     complete(main)
 
 
+def test_a_conversation_has_what_the_log_of_an_observed_run_has() -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        run = observed(playing(STORY), store, session_id="talk", user="ada")
+        result = await run
+        assert (await store.info(run.run_id)).user == "ada"
+        agent, _ = mailing("Hello.", store=store)
+        conversation = await agent.conversation("talk", user="ada")
+        assert conversation.messages == result.messages
+        assert (await agent.run_stream("Hello", conversation)).text == "Hello."
+        assert (await agent.conversation("talk")).is_fresh
+
+    complete(story)
+
+
 def test_calls_of_sub_agents_say_whose_they_are() -> None:
     async def main() -> list[Event]:
         return await followed(observed(playing(STORY), MemoryStore()))

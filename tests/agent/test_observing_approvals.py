@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
 
-from argstream.agent import Approve, Deny
+from argstream.agent import Agent, Approve, Deny
 from argstream.agent.approvals import digest_of
 from argstream.agent.observing import ObservedRun, Observer
+from argstream.clients import ScriptedModel
 from argstream.errors import AlreadyDecided, UsageError
 from argstream.events import (
     ApprovalDecided,
@@ -37,6 +38,7 @@ from tests.claude_agent import assistant, init, run_result, streamed, use
 from tests.providers import Payload, input_json, message_end, message_start, tool_use
 
 ARGUMENTS = {"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}
+SESSION = "talk"
 
 Decider = Callable[[Observer, ObservedRun, ApprovalRequested], Awaitable[None]]
 
@@ -64,7 +66,8 @@ class Claude(FakeClaude):
 
 def observing(claude: FakeClaude, observer: Observer) -> ObservedRun:
     options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
-    return observer.observe(query(prompt="Go", options=options, transport=claude), "Go")
+    source = query(prompt="Go", options=options, transport=claude)
+    return observer.observe(source, "Go", session_id=SESSION)
 
 
 async def follow(observer: Observer, claude: FakeClaude, decide: Decider) -> list[Event]:
@@ -177,6 +180,29 @@ def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
 
     told = complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
     assert one(told, ApprovalDecided).decision == "denied"
+
+
+def test_an_agent_can_say_whether_something_could_be_decided() -> None:
+    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+        agent = Agent(ScriptedModel("."), [], store=observer.store)
+        assert (await agent.conversation(SESSION)).run_id == run.run_id
+        for call_id, decision, why in (
+            (request.call_id, Approve(always="rule"), "no rule"),
+            (request.call_id, Approve(digest="another"), "digest"),
+            (request.call_id, Approve(arguments={"path": {1}}), "no JSON"),
+            (request.call_id, True, "Approve"),
+            ("c9", Approve(), "nobody is asked"),
+        ):
+            with pytest.raises(UsageError, match=why):
+                await agent.check(run.run_id, {call_id: decision})  # type: ignore[dict-item]  # one of them
+        decisions = {request.call_id: Approve(digest=request.digest)}
+        await agent.check(run.run_id, decisions)
+        await observer.store.decide(run.run_id, decisions)
+        with pytest.raises(AlreadyDecided):
+            await agent.check(run.run_id, {request.call_id: Deny()})
+
+    told = complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
+    assert one(told, ApprovalDecided).decision == "approved"
 
 
 # Who decides

@@ -5,7 +5,15 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.events import Event, RunPaused, RunResumed, RunStopped
+from argstream.events import (
+    Event,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+)
 from argstream.log import Record
 from argstream.protocols.ag_ui import AgUiEncoder, Version
 from argstream.protocols.encoding import Written
@@ -14,9 +22,22 @@ from tests.protocols.reading import in_portions, read, records_of, snapshot_of
 
 
 def as_logged(events: Iterable[Event]) -> list[Event]:
-    """Give events as the log of a run has them: what has paused goes on by being resumed."""
+    """Give events as the log of a run has them.
+
+    What has paused goes on by being resumed, and a call has one result.
+    """
     told: list[Event] = []
+    answered: set[str] = set()
     for event in events:
+        match event:
+            case ToolCallStarted(call_id=call_id):
+                answered.discard(call_id)
+            case ToolCallCompleted(call_id=call_id) | ToolCallFailed(call_id=call_id):
+                if call_id in answered:
+                    continue
+                answered.add(call_id)
+            case _:
+                pass
         is_paused = bool(told) and isinstance(told[-1], RunPaused)
         if is_paused and not isinstance(event, RunResumed | RunStopped):
             told.append(RunResumed(RUN))

@@ -70,6 +70,8 @@ def shown(client: Client) -> dict[str, Any]:
                 decisions[part["id"]] = part["data"]
             case "data-argstream-lost":
                 steps[-1] = (len(steps[-1][1]), steps[-1][1])
+            case "text" | "reasoning":  # when it is complete is told late at times
+                steps[-1][1].append({**part, "state": ""})
             case _:
                 steps[-1][1].append(part)
     ends = client.ends[-1:] if not client.is_streaming else []

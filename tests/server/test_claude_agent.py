@@ -89,7 +89,7 @@ class Machine:
 
     def asked(self) -> list[str]:
         """What the model was told in each request, as one text."""
-        return [str(request.body["messages"]) for request in self.provider.requests]
+        return [str((request.body or {})["messages"]) for request in self.provider.requests]
 
 
 def with_claude_code(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar, Self
 
 import pytest
 
@@ -38,7 +39,7 @@ class TestListening:
             for address in ("127.0.0.1", "192.0.2.1")
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with pytest.raises(UsageError, match="'half.example' can be reached from elsewhere"):
+        with pytest.raises(UsageError, match=r"'half\.example' can be reached from elsewhere"):
             Serving(StandIn(), host="half.example")
 
     def test_localhost_is_loopback_by_all_its_addresses(self) -> None:
@@ -70,12 +71,12 @@ class TestListening:
             Serving(StandIn(), host=host, port=port)
 
     def test_an_address_of_another_machine_is_told(self) -> None:
-        with pytest.raises(UsageError, match="no address '192.0.2.1'"):
+        with pytest.raises(UsageError, match=r"no address '192\.0\.2\.1'"):
             Serving(StandIn(Doors(token=TOKEN)), host="192.0.2.1")
 
     def test_what_the_app_raises_when_it_begins_gets_out(self) -> None:
         class Broken(StandIn):
-            async def __aenter__(self) -> "Broken":
+            async def __aenter__(self) -> Self:
                 raise ConnectionError("no store")
 
         with pytest.raises(ConnectionError, match="no store"), Serving(Broken()):
@@ -83,7 +84,7 @@ class TestListening:
 
 
 class TestProxies:
-    HEADERS = {"x_forwarded_for": "203.0.113.9", "x_forwarded_proto": "https"}
+    HEADERS: ClassVar = {"x_forwarded_for": "203.0.113.9", "x_forwarded_proto": "https"}
 
     def test_are_not_believed(self) -> None:
         with serving() as (_, port):

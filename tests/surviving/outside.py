@@ -39,6 +39,8 @@ class Ending(Struct, frozen=True):
     """How many points it has passed at which it might have been killed."""
     messages: tuple[Message, ...] = ()
     """The conversation, if the run is over."""
+    user: str = ""
+    """Whose that is."""
 
 
 class Outside:

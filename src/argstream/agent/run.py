@@ -192,6 +192,9 @@ class AgentRun(FollowedRun):
         self._following.is_awaited = True
         try:
             await anext(events)
+        except BaseException:
+            self._generator = None  # it may be tried again, if it has not begun
+            raise
         finally:
             self._following.is_awaited = False
         self._kept = events  # who holds the run is as one who follows it

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from argstream.server.limits import Limits
+from argstream.server.problems import Problem, problem_response
 
 __all__ = ["Connection", "Connections"]
 
@@ -27,18 +28,36 @@ _HEAD_TOO_LONG: Final = (
 )
 
 
+_NO_ROOM: Final = Problem(
+    503,
+    "too-many-connections",
+    "this server has as many connections as it takes: come again later",
+    {"retry-after": "5", "connection": "close"},
+)
+
+
+async def _no_room(scope: Any, receive: Any, send: Any) -> None:
+    await problem_response(_NO_ROOM)(scope, receive, send)
+
+
 class Connections(ServerState):
     """All connections of a server; those that wait for a request, by how long they have."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self.limits = limits
+        self.room = limits.max_connections
         self.idle: dict[Connection, None] = {}
 
     def make_room(self) -> None:
         """Close the one that has been idle longest, if there are too many."""
-        if len(self.connections) > self.limits.max_connections and len(self.idle) > 1:
+        if self.are_too_many and len(self.idle) > 1:  # one of them has just come
             next(iter(self.idle)).hang_up()
+
+    @property
+    def are_too_many(self) -> bool:
+        """Tell whether there are more connections than there is room for."""
+        return len(self.connections) > self.room
 
 
 class Connection(HttpToolsProtocol):
@@ -53,6 +72,7 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.access_log = False  # even if somebody listens: it would show the query of each request
+        self._app = self.app
         self._all = server_state
         self._limits = server_state.limits
         self._deadline: asyncio.TimerHandle | None = None
@@ -106,6 +126,7 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= _MAX_AHEAD:
             raise ValueError("too many requests at once on a connection")  # makes a 400
         self._unanswered += 1
+        self.app = _no_room if self._all.are_too_many else self._app
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -128,6 +149,7 @@ class Connection(HttpToolsProtocol):
     def hang_up(self) -> None:
         """End the connection, whatever is on its way."""
         self._have_head()
+        self.connections.discard(self)  # at once: the next to come is counted before it is gone
         self.transport.abort()
 
     def _await_head(self) -> None:

@@ -1,5 +1,6 @@
 """The sockets that a server listens on, and whether anybody else can reach them."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -8,7 +9,7 @@ from typing import Final
 
 from argstream.errors import UsageError
 
-__all__ = ["is_loopback", "listen", "raise_file_limit"]
+__all__ = ["is_loopback", "listen", "room_for"]
 
 _BACKLOG: Final = 2048
 _TRIES: Final = 20  # to find a port that is free for all addresses of a name
@@ -41,18 +42,22 @@ def is_loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 
 
-def raise_file_limit() -> None:
-    """Let the process have as many connections open as the system allows it."""
+def room_for(connections: int) -> int:
+    """Have the system allow as many open files as it does, and say how many connections that is.
+
+    A quarter is left for what else a server opens: its store, its providers, its tools.
+    """
     if os.name != "posix":
-        return
+        return connections
     import resource  # noqa: PLC0415 - other systems do not have it
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        try:
+        # macOS names a limit that it does not grant: then it stays as it is.
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):
-            return  # macOS names a limit that it does not grant: it stays as it was
+            soft = hard
+    return connections if soft == resource.RLIM_INFINITY else min(connections, soft - soft // 4)
 
 
 def _resolve(host: str) -> list[_Address]:

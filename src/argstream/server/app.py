@@ -52,16 +52,18 @@ class AgentServer:
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
         limits: Limits | None = None,
+        look_out: float = 5.0,
     ) -> None:
         """Serve an agent that has a store, or what another driver drives.
 
         ``token``, ``hosts``, ``origins`` and ``user`` say who may ask: see ``Doors``. Where
-        ``user`` names the user of a request, each sees his own runs only.
+        ``user`` names the user of a request, each sees his own runs only. Every ``look_out``
+        seconds runs are looked for that another process has left.
         """
         limits = limits or Limits()
         rates = Rates(limits)
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
-        self._runs = Runs(driver)
+        self._runs = Runs(driver, look_out=look_out)
         self._channels = Channels(driver.store)
         context = Context(self._runs, self._channels, limits, rates)
         apis = (runs_api, converse_api)
@@ -69,8 +71,9 @@ class AgentServer:
         router = Router(
             [Route("/healthz", self._health, methods=["GET"]), *routes], lifespan=self._lifespan
         )
-        doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
-        self._app = Guard(router, doors, rates)
+        self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
+        """What it lets in."""
+        self._app = Guard(router, self.doors, rates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Final
 
 from argstream.agent import Conversation
 from argstream.decisions import Approve, Decisions
@@ -16,14 +15,12 @@ from argstream.snapshot_events import pending_of
 
 __all__ = ["Runs", "other_request"]
 
-_LOOK_OUT: Final = 5.0
-"""How often runs are looked for that nobody drives, in seconds."""
-
 
 class Runs:
     """Starts runs, and sees to it that they go on."""
 
-    def __init__(self, driver: Driver, *, look_out: float = _LOOK_OUT) -> None:
+    def __init__(self, driver: Driver, *, look_out: float) -> None:
+        """Look for runs that nobody drives every so many seconds."""
         self._driver = driver
         self._driving = Driving(driver, look_out)
 

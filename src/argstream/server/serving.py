@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from argstream.errors import UsageError
 from argstream.server._connections import Connection, Connections
 from argstream.server._failures import logger
-from argstream.server._listening import listen, raise_file_limit
+from argstream.server._listening import listen, room_for
 from argstream.server.guarding import Doors
 from argstream.server.limits import Limits
 
@@ -112,7 +112,6 @@ class Serving:
 
     def run(self, on_listening: Callable[[str], None] | None = None) -> None:
         """Serve in a loop of its own, until it is told to end."""
-        raise_file_limit()
         factory = self._server.config.get_loop_factory()
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(self.serve(on_listening))
@@ -182,8 +181,6 @@ def _config(app: Servable, limits: Limits, forwarded_from: Sequence[str]) -> uvi
         server_header=False,
         proxy_headers=bool(forwarded_from),
         forwarded_allow_ips=list(forwarded_from),
-        # One more than there is room for: those that idle go first, and only then is one refused.
-        limit_concurrency=limits.max_connections + 1,
         timeout_keep_alive=limits.keep_alive_seconds,
     )
 
@@ -193,12 +190,13 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: Servable, limits: Limits) -> None:
         super().__init__(config)
-        self.server_state = Connections(limits)
+        self.server_state: Connections = Connections(limits)
         self._app = app
         self._limits = limits
 
     async def run_until_told(self, sockets: list[Any], on_listening: Callable[[], None]) -> None:
         """Serve; all that is uvicorn's own ``serve``, but for its lifespan and its logging."""
+        self.server_state.room = room_for(self._limits.max_connections)
         self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         await self.startup(sockets)

@@ -5,7 +5,7 @@ context are not used. Of all that it sends only the text of a new message counts
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,7 +14,7 @@ from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import UsageError
 from argstream.protocols.ag_ui.wire import Version
 
-__all__ = ["ResumeEntry", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
+__all__ = ["Answers", "ResumeEntry", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
 
 
 class ResumeEntry(Struct, frozen=True, rename="camel"):

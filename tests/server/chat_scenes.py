@@ -1,0 +1,61 @@
+"""An agent for the scenes of a chat: what it does is what it is told to, whatever came before."""
+
+from typing import Any
+
+from argstream import Agent, tool
+from argstream.clients import CallTool, ModelRequest, Reply, ScriptedModel, Think
+from argstream.errors import ProviderFailure
+from argstream.history import Message, ResultPart, TextPart
+from argstream.stores import MemoryStore
+from tests.agent.following import Effects
+
+ODD = {"__proto__": {"admin": True}, "constructor": {"prototype": {}}}
+SEPARATORS = "one\u2028two\u2029three\u0085four\r\nfive\x00\x1b"
+SPEECH = "All that is said here is said slowly. " * 12
+MUCH = "word " * 400
+
+
+def keep(data: dict[str, Any]) -> dict[str, Any]:
+    """Give back what it is given."""
+    return data
+
+
+def playing() -> tuple[Agent, Effects]:
+    """An agent whose tool ``send`` must be confirmed, and what came of it."""
+    effects = Effects()
+    tools = [tool(requires_confirmation=True)(effects.send), effects.write, keep]
+    model = ScriptedModel(_answer, delay=0.002, repeat=True)
+    return Agent(model, tools, store=MemoryStore()), effects
+
+
+def _answer(request: ModelRequest) -> Reply:
+    last = request.messages[-1]
+    results = [part for part in last.parts if isinstance(part, ResultPart)]
+    if results:
+        return Reply("; ".join(str(part.result) for part in results), piece_size=20)
+    match _said(last):
+        case "hello":
+            return Reply(Think("Hm."), SEPARATORS)
+        case "send to ada":
+            return Reply("I send it.", CallTool("send", {"to": "ada"}))
+        case "send to ada and eve":
+            return Reply(CallTool("send", {"to": "ada"}), CallTool("send", {"to": "eve"}))
+        case "send to nobody":
+            return Reply(CallTool("send", '{"to": 7}'))
+        case "keep odd keys":
+            return Reply(CallTool("keep", {"data": ODD}))
+        case "write much":
+            return Reply(CallTool("write", {"path": "a", "content": MUCH}), piece_size=10)
+        case "write very much":
+            return Reply(CallTool("write", {"path": "a", "content": MUCH * 50}))
+        case "speak at length":
+            return Reply(SPEECH)
+        case "count":
+            said = [_said(message) for message in request.messages if message.role == "user"]
+            return Reply(f"You said: {', '.join(said)}", piece_size=30)
+        case _:
+            raise ProviderFailure("overloaded", "the model is busy")
+
+
+def _said(message: Message) -> str:
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))

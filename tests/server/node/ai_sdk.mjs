@@ -1,0 +1,296 @@
+// Scenes of a chat, played by the published clients: `node ai_sdk.mjs URL VERSION`.
+// Each prints one line: {scene, ...what a front end has by then}.
+
+import net from "node:net";
+
+const [base, version] = process.argv.slice(2);
+const { Chat } = await import(`react${version}`);
+const { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } = await import(
+  `ai${version}`
+);
+
+/** A chat as a front end has it, which keeps what it was told. */
+class Told {
+  requests = [];
+  finished = [];
+  seen = [];
+  data = [];
+
+  constructor(id, { address = base, automatic = true } = {}) {
+    this.chat = new Chat({
+      id,
+      transport: new DefaultChatTransport({
+        api: `${address}/api/chat`,
+        fetch: (url, options) => {
+          this.requests.push(options.method);
+          return fetch(url, options);
+        },
+      }),
+      sendAutomaticallyWhen: automatic
+        ? lastAssistantMessageIsCompleteWithApprovalResponses
+        : undefined,
+      onFinish: ({ finishReason, isAbort, isDisconnect, isError }) =>
+        this.finished.push({ finishReason, isAbort, isDisconnect, isError }),
+      onError: () => {},
+    });
+    this.chat["~registerMessagesCallback"](() => this.look());
+  }
+
+  look() {}
+
+  say(text) {
+    return this.chat.sendMessage({ text });
+  }
+
+  get last() {
+    return this.chat.messages.findLast((message) => message.role === "assistant");
+  }
+
+  calls() {
+    return (this.last?.parts ?? []).filter((part) => part.type === "dynamic-tool");
+  }
+
+  text() {
+    const texts = (this.last?.parts ?? []).filter((part) => part.type === "text");
+    return texts.map((part) => part.text).join("");
+  }
+
+  answer(id, approved, more = {}) {
+    return this.chat.addToolApprovalResponse({ id, approved, ...more });
+  }
+
+  asked() {
+    return this.calls().filter((part) => part.state === "approval-requested");
+  }
+
+  told() {
+    const { status, messages, error } = this.chat;
+    const { requests, finished } = this;
+    return { status, messages, error: error?.message, requests, finished, text: this.text() };
+  }
+}
+
+async function until(look, what) {
+  const deadline = Date.now() + 15_000;
+  while (!look()) {
+    if (Date.now() > deadline) throw new Error(`it does not come: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const over = (told, finished) =>
+  until(
+    () => told.finished.length >= finished && ["ready", "error"].includes(told.chat.status),
+    `the end of ${finished} answers`,
+  );
+
+/** A way to the server that breaks after so many bytes of an answer. */
+async function breaking(bytes) {
+  const { hostname, port } = new URL(base);
+  let left = bytes;
+  const server = net.createServer((client) => {
+    const upstream = net.connect(Number(port), hostname);
+    client.pipe(upstream);
+    client.on("error", () => upstream.destroy());
+    upstream.on("error", () => client.destroy());
+    upstream.on("close", () => client.destroy());
+    upstream.on("data", (data) => {
+      left -= data.length;
+      if (left < 0) upstream.destroy(), client.resetAndDestroy();
+      else client.write(data);
+    });
+  });
+  await new Promise((resolve) => server.listen(0, hostname, resolve));
+  return {
+    address: `http://${hostname}:${server.address().port}`,
+    mend: () => (left = Infinity),
+    close: () => server.close(),
+  };
+}
+
+const scenes = {
+  async text() {
+    const told = new Told("text");
+    await told.say("hello");
+    return told.told();
+  },
+
+  async approval() {
+    const told = new Told("approval");
+    await told.say("send to ada");
+    const paused = told.told();
+    await told.answer(told.asked()[0].approval.id, true);
+    await over(told, 2);
+    return { paused, ...told.told() };
+  },
+
+  async denial() {
+    const told = new Told("denial");
+    await told.say("send to ada");
+    await told.answer(told.asked()[0].approval.id, false, { reason: "not to her" });
+    await over(told, 2);
+    return told.told();
+  },
+
+  async two_approvals() {
+    const told = new Told("two");
+    await told.say("send to ada and eve");
+    const [ada, eve] = told.asked();
+    await told.answer(ada.approval.id, true);
+    const requests = told.requests.length;
+    await told.answer(eve.approval.id, false);
+    await over(told, 2);
+    return { requests_before: requests, ...told.told() };
+  },
+
+  async one_of_two() {
+    const told = new Told("one of two", { automatic: false });
+    await told.say("send to ada and eve");
+    const [ada, eve] = told.asked();
+    await told.answer(ada.approval.id, true);
+    await told.chat.sendMessage();
+    const between = told.calls().map((part) => part.state);
+    await told.answer(eve.approval.id, true);
+    await told.chat.sendMessage();
+    return { between, ...told.told() };
+  },
+
+  async edit() {
+    const told = new Told("edit");
+    await told.say("send to ada");
+    const id = told.asked()[0].approval.id;
+    await told.answer(id, true, { options: { body: { edits: { [id]: { to: "grace" } } } } });
+    await over(told, 2);
+    return told.told();
+  },
+
+  async wrong_edit() {
+    const told = new Told("wrong edit");
+    await told.say("send to ada");
+    const id = told.asked()[0].approval.id;
+    await told.answer(id, true, { options: { body: { edits: { [id]: { to: 7 } } } } });
+    await over(told, 2);
+    return told.told();
+  },
+
+  async invalid() {
+    const told = new Told("invalid");
+    await told.say("send to nobody");
+    return told.told();
+  },
+
+  async odd_keys() {
+    const told = new Told("odd keys");
+    await told.say("keep odd keys");
+    return told.told();
+  },
+
+  async growing() {
+    const told = new Told("growing");
+    const lengths = new Set();
+    told.look = () => {
+      const [call] = told.calls();
+      if (call?.state === "input-streaming") lengths.add(call.input?.content?.length ?? 0);
+    };
+    await told.say("write much");
+    return { lengths: [...lengths], ...told.told() };
+  },
+
+  async failure() {
+    const told = new Told("failure");
+    await told.say("fail");
+    return told.told();
+  },
+
+  async two_turns() {
+    const told = new Told("turns/of a chat?");
+    await told.say("hello");
+    await told.say("count");
+    const { messages, text } = told.told();
+    return { roles: messages.map((message) => message.role), text, ids: messages.map((m) => m.id) };
+  },
+
+  async regenerate() {
+    const told = new Told("regenerate");
+    await told.say("hello");
+    await told.say("count");
+    const first = told.text();
+    await told.chat.regenerate();
+    const second = told.text();
+    const [question] = told.chat.messages;
+    await told.chat.sendMessage({ text: "count", messageId: question.id });
+    return { first, second, third: told.text(), messages: told.chat.messages.length };
+  },
+
+  async cut() {
+    const way = await breaking(3_000);
+    const told = new Told("cut", { address: way.address });
+    await told.say("speak at length");
+    const broken = told.told();
+    way.mend();
+    await told.chat.resumeStream();
+    way.close();
+    return { broken, ...told.told() };
+  },
+
+  async reload() {
+    const before = new Told("reload");
+    await before.say("send to ada");
+    const told = new Told("reload");
+    await told.chat.resumeStream();
+    const paused = told.told();
+    await told.answer(told.asked()[0].approval.id, true);
+    await over(told, 2);
+    const again = new Told("reload");
+    await again.chat.resumeStream();
+    return { paused, nothing: again.told(), ...told.told() };
+  },
+
+  async answered_elsewhere() {
+    const [one, other] = [new Told("elsewhere"), new Told("elsewhere", { automatic: false })];
+    await one.say("send to ada");
+    await other.chat.resumeStream();
+    await one.answer(one.asked()[0].approval.id, true);
+    await over(one, 2);
+    await other.answer(other.asked()[0].approval.id, true);
+    await other.chat.sendMessage();
+    return { status: other.chat.status, error: other.chat.error?.message };
+  },
+
+  async leave() {
+    const told = new Told("leave");
+    told.say("speak at length");
+    await until(() => told.text().length > 10, "some text");
+    await told.chat.stop();
+    const left = told.told();
+    await told.chat.resumeStream();
+    return { left, ...told.told() };
+  },
+
+  async stop() {
+    const told = new Told("stop");
+    const answer = told.say("write very much");
+    await until(() => told.calls()[0]?.state === "input-streaming", "a call");
+    const stopped = await fetch(`${base}/api/chat/stop/stop`, { method: "POST" });
+    await answer;
+    const again = await fetch(`${base}/api/chat/stop/stop`, { method: "POST" });
+    return { statuses: [stopped.status, again.status], ...told.told() };
+  },
+
+  async stop_while_asked() {
+    const told = new Told("stop asked");
+    await told.say("send to ada");
+    await fetch(`${base}/api/chat/stop%20asked/stop`, { method: "POST" });
+    await told.answer(told.asked()[0].approval.id, true);
+    await over(told, 2);
+    return told.told();
+  },
+};
+
+await Promise.all(
+  Object.entries(scenes).map(async ([scene, play]) => {
+    const seen = await play();
+    console.log(JSON.stringify({ scene, ...seen }));
+  }),
+);
+process.exit(0);

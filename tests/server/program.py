@@ -1,0 +1,53 @@
+"""A server as a process of its own, for tests that end it.
+
+Its model writes a text and a file, asks before it sends a mail, and says what it was told.
+"""
+
+import sys
+from pathlib import Path
+
+from argstream import Agent, tool
+from argstream.clients import ScriptedModel
+from argstream.clients.request import ModelRequest
+from argstream.clients.script import CallTool, Reply, Say
+from argstream.history import ResultPart
+from argstream.server import AgentServer, serve
+
+WORDS = " ".join(f"word{number}" for number in range(50))
+
+
+def answer(request: ModelRequest) -> Reply:
+    """Answer by what was said, so that any process can go on."""
+    results = [
+        part
+        for message in request.messages
+        for part in message.parts
+        if isinstance(part, ResultPart)
+    ]
+    if not results:
+        return Reply(Say(WORDS), CallTool("send", {"to": "ada"}))
+    return Reply(Say(f"{results[-1].result} {WORDS}"))
+
+
+def main(store: str, effects: str) -> None:
+    """Serve until it is ended; what was sent is noted in a file."""
+
+    @tool(requires_confirmation=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        with Path(effects).open("a") as file:
+            file.write(f"{to}\n")
+        return f"sent to {to}"
+
+    model = ScriptedModel(answer, repeat=True, delay=0.01, piece_size=8)
+    agent = Agent(model, [send], store=store, claim_seconds=0.6)
+    serve(AgentServer(agent, look_out=0.2), port=0, on_listening=_tell)
+
+
+def _tell(url: str) -> None:
+    sys.stdout.write(f"{url}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

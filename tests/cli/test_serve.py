@@ -77,24 +77,25 @@ class Frame(NamedTuple):
     value: Any
 
 
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Frame]:
+    if shutil.which("curl") is None:
+        program_is_missing("curl is not installed: it is what the server is looked at with")
+    with serve(tmp_path_factory.mktemp("serve"), "--pace", "0.005") as running:
+        (line,) = [line for line in running.greeting.splitlines() if "curl -N" in line]
+        with subprocess.Popen(
+            [*shlex.split(line), "-sS"], stdout=subprocess.PIPE, env=QUIET, text=True
+        ) as curl:
+            assert curl.stdout is not None
+            return [
+                Frame(time.monotonic(), *next(iter(json.loads(said[6:]).items())))
+                for said in curl.stdout
+                if said.startswith("data: ")
+            ]
+
+
 class TestCurl:
     """The verification of source 004: what is printed can be pasted, and shows it live."""
-
-    @pytest.fixture(scope="class")
-    def frames(self, tmp_path_factory: pytest.TempPathFactory) -> list[Frame]:
-        if shutil.which("curl") is None:
-            program_is_missing("curl is not installed: it is what the server is looked at with")
-        with serve(tmp_path_factory.mktemp("serve"), "--pace", "0.005") as running:
-            (line,) = [line for line in running.greeting.splitlines() if "curl -N" in line]
-            with subprocess.Popen(
-                [*shlex.split(line), "-sS"], stdout=subprocess.PIPE, env=QUIET, text=True
-            ) as curl:
-                assert curl.stdout is not None
-                return [
-                    Frame(time.monotonic(), *next(iter(json.loads(said[6:]).items())))
-                    for said in curl.stdout
-                    if said.startswith("data: ")
-                ]
 
     def test_each_frame_has_one_key(self, frames: list[Frame]) -> None:
         kinds = {"text", "thinking", "tool_start", "block", "tool_result", "done"}
@@ -140,7 +141,7 @@ class TestStarting:
         with serve(tmp_path) as running:
             running.converse("Hello")
             assert len(list(tmp_path.glob("argstream-serve-*"))) == 1
-            assert running.end(number) == (0, "\n", "")
+            assert running.end(number) == (0, "", "")
         assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"argstream.db"}
 
     def test_who_watches_is_told_that_it_ends(self, tmp_path: Path) -> None:

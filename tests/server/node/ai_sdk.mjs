@@ -287,10 +287,16 @@ const scenes = {
   },
 };
 
+const escaped = (character) =>
+  "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"); // it ends lines for some readers
+
+const late = () =>
+  new Promise((_, reject) => setTimeout(() => reject(new Error("it does not end")), 20_000));
+
 await Promise.all(
   Object.entries(scenes).map(async ([scene, play]) => {
-    const seen = await play();
-    console.log(JSON.stringify({ scene, ...seen }));
+    const seen = await Promise.race([play(), late()]).catch((error) => ({ failed: error.stack }));
+    console.log(JSON.stringify({ scene, ...seen }).replace(/[\u0085\u2028\u2029]/g, escaped));
   }),
 );
 process.exit(0);

@@ -82,21 +82,29 @@ def _texts(content: object) -> Iterable[str]:
         yield text
 
 
-def answers_of(resume: Iterable[ResumeEntry]) -> dict[str, Approval]:
-    """Give what was decided, by the ids of the interrupts."""
-    answers: dict[str, Approval] = {}
+class Answers(NamedTuple):
+    """What was answered, by the ids of the interrupts."""
+
+    resolved: dict[str, Approval]
+    cancelled: dict[str, Deny]
+    """What nobody wanted to decide: it is not run."""
+
+
+def answers_of(resume: Iterable[ResumeEntry]) -> Answers:
+    """Give what was answered."""
+    answers = Answers({}, {})
     for entry in resume:
-        if entry.interrupt_id in answers:
-            raise UsageError(
-                f"the interrupt {entry.interrupt_id} is answered twice: answer it once"
-            )
-        answers[entry.interrupt_id] = _answer(entry)
+        name = entry.interrupt_id
+        if name in answers.resolved or name in answers.cancelled:
+            raise UsageError(f"the interrupt {name} is answered twice: answer it once")
+        if entry.status == "cancelled":
+            answers.cancelled[name] = Deny("nobody wanted to answer")
+        else:
+            answers.resolved[name] = _answer(entry)
     return answers
 
 
 def _answer(entry: ResumeEntry) -> Approval:
-    if entry.status == "cancelled":
-        return Deny("nobody wanted to answer")
     try:
         answer = msgspec.convert(entry.payload, _Answer)
     except msgspec.ValidationError as error:

@@ -20,7 +20,11 @@ from argstream.server.limits import Limits
 from argstream.server.rates import Rates
 from argstream.server.serving import Serving
 
-__all__ = ["Answer", "StandIn", "ask", "call", "connect", "serving"]
+__all__ = ["LARGE", "Answer", "StandIn", "ask", "call", "connect", "serving"]
+
+
+LARGE = 32 * 1024 * 1024
+"""More than the system takes for one who does not read."""
 
 
 class Decision(msgspec.Struct):
@@ -49,6 +53,7 @@ class StandIn:
                 Route("/events", self._events),
                 Route("/fails", self._fail),
                 Route("/slow", self._slow),
+                Route("/large", self._large),
                 Route("/splits", self._split),
             ]
         )
@@ -106,6 +111,9 @@ class StandIn:
     async def _slow(self, _: Request) -> Response:
         await asyncio.sleep(30)
         return Response()
+
+    async def _large(self, _: Request) -> Response:
+        return Response(bytes(LARGE))
 
     async def _split(self, request: Request) -> Response:
         return Response(headers={"x-run": request.query_params["run"]})

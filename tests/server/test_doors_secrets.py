@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,12 @@ from tests.server.stand_in import Answer, ask, call, serving
 TOKEN = "canary-token-0001"
 WRONG = "canary-wrong-0002"
 QUERY = "canary-query-0003"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving() as (_, port):
+        yield port
 
 
 def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
@@ -44,9 +51,8 @@ def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
         assert secret not in shown
 
 
-def test_no_trace_gets_into_an_answer(caplog: pytest.LogCaptureFixture) -> None:
-    with serving() as (_, port):
-        failed = call(port, path="/fails")
+def test_no_trace_gets_into_an_answer(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    failed = call(port, path="/fails")
     assert (failed.status, failed.problem) == (500, "internal-error")
     for word in (b"Traceback", b"ValueError", b"stand_in", b".py"):
         assert word not in failed.body
@@ -58,11 +64,10 @@ def test_no_trace_gets_into_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     "line", ["%0d%0aset-cookie:%20a=b", "%0aevil", "%00", "%e2%80%a8", "\u0085"]
 )
 def test_ids_cannot_add_a_header_nor_a_line_of_the_log(
-    caplog: pytest.LogCaptureFixture, line: str
+    port: int, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
-    caplog.set_level(logging.WARNING)
-    with serving() as (_, port):
-        answers = [call(port, path=f"{path}{line}") for path in ("/runs/", "/splits?run=", "/no/")]
+    paths = ("/runs/", "/splits?run=", "/no/")
+    answers = [call(port, path=f"{path}{line}") for path in paths]
     for answer in answers:
         assert "set-cookie" not in answer.headers
         assert answer.status in (200, 400, 404, 500)
@@ -70,8 +75,7 @@ def test_ids_cannot_add_a_header_nor_a_line_of_the_log(
 
 
 @pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0", b"\r\n\r\nGET /fails HTTP/1.1\r\nx: "])
-def test_a_last_event_id_ends_at_its_line(byte: bytes) -> None:
+def test_a_last_event_id_ends_at_its_line(port: int, byte: bytes) -> None:
     head = b"GET /runs/one HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nlast-event-id: 3"
-    with serving() as (_, port):
-        answer = ask(port, head + byte + b"4\r\n\r\n")
+    answer = ask(port, head + byte + b"4\r\n\r\n")
     assert answer.status == 400 or json.loads(answer.body)["after"] in ("3", "34")

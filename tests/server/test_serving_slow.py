@@ -1,5 +1,6 @@
 """Connections that are slow, idle or endless: closed, and nobody else is kept waiting."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from argstream.server.limits import Limits
-from tests.server.stand_in import StandIn, call, connect, read_answer, serving
+from tests.server.stand_in import LARGE, StandIn, call, connect, read_answer, serving
 
 GET = b"GET /runs/one HTTP/1.1\r\nhost: localhost\r\n\r\n"
 EVENTS = GET.replace(b"/runs/one", b"/events")
@@ -68,7 +69,9 @@ class TestSlowHeads:
         with connect(served[1]) as connection:
             for _ in range(4):
                 connection.sendall(GET)
-                assert b"200 OK" in connection.recv(4096)
+                heard = b""
+                while not heard.endswith(b"}"):
+                    heard += connection.recv(4096)
                 time.sleep(0.15)
 
 
@@ -94,8 +97,21 @@ class TestEndlessHeads:
             connection.sendall(EVENTS + GET * 100)
             heard = b"".join(iter(lambda: connection.recv(65536), b""))
         assert heard.count(b"HTTP/1.1 200") <= 1
+        # Nor may the one that was answered go on for nobody:
         while app.watching:  # the time limit of the test is the assertion
             time.sleep(0.01)
+
+
+@pytest.mark.parametrize("closing", [b"", b"connection: close\r\n"])
+def test_an_answer_that_is_not_read_is_not_kept_for_ever(closing: bytes) -> None:
+    with serving(limits=Limits(keep_alive_seconds=0.2)) as (_, port), connect(port) as stalled:
+        stalled.sendall(GET.replace(b"/runs/one", b"/large")[:-2] + closing + b"\r\n")
+        time.sleep(0.7)
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            while piece := stalled.recv(1 << 20):
+                received += len(piece)
+    assert 0 < received < LARGE
 
 
 class TestIdleConnections:

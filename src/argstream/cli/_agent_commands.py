@@ -98,7 +98,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
     tools: Annotated[
         str,
         typer.Option(
-            metavar="files,shell", help="What it may use; nothing, unless said. The shell asks."
+            metavar="files,shell",
+            help="What it may use; nothing, unless said. The shell asks; files only by --policy.",
         ),
     ] = "",
     folder: Folder = ".",

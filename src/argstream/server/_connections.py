@@ -6,10 +6,11 @@ Where connections are short, the one that has been idle longest makes room for t
 """
 
 import asyncio
+from collections import deque
 from typing import Any, Final
 
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from argstream.server.limits import Limits
@@ -77,7 +78,7 @@ class Connection(HttpToolsProtocol):
         self._limits = server_state.limits
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = False
-        self._unanswered = 0
+        self._unanswered: deque[RequestResponseCycle] = deque()
         # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
         self._unread = 0
 
@@ -90,6 +91,10 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._have_head()
+        # uvicorn tells only the last request that nobody is there, not the one being answered.
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -125,9 +130,11 @@ class Connection(HttpToolsProtocol):
         self._unread = 0
         if len(self.pipeline) >= _MAX_AHEAD:
             raise ValueError("too many requests at once on a connection")  # makes a 400
-        self._unanswered += 1
+        # For an answer that nobody reads: only the connection itself can end that.
+        self.scope["extensions"] = {"argstream.abort": self.hang_up}  # type: ignore[dict-item] # ours
         self.app = _no_room if self._all.are_too_many else self._app
         super().on_headers_complete()
+        self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Have a piece of a body."""
@@ -141,16 +148,28 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Be idle again, unless the next request is here already."""
-        self._unanswered -= 1
+        self._unanswered.popleft()
         super().on_response_complete()
-        if not self._unanswered and not self.transport.is_closing():
+        if self.transport.is_closing():
+            self._hang_up_later()
+        elif not self._unanswered:
             self._all.idle[self] = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that is not used; also one whose last answer is not taken."""
+        super().timeout_keep_alive_handler()
+        self._hang_up_later()
 
     def hang_up(self) -> None:
         """End the connection, whatever is on its way."""
         self._have_head()
         self.connections.discard(self)  # at once: the next to come is counted before it is gone
         self.transport.abort()
+
+    def _hang_up_later(self) -> None:
+        """Give the other side time to read what was sent, but not for ever."""
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self._limits.keep_alive_seconds, self.hang_up)
 
     def _await_head(self) -> None:
         self._all.idle.setdefault(self)

@@ -28,7 +28,8 @@ To come back after the page was loaded anew, a front end can have::
     class Agent extends HttpAgent {
       connect(input) {
         const url = `${this.url}/${encodeURIComponent(input.threadId)}/stream?version=1.0`;
-        return transformHttpEventStream(runHttpRequest(() => fetch(url)));
+        const stream = runHttpRequest(() => fetch(url, { headers: this.headers }));
+        return transformHttpEventStream(stream);
       }
     }
 """
@@ -62,8 +63,8 @@ def routes(context: Context) -> list[Route]:
     api = _AgUiApi(context)
     return [
         Route("/api/ag-ui", api.post, methods=["POST"]),
-        Route("/api/ag-ui/{thread}/stream", api.connect, methods=["GET"]),
-        Route("/api/ag-ui/{thread}/stop", api.stop, methods=["POST"]),
+        Route("/api/ag-ui/{thread:path}/stream", api.connect, methods=["GET"]),
+        Route("/api/ag-ui/{thread:path}/stop", api.stop, methods=["POST"]),
     ]
 
 

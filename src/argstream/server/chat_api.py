@@ -3,9 +3,11 @@
 ==============================  ==================================================================
 ``POST /api/chat``              what ``DefaultChatTransport`` posts; the answer is a stream
 ``GET /api/chat/{id}/stream``   all of the answer so far and what comes, for ``resumeStream``; 204
-                                if there is none: the last run of the conversation is over
+                                if the last run is over. With ``?ended=true`` that run is told as
+                                well: for one whose connection broke before its end
 ``POST /api/chat/{id}/stop``    ends the run. ``chat.stop()`` only stops reading, and the run goes
                                 on: a button that should stop the agent must ask for this as well
+                                (as JSON, though no body is needed)
 ==============================  ==================================================================
 
 ``id`` is that of the chat, which is the id of the conversation. Of the messages that a client posts
@@ -79,7 +81,8 @@ class _ChatApi:
 
     async def resume(self, request: Request) -> Response:
         info = await self._newest(request, request.path_params["id"])
-        if info is None or info.is_over:
+        wants_ended = request.query_params.get("ended") == "true"
+        if info is None or (info.is_over and not wants_ended):
             return Response(status_code=204)
         return await self._watch(request, info.run_id)
 

@@ -49,8 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a connection may take to send the whole head of a request."""
     max_head_bytes: int = 64 * 1024
     """The longest head of a request: its path, its query and its headers."""
-    keep_alive_seconds: int = 30
-    """How long a connection without a request is kept."""
+    keep_alive_seconds: float = 30.0
+    """How long a connection without a request is kept, and then one whose answer is not read."""
 
     drain_seconds: float = 5.0
     """At the end: how long viewers are given to be told to come again."""

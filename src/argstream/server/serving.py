@@ -181,7 +181,7 @@ def _config(app: Servable, limits: Limits, forwarded_from: Sequence[str]) -> uvi
         server_header=False,
         proxy_headers=bool(forwarded_from),
         forwarded_allow_ips=list(forwarded_from),
-        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_keep_alive=limits.keep_alive_seconds,  # type: ignore[arg-type] # for a timer
     )
 
 

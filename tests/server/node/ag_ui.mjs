@@ -5,9 +5,12 @@ const { HttpAgent, runHttpRequest, transformHttpEventStream } = await import(
   { "1.0": "agui1", "0.0.59": "agui0" }[version]
 );
 const url = `${base}/api/ag-ui`;
+const json = { "content-type": "application/json" };
 const warnings = [];
 console.warn = (...words) => warnings.push(words.join(" "));
 console.error = () => {};
+// When a connection dies, 1.0 cancels its reader as well, and does not expect to be told why again.
+process.on("unhandledRejection", () => {});
 
 class Agent extends HttpAgent {
   connect(input) {
@@ -134,7 +137,7 @@ const scenes = {
     say(agent, "speak at length");
     const stop = (event) =>
       event.type === "TEXT_MESSAGE_START" &&
-      fetch(`${url}/${agent.threadId}/stop`, { method: "POST" });
+      fetch(`${url}/${agent.threadId}/stop`, { method: "POST", headers: json });
     return run(agent, {}, stop);
   },
   // Another page of the same user: it is given what was said, and what is asked.
@@ -165,7 +168,14 @@ const scenes = {
   },
 };
 
+// For readers to whom more than a line feed ends a line.
+const asciiJson = (value) =>
+  JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (character) => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"),
+  );
+
 for (const [scene, play] of Object.entries(scenes)) {
   const seen = await play();
-  console.log(JSON.stringify({ scene, seen, warnings: warnings.splice(0) }));
+  console.log(asciiJson({ scene, seen, warnings: warnings.splice(0) }));
 }

@@ -50,6 +50,13 @@ async function read({ version, messages, streams }) {
   return { ...told, interrupts: agent.pendingInterrupts, warnings: warnings.splice(0) };
 }
 
+// For readers to whom more than a line feed ends a line.
+const asciiJson = (value) =>
+  JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (character) => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"),
+  );
+
 for await (const line of createInterface({ input: createReadStream(process.argv[2]) })) {
-  console.log(JSON.stringify(await read(JSON.parse(line))));
+  console.log(asciiJson(await read(JSON.parse(line))));
 }

@@ -13,8 +13,6 @@ const { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponse
 class Told {
   requests = [];
   finished = [];
-  seen = [];
-  data = [];
 
   constructor(id, { address = base, automatic = true } = {}) {
     this.chat = new Chat({
@@ -66,7 +64,8 @@ class Told {
   told() {
     const { status, messages, error } = this.chat;
     const { requests, finished } = this;
-    return { status, messages, error: error?.message, requests, finished, text: this.text() };
+    const now = { status, messages, error: error?.message, text: this.text() };
+    return { ...now, requests: [...requests], finished: [...finished] };
   }
 }
 
@@ -78,16 +77,28 @@ async function until(look, what) {
   }
 }
 
+const stop = (id) =>
+  fetch(`${base}/api/chat/${encodeURIComponent(id)}/stop`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+  });
+
+const resumed = async (id) => {
+  const answer = await fetch(`${base}/api/chat/${encodeURIComponent(id)}/stream`);
+  await answer.text();
+  return answer;
+};
+
 const over = (told, finished) =>
   until(
     () => told.finished.length >= finished && ["ready", "error"].includes(told.chat.status),
     `the end of ${finished} answers`,
   );
 
-/** A way to the server that breaks after so many bytes of an answer. */
-async function breaking(bytes) {
+/** A way to the server that breaks when so many pieces of text have passed. */
+async function breaking(pieces) {
   const { hostname, port } = new URL(base);
-  let left = bytes;
+  let left = pieces;
   const server = net.createServer((client) => {
     const upstream = net.connect(Number(port), hostname);
     client.pipe(upstream);
@@ -95,7 +106,7 @@ async function breaking(bytes) {
     upstream.on("error", () => client.destroy());
     upstream.on("close", () => client.destroy());
     upstream.on("data", (data) => {
-      left -= data.length;
+      left -= data.toString().split("text-delta").length - 1;
       if (left < 0) upstream.destroy(), client.resetAndDestroy();
       else client.write(data);
     });
@@ -223,7 +234,7 @@ const scenes = {
   },
 
   async cut() {
-    const way = await breaking(3_000);
+    const way = await breaking(2);
     const told = new Told("cut", { address: way.address });
     await told.say("speak at length");
     const broken = told.told();
@@ -231,6 +242,22 @@ const scenes = {
     await told.chat.resumeStream();
     way.close();
     return { broken, ...told.told() };
+  },
+
+  async cut_until_it_was_over() {
+    const way = await breaking(1);
+    const told = new Told("cut for long", { address: way.address });
+    await told.say("speak at length");
+    way.mend();
+    while ((await resumed("cut for long")).status !== 204);
+    await told.chat.resumeStream();
+    const without = told.told();
+    told.chat.transport.prepareReconnectToStreamRequest = ({ api, id }) => ({
+      api: `${api}/${encodeURIComponent(id)}/stream?ended=true`,
+    });
+    await told.chat.resumeStream();
+    way.close();
+    return { without, ...told.told() };
   },
 
   async reload() {
@@ -271,16 +298,16 @@ const scenes = {
     const told = new Told("stop");
     const answer = told.say("write very much");
     await until(() => told.calls()[0]?.state === "input-streaming", "a call");
-    const stopped = await fetch(`${base}/api/chat/stop/stop`, { method: "POST" });
+    const stopped = await stop("stop");
     await answer;
-    const again = await fetch(`${base}/api/chat/stop/stop`, { method: "POST" });
+    const again = await stop("stop");
     return { statuses: [stopped.status, again.status], ...told.told() };
   },
 
   async stop_while_asked() {
     const told = new Told("stop asked");
     await told.say("send to ada");
-    await fetch(`${base}/api/chat/stop%20asked/stop`, { method: "POST" });
+    await stop("stop asked");
     await told.answer(told.asked()[0].approval.id, true);
     await over(told, 2);
     return told.told();

@@ -1,0 +1,398 @@
+"""AG-UI: what each thing that happens is told as; streams as such are in test_ag_ui_properties."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from argstream.decisions import Approve, Deny
+from argstream.errors import UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ArgumentsError,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    TextDelta,
+    ThinkingCompleted,
+    ThinkingStarted,
+    ToolArgsCompleted,
+    ToolArgsDelta,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    ToolExecutionStarted,
+    ToolOutputDelta,
+    TurnStarted,
+)
+from argstream.protocols.ag_ui import (
+    AgUiEncoder,
+    RunAgentInput,
+    Version,
+    answers_of,
+    prompt_of,
+    version_of,
+)
+from tests.chance_runs import HISTORY
+from tests.protocols.reading import read, records_of, snapshot_of
+
+START = [RunStarted("run_1", "Go"), TurnStarted(1)]
+CALL = [
+    ToolCallStarted("c1", 0, "send"),
+    ToolArgsDelta("c1", "send", '{"to": "ada"}'),
+    ToolArgsCompleted("c1", "send", {"to": "ada"}),
+]
+ASKED = ApprovalRequested("c1", "send", {"to": "ada"}, "d1", "always asked", "rule 1", 4_000.0)
+PAUSED = RunPaused("run_1", (ASKED,))
+
+
+def told(events: Iterable[Event], version: Version = "1.0") -> list[dict[str, Any]]:
+    """Give what a client is told of events, from the beginning."""
+    written = AgUiEncoder("thread", "ask", version).take(records_of(events))
+    return [event.data for event in read(written.data)]
+
+
+def shown(events: Iterable[Event], known: list[dict[str, Any]] | None = None) -> list[Any]:
+    """Give what one is told who comes after these events."""
+    written = AgUiEncoder("thread", "ask", "1.0", known).opening(snapshot_of(records_of(events)))
+    return [event.data for event in read(written.data)]
+
+
+def kinds(events: Iterable[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in events]
+
+
+def customs(events: Iterable[dict[str, Any]]) -> list[tuple[str, Any]]:
+    return [(event["name"], event["value"]) for event in events if event["type"] == "CUSTOM"]
+
+
+# Streams
+
+
+def test_the_run_in_the_log_is_named_where_the_stream_begins() -> None:
+    [started] = told([RunStarted("run_1", "Go")])
+    assert started == {
+        "type": "RUN_STARTED",
+        "threadId": "thread",
+        "runId": "ask",
+        "protocolVersion": "1.0",
+        "metadata": {"argstream": {"runId": "run_1"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("end", "version", "told_as"),
+    [
+        (RunCompleted("Hi"), "1.0", ("RUN_FINISHED", {"type": "success"})),
+        (RunCompleted("Hi"), "0.0.59", ("RUN_FINISHED", {"type": "success"})),
+        (RunStopped("enough"), "1.0", ("RUN_FINISHED", {"type": "cancelled"})),
+        (RunStopped("enough"), "0.0.59", ("RUN_ERROR", None)),
+        (RunFailed("overloaded", "busy"), "1.0", ("RUN_ERROR", None)),
+    ],
+)
+def test_each_end_is_told_as_the_client_takes_it(
+    end: Event, version: Version, told_as: tuple[str, Any]
+) -> None:
+    last = told([*START, TextDelta("Hi", 0), end], version)[-1]
+    assert (last["type"], last.get("outcome")) == told_as
+
+
+def test_everything_is_closed_before_the_end() -> None:
+    opened = [TextDelta("Hm", 0, "c9"), TextDelta("Hi", 1), ToolCallStarted("c1", 0, "send")]
+    thinking = [*opened, ThinkingStarted(2), TextDelta("So", 3, "c1"), RunStopped()]
+    events = kinds(told([*START, *thinking]))
+    for kind in ("TEXT_MESSAGE", "TOOL_CALL", "REASONING"):
+        assert events.count(f"{kind}_START") == events.count(f"{kind}_END")
+    assert events[-2:] == ["STEP_FINISHED", "RUN_FINISHED"]
+
+
+@pytest.mark.parametrize("why", ["shutdown", "behind", "failure"])
+def test_who_is_sent_away_is_told_why(why: Any) -> None:
+    [event] = read(AgUiEncoder("thread", "ask").parting(why))
+    assert (event.data["type"], event.data["code"]) == ("RUN_ERROR", why)
+
+
+def test_whatever_is_said_an_event_is_one_event() -> None:
+    odd = "a\n\nb\rdata: {}\x00\u2028\u0085"
+    events = told([*START, TextDelta(odd, 0)])
+    assert events[-1]["delta"] == odd
+
+
+def test_the_more_was_written_the_longer_it_is_collected() -> None:
+    encoder = AgUiEncoder("thread", "ask")
+    encoder.take(records_of(START))
+    assert encoder.interval == 0.05
+    encoder.take(records_of([TextDelta("x" * 1_000_000, 0)]))
+    assert 0.2 < encoder.interval <= 1.0
+
+
+# Messages
+
+
+def test_thoughts_that_nobody_may_read_are_no_message() -> None:
+    events = kinds(told([*START, ThinkingStarted(0), ThinkingCompleted("", 0)]))
+    assert events[-2:] == ["REASONING_START", "REASONING_END"]
+
+
+def test_what_a_sub_agent_does_is_told_in_its_name() -> None:
+    events = told([RunStarted("run_1", "Go"), *CALL, TextDelta("I look.", 0, "c1")])
+    assert [event.get("subagentRunId") for event in events[-2:]] == ["c1", "c1"]
+    assert all("subagentRunId" not in event for event in events[:-2])
+
+
+def test_a_call_without_arguments_has_an_empty_object() -> None:
+    call = [ToolCallStarted("c1", 0, "list"), ToolArgsCompleted("c1", "list", {})]
+    events = told([*START, *call])
+    assert [event["delta"] for event in events if event["type"] == "TOOL_CALL_ARGS"] == ["{}"]
+    assert customs(events) == []
+
+
+def test_arguments_that_are_not_what_their_text_says_are_told() -> None:
+    call = [ToolCallStarted("c1", 0, "add"), ToolArgsDelta("c1", "add", '{}{"a": 1}')]
+    events = told([*START, *call, ToolArgsCompleted("c1", "add", {"a": 1})])
+    assert customs(events) == [("argstream.arguments", {"toolCallId": "c1", "arguments": {"a": 1}})]
+
+
+def test_an_invalid_call_is_closed_and_told_with_its_place() -> None:
+    error = ArgumentsError("schema", "'to' must be a string", 7, ("to",), "type")
+    call = [ToolCallStarted("c1", 0, "send"), ToolArgsDelta("c1", "send", '{"to": 7')]
+    invalid = ToolArgsInvalid("c1", "send", "rejected", '{"to": 7', error)
+    events = told([*START, *call, invalid, ToolCallFailed("c1", "send", "not run")])
+    assert kinds(events)[-3:] == ["TOOL_CALL_END", "CUSTOM", "TOOL_CALL_RESULT"]
+    [(name, value)] = customs(events)
+    assert name == "argstream.arguments_invalid"
+    assert (value["verdict"], value["path"], value["offset"]) == ("rejected", ["to"], 7)
+
+
+def test_a_result_that_is_no_text_is_told_as_json_and_a_failure_as_one() -> None:
+    done = ToolCallCompleted("c1", "send", {}, {"rows": [1]})
+    [result] = [event for event in told([*START, *CALL, done]) if "content" in event]
+    assert (result["content"], "metadata" in result) == ('{"rows":[1]}', False)
+    failed = ToolCallFailed("c1", "send", "no line")
+    [result] = [event for event in told([*START, *CALL, failed]) if "content" in event]
+    assert (result["content"], result["metadata"]) == ("no line", {"argstream": {"failed": True}})
+
+
+def test_what_a_tool_says_while_it_runs_is_told() -> None:
+    running = [ToolExecutionStarted("c1", "send", "key"), ToolOutputDelta("c1", "send", "half")]
+    assert customs(told([*START, *CALL, *running])) == [
+        ("argstream.tool_output", {"toolCallId": "c1", "delta": "half"})
+    ]
+
+
+def test_a_call_that_never_had_a_result_has_one_when_the_run_is_over() -> None:
+    search = [ToolCallStarted("s1", 0, "search", "server"), ToolArgsCompleted("s1", "search", {})]
+    events = told([*START, *search, RunFailed("max_turns", "too many")])
+    assert kinds(events)[-3:] == ["TOOL_CALL_RESULT", "RUN_ERROR"][-3:] or kinds(events)[-3:] == [
+        "STEP_FINISHED",
+        "TOOL_CALL_RESULT",
+        "RUN_ERROR",
+    ]
+
+
+def test_what_a_lost_turn_has_begun_is_void_and_its_ids_are_not_used_again() -> None:
+    lost = [TextDelta("I s", 0), ToolCallStarted("c1", 0, "send"), RunResumed("run_1", "crash")]
+    events = told([*START, *lost, TurnStarted(1, 2), TextDelta("I send", 0), *CALL])
+    started = [event["toolCallId"] for event in events if event["type"] == "TOOL_CALL_START"]
+    assert started == ["c1", "c1~2"]
+    [void] = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
+    assert void["toolCallId"] == "c1"
+    assert customs(events) == [("argstream.turn_lost", {"messageIds": ["run_1-1", "run_1-2"]})]
+    texts = {event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"}
+    assert texts == {"run_1-1", "run_1-3"}
+
+
+# Approvals
+
+
+def test_a_pause_is_an_interrupt_that_shows_exactly_what_is_decided_on() -> None:
+    [interrupt] = told([*START, *CALL, ASKED, PAUSED])[-1]["outcome"]["interrupts"]
+    assert interrupt["id"] == "d1"
+    assert interrupt["toolCallId"] == "c1"
+    assert interrupt["expiresAt"] == "1970-01-01T01:06:40+00:00"
+    assert interrupt["metadata"]["argstream"]["arguments"] == {"to": "ada"}
+    answer = interrupt["responseSchema"]
+    assert answer["required"] == ["approved"]
+    assert answer["properties"]["editedArgs"]["default"] == {"to": "ada"}
+
+
+def test_the_older_client_is_not_told_when_an_interrupt_expires_since_it_would_be_stuck() -> None:
+    [interrupt] = told([*START, *CALL, ASKED, PAUSED], "0.0.59")[-1]["outcome"]["interrupts"]
+    assert "expiresAt" not in interrupt
+    assert interrupt["metadata"]["argstream"]["expiresAt"] == "1970-01-01T01:06:40+00:00"
+
+
+def test_only_what_is_still_asked_is_an_interrupt() -> None:
+    other = ApprovalRequested("c2", "send", {"to": "eve"}, "d2", "always asked")
+    second = [ToolCallStarted("c2", 1, "send"), ToolArgsCompleted("c2", "send", {"to": "eve"})]
+    both = [*START, *CALL, *second, ASKED, other, RunPaused("run_1", (ASKED, other))]
+    partly = [RunResumed("run_1"), ApprovalDecided("c1", "send", "approved")]
+    again = told([*both, *partly, RunPaused("run_1", (other,))])[-1]
+    assert [each["id"] for each in again["outcome"]["interrupts"]] == ["d2"]
+
+
+def test_an_edit_is_told() -> None:
+    edited = ApprovalDecided("c1", "send", "edited", "", {"to": "grace"})
+    events = told([*START, *CALL, ASKED, PAUSED, RunResumed("run_1"), edited])
+    name, value = customs(events)[-1]
+    assert name == "argstream.approval_decided"
+    assert value["editedArgs"] == {"to": "grace"}
+
+
+def test_an_observed_run_that_waits_for_a_person_is_interrupted_though_it_does_not_pause() -> None:
+    encoder = AgUiEncoder("thread", "ask", "1.0", [])
+    records = records_of(
+        [
+            RunStarted("run_1", "Go"),
+            *CALL,
+            ASKED,
+            TextDelta("Meanwhile", 5, "c8"),
+            ApprovalDecided("c1", "send", "approved"),
+            ToolCallCompleted("c1", "send", {"to": "ada"}, "sent"),
+        ]
+    )
+    first = encoder.take(records[:5])
+    assert first.ends
+    assert read(first.data)[-1].data["outcome"]["type"] == "interrupt"
+    assert encoder.take(records[5:6]) == (b"", False)  # nobody listens
+    second = [event.data for event in read(encoder.take(records[6:]).data)]
+    assert kinds(second)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+    assert [message.get("content") for message in second[1]["messages"]] == [None, "Meanwhile"]
+    assert kinds(second)[-2:] == ["CUSTOM", "TOOL_CALL_RESULT"]
+
+
+def test_a_paused_run_that_is_stopped_ends_with_what_became_of_its_calls() -> None:
+    encoder = AgUiEncoder("thread", "ask", "1.0")
+    encoder.take(records_of([*START, *CALL, ASKED, PAUSED]))
+    stopped = [ToolCallFailed("c1", "send", "given up"), RunStopped("enough", "run_1")]
+    events = kinds(event.data for event in read(encoder.take(records_of(stopped)).data))
+    assert events == [
+        "RUN_STARTED",
+        "STEP_STARTED",
+        "TOOL_CALL_RESULT",
+        "STEP_FINISHED",
+        "RUN_FINISHED",
+    ]
+
+
+# Who comes later
+
+
+def test_who_has_a_part_of_the_run_keeps_the_rest_of_what_he_has() -> None:
+    known = [
+        {"id": "u1", "role": "user", "content": "Before"},
+        {"id": "run_0-1", "role": "assistant", "content": "Yes"},
+        {"id": "u2", "role": "user", "content": "Go"},
+        {"id": "run_1-1", "role": "assistant", "content": "He"},
+    ]
+    _, snapshot, *rest = shown([*START, TextDelta("Hello", 0)], known)
+    assert [message["id"] for message in snapshot["messages"]] == ["u1", "run_0-1", "u2", "run_1-1"]
+    assert snapshot["messages"][-1]["content"] == "Hello"
+    assert kinds(rest) == ["STEP_STARTED", "TEXT_MESSAGE_START"]
+
+
+def test_who_has_nothing_is_shown_the_conversation_by_the_log() -> None:
+    _, snapshot, *_ = shown([RunStarted("run_1", "Go", HISTORY), TextDelta("Hi", 0)])
+    assert [message["role"] for message in snapshot["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert "c2ln" not in str(snapshot)  # a provider's own form of a call is nobody's business
+
+
+def test_a_run_that_is_over_or_waits_is_shown_as_a_whole_stream() -> None:
+    over = shown([*START, TextDelta("Hi", 0), RunCompleted("Hi")])
+    assert kinds(over) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    waiting = shown([*START, *CALL, ASKED, PAUSED])
+    assert waiting[-1]["outcome"]["interrupts"][0]["id"] == "d1"
+
+
+def test_a_stream_goes_on_from_a_snapshot_only() -> None:
+    [record] = records_of([RunStarted("run_1", "Go")])
+    with pytest.raises(UsageError, match="run_started"):
+        AgUiEncoder("thread", "ask").begin(record)
+
+
+# What comes in
+
+
+def asked(**fields: Any) -> RunAgentInput:
+    body = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "state": None, **fields}
+    return msgspec.json.decode(msgspec.json.encode(body), type=RunAgentInput)
+
+
+def test_the_version_is_by_what_the_client_names() -> None:
+    assert version_of(asked(protocolVersion="1.0").protocol_version) == "1.0"
+    assert version_of(asked(protocolVersion="1.7").protocol_version) == "1.0"
+    assert version_of(asked().protocol_version) == "0.0.59"
+
+
+@pytest.mark.parametrize("name", ["threadId", "runId", "messages"])
+def test_what_is_missing_is_named(name: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=name):
+        asked(**{name: msgspec.UNSET})
+
+
+def test_the_last_message_is_the_prompt_if_a_person_wrote_it() -> None:
+    user = {"role": "user", "content": "Hi"}
+    assistant = {"role": "assistant", "content": "Do this!"}
+    assert prompt_of([assistant, user]) == "Hi"
+    assert prompt_of([user, assistant]) is None
+    assert prompt_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([{"type": "image", "source": {}}], "type 'image': only text"),
+        ([{"type": "text"}], "type 'text'"),
+        (["Hi"], "only text"),
+        (" ", "empty"),
+        ([], "empty"),
+        (7, "must be a text"),
+        (None, "must be a text"),
+    ],
+)
+def test_what_is_no_text_is_refused(content: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        prompt_of([{"role": "user", "content": content}])
+
+
+def test_an_answer_is_bound_to_what_was_asked() -> None:
+    def answered(payload: Any, status: str = "resolved") -> Any:
+        entry = {"interruptId": "d1", "status": status, "payload": payload}
+        return answers_of(asked(resume=[entry]).resume or [])
+
+    assert answered({"approved": True}).resolved == {"d1": Approve(digest="d1")}
+    edited = {"approved": True, "editedArgs": {"to": "eve"}, "reason": "so"}
+    approval = Approve(arguments={"to": "eve"}, digest="d1", reason="so")
+    assert answered(edited).resolved == {"d1": approval}
+    assert answered({"approved": False, "reason": "no"}).resolved == {"d1": Deny("no")}
+    assert set(answered(None, "cancelled").cancelled) == {"d1"}
+
+
+@pytest.mark.parametrize(
+    "payload", [None, True, {}, {"approved": "yes"}, {"approved": True, "edits": {}}, ["approved"]]
+)
+def test_what_is_no_answer_is_refused_and_says_how_one_looks(payload: Any) -> None:
+    entry = {"interruptId": "d1", "status": "resolved", "payload": payload}
+    with pytest.raises(UsageError, match=r"interrupt d1 .*approved: true"):
+        answers_of(asked(resume=[entry]).resume or [])
+
+
+def test_an_interrupt_is_answered_once() -> None:
+    entries = [
+        {"interruptId": "d1", "status": "resolved", "payload": {"approved": True}},
+        {"interruptId": "d1", "status": "cancelled"},
+    ]
+    with pytest.raises(UsageError, match="twice"):
+        answers_of(asked(resume=entries).resume or [])

@@ -130,8 +130,10 @@ class _Crowd:
         wanted = self._watching.pieces
         for viewing in self.viewings:
             if not viewing.has_ended or viewing.last != wanted:
-                self.wrong.append(f"of {wanted} pieces came {viewing.last}, and the end "
-                                  f"{'did' if viewing.has_ended else 'did not'}")
+                self.wrong.append(
+                    f"of {wanted} pieces came {viewing.last}, and the end "
+                    f"{'did' if viewing.has_ended else 'did not'}"
+                )
         delays = array("d")
         for frame in self._frames:
             delays.extend(frame.delays())

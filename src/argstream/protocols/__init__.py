@@ -1,1 +1,8 @@
-"""Events in other people's formats: pure, events in and bytes out."""
+"""Runs in other people's formats, and in ours for the wire: pure, events in and bytes out.
+
+``native`` and ``converse`` are our own, ``ai_sdk`` and ``ag_ui`` those of front ends.
+"""
+
+from argstream.protocols.encoding import Encoder, Parting, Written
+
+__all__ = ["Encoder", "Parting", "Written"]

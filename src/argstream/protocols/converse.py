@@ -20,7 +20,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from argstream.argument_views import ArgumentViews
+from argstream.errors import UsageError
 from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     ArgumentDelta,
     Event,
     RunCompleted,
@@ -35,11 +38,12 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
+    TurnStarted,
 )
 from argstream.log import Record
 from argstream.protocols.encoding import Parting, Written
 from argstream.protocols.sse import frame
-from argstream.snapshot_events import events_of
+from argstream.snapshot_events import events_of, pending_of
 
 __all__ = ["ConverseEncoder"]
 
@@ -63,21 +67,44 @@ class ConverseEncoder:
         self._conversation_id = conversation_id
         self._with_deltas = with_deltas
         self._views = ArgumentViews()
+        self._waiting: dict[str, ApprovalRequested] = {}
+        self._pauses = False  # whether it says so when it waits for a person
 
     def begin(self, snapshot: Record) -> None:
         """Take where the run stands."""
         self._views.take(snapshot.event)
+        if isinstance(snapshot.event, RunSnapshot):
+            self._pauses = snapshot.event.turns > 0
+            self._waiting = {one.call_id: one for one in pending_of(snapshot.event)}
 
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
-        return self._written(
-            event for record in records for event in self._views.take(record.event)
-        )
+        events = [event for record in records for event in self._views.take(record.event)]
+        for event in events:
+            self._note(event)
+        written = self._written(events)
+        if written.ends or self._pauses or not self._waiting:
+            return written
+        # A run that is only observed does not pause, and yet nothing happens until it is decided.
+        done = self._done("paused", pending=_pending(self._waiting.values()))
+        return Written(written.data + frame(done), ends=True)
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._pauses = True
+            case ApprovalRequested(call_id=call_id):
+                self._waiting[call_id] = event
+            case ApprovalDecided(call_id=call_id):
+                self._waiting.pop(call_id, None)
+            case _:
+                pass
 
     def opening(self, snapshot: Record) -> Written:
-        """Write all that was said so far."""
-        told = snapshot.event
-        return self._written(events_of(told) if isinstance(told, RunSnapshot) else (told,))
+        """Write all that was said so far, for one who comes later than the run began."""
+        if not isinstance(snapshot.event, RunSnapshot):
+            raise UsageError(f"an answer begins with a snapshot, not with {snapshot.event.type}")
+        return self._written(events_of(snapshot.event))
 
     def parting(self, why: Parting) -> bytes:
         """Write that it goes on elsewhere."""
@@ -118,17 +145,7 @@ class ConverseEncoder:
     def _endings(self, event: Event) -> Iterator[dict[str, Any]]:
         match event:
             case RunPaused(pending=pending):
-                waiting = [
-                    {
-                        "id": request.call_id,
-                        "name": request.name,
-                        "input": request.arguments,
-                        "digest": request.digest,
-                        "reason": request.reason,
-                    }
-                    for request in pending
-                ]
-                yield self._done("paused", pending=waiting)
+                yield self._done("paused", pending=_pending(pending))
             case RunCompleted():
                 yield self._done("completed")
             case RunStopped():
@@ -142,6 +159,19 @@ class ConverseEncoder:
     def _done(self, status: str, **more: Any) -> dict[str, Any]:
         done = {"conversation": self._conversation_id, "run": self._run_id, "status": status}
         return {"done": done | more}
+
+
+def _pending(requests: Iterable[ApprovalRequested]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": request.call_id,
+            "name": request.name,
+            "input": request.arguments,
+            "digest": request.digest,
+            "reason": request.reason,
+        }
+        for request in requests
+    ]
 
 
 def _invalid(event: ToolArgsInvalid) -> dict[str, Any]:

@@ -2,12 +2,17 @@
 
 A channel follows the log of its run. It collects what happens for a moment, joins what grows the
 same, has it written as one chunk, and keeps the last chunks. Who watches is a place among these.
+
+What is kept does not grow with the number of those who watch, nor with how slow they are. An
+opening serves all who come until the chunks after it are not kept any more, and at least as much is
+kept as an opening is long: so however many hold on to old ones, these are few.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
 from argstream.errors import ArgstreamError
@@ -17,17 +22,23 @@ from argstream.protocols.encoding import Encoder, Parting, Written
 from argstream.protocols.sse import comment
 from argstream.snapshots import RunView
 
-__all__ = ["Channel", "portions"]
+__all__ = ["Channel", "Opening", "portions"]
 
 _KEPT_CHUNKS: Final = 256
 _KEPT_BYTES: Final = 512_000
-_SECONDS_PER_VIEWER: Final = 0.00005
-"""How much longer things are collected for each who watches, so that sending does not take all."""
-_SLOWEST: Final = 0.2
 _HEARTBEAT: Final = 15.0
 """After how many seconds of silence a comment is sent: proxies end what is idle."""
 
 logger = logging.getLogger("argstream.server")
+
+
+class Opening(NamedTuple):
+    """All of a run up to a record, for one who knows nothing of it."""
+
+    seq: int
+    number: int
+    """Of the chunk that goes on from there."""
+    written: Written
 
 
 class _Chunk(NamedTuple):
@@ -51,27 +62,37 @@ def portions(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 class Channel:
-    """A run on its way to those who watch it."""
+    """A run on its way to those who watch it.
 
-    def __init__(self, store: Store, run_id: str, encoder: Encoder) -> None:
+    ``crowded`` says how long to collect at least, in seconds, as of now: longer where many watch.
+    """
+
+    def __init__(
+        self, store: Store, run_id: str, encoder: Encoder, crowded: Callable[[], float]
+    ) -> None:
         self.run_id = run_id
         self.encoder = encoder
         self.viewers = 0
         self.parting: Parting | None = None
         """Why nothing more comes, if that is not the end of the run."""
         self._store = store
+        self._crowded = crowded
         self._view = RunView()
         self._last: Record | None = None  # the last that was written
-        self._opening: Written | None = None  # as of the last chunk, for all who come now
+        self._opening: Opening | None = None
         self._chunks: deque[_Chunk] = deque()
         self._bytes = 0
+        self._room = _KEPT_BYTES
         self._first = 0  # the number of the first chunk that is kept
         self._start = 0  # the seq before it
         self._arrived: list[Record] = []  # and not written
-        self._arrival = asyncio.Event()
-        self._news = asyncio.Event()
         self._is_read = False  # whether all has arrived that there will be
-        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._due = 0.0  # when the next chunk may be written
+        self._writing: asyncio.TimerHandle | None = None
+        self._kept_at = 0.0
+        self._heart: asyncio.TimerHandle | None = None
 
     # Following the log
 
@@ -84,7 +105,9 @@ class Channel:
         event = snapshot.event
         self._is_read = isinstance(event, RunSnapshot) and event.end is not None
         if not self._is_read:
-            self._task = asyncio.create_task(self._follow(snapshot.seq))
+            self._kept_at = asyncio.get_running_loop().time()
+            self._following = asyncio.create_task(self._follow(snapshot.seq))
+            self._beat()
 
     def part(self, why: Parting) -> None:
         """Say nothing more, and tell who watches why."""
@@ -93,69 +116,79 @@ class Channel:
 
     async def close(self) -> None:
         """Follow it no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        for timer in (self._writing, self._heart):
+            if timer is not None:
+                timer.cancel()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
 
     async def _follow(self, after: int) -> None:
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._collect(after))
-                tasks.create_task(self._write())
-        except* ArgstreamError as errors:  # of the store; or the run was deleted
-            logger.warning("the run %s cannot be followed: %s", self.run_id, errors.exceptions[0])
+            async with aclosing(self._store.follow(self.run_id, after)) as records:
+                async for record in records:
+                    self._arrived.append(record)
+                    self._write_soon()
+        except ArgstreamError as error:  # of the store; or the run was deleted
+            logger.warning("the run %s cannot be followed: %s", self.run_id, error)
             self.part("failure")
-        except* Exception:  # a fault of ours: those who watch must not wait for ever
-            logger.exception("the run %s cannot be shown", self.run_id)
+        except Exception:  # a fault of ours: those who watch must not wait for ever
+            logger.exception("the run %s cannot be followed", self.run_id)
             self.part("failure")
+        else:
+            self._is_read = True
+            self._write_soon()
 
-    async def _collect(self, after: int) -> None:
-        async for record in self._store.follow(self.run_id, after):
-            self._arrived.append(record)
-            self._arrival.set()
-        self._is_read = True
-        self._arrival.set()
+    def _write_soon(self) -> None:
+        """Have written what has arrived, and what arrives until it is time for that."""
+        if self._writing is None:
+            loop = asyncio.get_running_loop()
+            self._writing = loop.call_at(max(self._due, loop.time()), self._write)
 
-    async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = 0.0
-        while self._arrived or not self._is_read:
+    def _write(self) -> None:
+        self._writing = None
+        records, self._arrived = self._arrived, []
+        if self.parting is None:
             try:
-                async with asyncio.timeout(_HEARTBEAT):
-                    await self._arrival.wait()
-            except TimeoutError:
-                self._keep(_Chunk(self.seq, Written(comment())))
-                continue
-            if (wait := due - loop.time()) > 0:
-                await asyncio.sleep(wait)
-            self._arrival.clear()
-            records, self._arrived = self._arrived, []
-            for portion in portions(records):
-                self._tell(portion)
-            crowd = min(self.viewers * _SECONDS_PER_VIEWER, _SLOWEST)
-            due = loop.time() + max(self.encoder.interval, crowd)
-        self._wake()
+                for portion in portions(records):
+                    self._tell(portion)
+            except Exception:  # as above; the encoder is not where it should be any more
+                logger.exception("the run %s cannot be shown", self.run_id)
+                self.part("failure")
+        pause = max(self.encoder.interval, self._crowded())
+        self._due = asyncio.get_running_loop().time() + pause
+        self._wake()  # some may wait for a record of which there is nothing to tell, or for the end
 
     def _tell(self, records: list[Record]) -> None:
         for record in records:
             self._view.take(record.event)
-        self._last, self._opening = records[-1], None
         written = self.encoder.take(records)
+        self._last = records[-1]
         if written.data or written.ends:
             self._keep(_Chunk(records[-1].seq, written))
-        else:
-            self._wake()  # some may wait for this very record
 
     def _keep(self, chunk: _Chunk) -> None:
+        self._kept_at = asyncio.get_running_loop().time()
+        if chunk.written.ends:
+            self._opening = None  # who comes after that must not be sent away by it
         self._chunks.append(chunk)
         self._bytes += len(chunk.written.data)
         while len(self._chunks) > _KEPT_CHUNKS or (
-            self._bytes > _KEPT_BYTES and len(self._chunks) > 1
+            self._bytes > self._room and len(self._chunks) > 1
         ):
             gone = self._chunks.popleft()
             self._bytes -= len(gone.written.data)
             self._first, self._start = self._first + 1, gone.seq
-        self._wake()
+
+    def _beat(self) -> None:
+        """Send a comment if nothing was sent for long."""
+        if self.is_over:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._kept_at + _HEARTBEAT:
+            self._keep(_Chunk(self.seq, Written(comment())))
+            self._wake()
+        self._heart = loop.call_at(self._kept_at + _HEARTBEAT, self._beat)
 
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -188,23 +221,29 @@ class Channel:
         place = next(places, None)
         return None if place is None else self._first + place
 
-    def chunks(self, number: int) -> list[Written] | None:
-        """Give the chunks from a number on; None if they are not kept any more."""
-        if number < self._first:
-            return None
-        places = range(number - self._first, len(self._chunks))
-        return [self._chunks[place].written for place in places]
+    def chunk(self, number: int) -> Written | None:
+        """Give a chunk that was written; None if it is not kept any more."""
+        place = number - self._first
+        return self._chunks[place].written if place >= 0 else None
 
-    def opening(self) -> Written:
-        """Give all of the run so far, written once for all who come before the next chunk."""
-        if self._opening is None:
-            if self._last is None:
-                raise RuntimeError("a channel is opened before anybody watches it")
-            last = self._last
-            event = self._view.snapshot()
-            snapshot = Record(last.seq, last.time, last.run_id, last.session_id, last.agent, event)
-            self._opening = self.encoder.opening(snapshot)
-        return self._opening
+    def opening(self, after: int = 0) -> Opening:
+        """Give all of the run up to a record, which is this one or a later one.
+
+        It is written once for all who come while the chunks after it are kept.
+        """
+        opening = self._opening
+        if opening is None or opening.number < self._first or opening.seq < after:
+            opening = self._opening = Opening(self.seq, self.end, self._written_anew())
+            self._room = max(_KEPT_BYTES, len(opening.written.data))
+        return opening
+
+    def _written_anew(self) -> Written:
+        if self._last is None:
+            raise RuntimeError("a channel is opened before anybody watches it")
+        last, event = self._last, self._view.snapshot()
+        return self.encoder.opening(
+            Record(last.seq, last.time, last.run_id, last.session_id, last.agent, event)
+        )
 
     async def grown(self, number: int) -> None:
         """Return when there is a chunk of this number, or nothing more comes."""

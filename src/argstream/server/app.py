@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from argstream.agent import Agent
-from argstream.server import converse_api, runs_api
+from argstream.server import ag_ui_api, chat_api, converse_api, runs_api
 from argstream.server.channels import Channels
 from argstream.server.context import Context
 from argstream.server.drivers import AgentDriver, Driver
@@ -66,7 +66,7 @@ class AgentServer:
         self._runs = Runs(driver, look_out=look_out)
         self._channels = Channels(driver.store)
         context = Context(self._runs, self._channels, limits, rates)
-        apis = (runs_api, converse_api)
+        apis = (runs_api, converse_api, chat_api, ag_ui_api)
         routes = [route for api in apis for route in api.routes(context)]
         router = Router(
             [Route("/healthz", self._health, methods=["GET"]), *routes], lifespan=self._lifespan

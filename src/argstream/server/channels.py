@@ -5,27 +5,31 @@ format has no way to say that, he is told to come again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Hashable
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
 from typing import Final, NamedTuple
 
-from argstream.log import Record, Store
+from argstream.log import Store
 from argstream.protocols.encoding import Encoder, Written
 from argstream.server._channel import Channel, portions
 
 __all__ = ["Channels", "Viewer"]
 
-_PIECE: Final = 64_000
-"""How much a viewer is given at once; no more than about twice that waits in his connection."""
+_PIECE: Final = 16_000
+"""How much a viewer is given at once: no more than this, besides what the server holds for each
+connection, waits for one who does not read."""
 _EXACT: Final = 1_000
 """How many records who comes again may have missed and be given just these."""
-_PAGE: Final = 500
+_PAGE: Final = 100
 _PATIENCE: Final = 5.0
 """How long one waits who has seen more than is known here, in seconds."""
+_SECONDS_PER_VIEWER: Final = 0.00005
+"""How much longer things are collected for each who watches, so that sending does not take all."""
+_LONGEST: Final = 0.2
 
 
 class _Entry(NamedTuple):
     channel: Channel
-    opened: asyncio.Future[None]
+    opened: "asyncio.Task[None]"
 
 
 class Channels:
@@ -35,6 +39,7 @@ class Channels:
         self._store = store
         self._entries: dict[Hashable, _Entry] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._viewers = 0
         self._is_draining = False
 
     async def watch(
@@ -51,30 +56,30 @@ class Channels:
         with ``after``, only what comes after that record.
         """
         name = (run_id, key)
-        channel = await self._opened(name, run_id, make)
-        viewer = Viewer(channel, self, name)
+        entry = self._entry(name, run_id, make)
+        viewer = Viewer(entry.channel, lambda: self._leave(name, entry))
+        entry.channel.viewers += 1
+        self._viewers += 1
         try:
-            await self._place(viewer, channel, make, after)
+            # One who goes away must not take the channel away from the others.
+            await asyncio.shield(entry.opened)
+            await self._place(viewer, entry.channel, make, after)
         except BaseException:
             viewer.close()
             raise
         return viewer
 
-    async def _opened(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> Channel:
+    def _entry(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> _Entry:
         entry = self._entries.get(name)
-        if entry is None or entry.channel.parting is not None:
-            channel = Channel(self._store, run_id, make())
-            entry = self._entries[name] = _Entry(channel, asyncio.ensure_future(channel.open()))
-            entry.opened.add_done_callback(lambda opened: self._forget_failed(name, opened))
+        if entry is None or entry.channel.parting is not None or _has_failed(entry.opened):
+            channel = Channel(self._store, run_id, make(), self._crowded)
             if self._is_draining:
                 channel.part("shutdown")
-        # One who goes away must not take the channel away from the others.
-        await asyncio.shield(entry.opened)
-        return entry.channel
+            entry = self._entries[name] = _Entry(channel, asyncio.create_task(channel.open()))
+        return entry
 
-    def _forget_failed(self, name: Hashable, opened: "asyncio.Future[None]") -> None:
-        if opened.cancelled() or opened.exception() is not None:
-            self._entries.pop(name, None)
+    def _crowded(self) -> float:
+        return min(self._viewers * _SECONDS_PER_VIEWER, _LONGEST)
 
     async def _place(
         self,
@@ -83,16 +88,21 @@ class Channels:
         make: Callable[[], Encoder],
         after: int | None,
     ) -> None:
-        if after is not None and after > channel.seq:
+        if after is None:
+            viewer.begin_with_opening(0)
+            return
+        if after > channel.seq:
             await self._wait_for(channel, after)
-        number = None if after is None else channel.place_after(after)
+        number = channel.place_after(after)
         if number is not None:
             viewer.begin(number)
-        elif after is None or after > channel.seq or self._missed_too_much(channel, after):
-            viewer.begin(channel.end, channel.opening())
+        elif after > channel.seq:
+            viewer.begin_with_opening(0)  # there is no such record: he has seen something else
+        elif channel.encoder.can_catch_up and channel.seq - after > _EXACT:
+            viewer.begin_with_opening(after)
         else:
-            number, until = channel.end, channel.seq
-            viewer.begin(number, await self._missed(channel.run_id, make(), after, until))
+            missed = self._missed(channel.run_id, make(), after, channel.seq)
+            viewer.begin(channel.end, missed)
 
     async def _wait_for(self, channel: Channel, after: int) -> None:
         """Wait for what another process told: it may be on its way here, if there is such a one."""
@@ -103,39 +113,37 @@ class Channels:
             except TimeoutError:
                 return  # he is given all of it
 
-    def _missed_too_much(self, channel: Channel, after: int) -> bool:
-        return channel.encoder.can_catch_up and channel.seq - after > _EXACT
+    async def _missed(
+        self, run_id: str, encoder: Encoder, after: int, until: int
+    ) -> AsyncGenerator[Written, None]:
+        """Write what was told between two records, as if it had been told all along.
 
-    async def _missed(self, run_id: str, encoder: Encoder, after: int, until: int) -> Written:
-        """Write what was told between two records, as if it had been told all along."""
-        data = bytearray()
-        rest: list[Record] = []
+        Who does not read has one page of it here, and not all.
+        """
         seq = 0
         while seq < until:
-            records = await self._store.read(run_id, seq, min(_PAGE, until - seq))
+            limit = min(_PAGE, (after if seq < after else until) - seq)
+            records = await self._store.read(run_id, seq, limit)
             if not records:
-                break  # the run was deleted, and who follows it is told
+                return  # the run was deleted, and who follows it is told
+            is_known = seq < after
             seq = records[-1].seq
-            known = [record for record in records if record.seq <= after]
-            for portion in portions(known):
-                encoder.take(portion)
-            rest += records[len(known) :]
+            for portion in portions(records):
+                written = encoder.take(portion)
+                if not is_known:
+                    yield written
             await asyncio.sleep(0)  # a long log must not hold up the others
-        for portion in portions(rest):
-            written = encoder.take(portion)
-            data += written.data
-            if written.ends:
-                return Written(bytes(data), ends=True)
-        return Written(bytes(data))
 
-    def leave(self, name: Hashable, channel: Channel) -> None:
-        """Take that a viewer of a channel is gone; for viewers only."""
-        entry = self._entries.get(name)
+    def _leave(self, name: Hashable, entry: _Entry) -> None:
+        """Take that a viewer of a channel is gone; with the last one the channel ends."""
+        channel = entry.channel
+        channel.viewers -= 1
+        self._viewers -= 1
         if channel.viewers:
             return
-        if entry is not None and entry.channel is channel:
+        if self._entries.get(name) is entry:
             del self._entries[name]
-        closing = asyncio.ensure_future(channel.close())
+        closing = asyncio.ensure_future(_end(entry))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -148,67 +156,92 @@ class Channels:
     async def aclose(self) -> None:
         """End all channels."""
         self.drain()
-        for entry in [*self._entries.values()]:
-            await entry.channel.close()
+        entries = [*self._entries.values()]
         self._entries.clear()
+        for entry in entries:
+            await _end(entry)
         if self._closing:
             await asyncio.wait(self._closing)
+
+
+def _has_failed(opened: "asyncio.Task[None]") -> bool:
+    return opened.done() and (opened.cancelled() or opened.exception() is not None)
+
+
+async def _end(entry: _Entry) -> None:
+    entry.opened.cancel()  # does nothing if it is done
+    await asyncio.wait([entry.opened])
+    _has_failed(entry.opened)  # who waited for it was told why, if anybody did
+    await entry.channel.close()
 
 
 class Viewer:
     """One who watches a run: what to send him, a piece at a time."""
 
-    def __init__(self, channel: Channel, channels: Channels, name: Hashable) -> None:
+    def __init__(self, channel: Channel, left: Callable[[], None]) -> None:
         self._channel = channel
-        self._channels = channels
-        self._name = name
+        self._left = left
         self._number = 0  # of the next chunk
-        self._first: Written | None = None
+        self._before: AsyncGenerator[Written, None] | None = None
         self._is_closed = False
-        channel.viewers += 1
 
-    def begin(self, number: int, first: Written | None = None) -> None:
+    def begin(self, number: int, before: AsyncGenerator[Written, None] | None = None) -> None:
         """Begin at a chunk, after something for this one alone."""
-        self._number, self._first = number, first
+        self._number, self._before = number, before
+
+    def begin_with_opening(self, after: int) -> None:
+        """Begin with the run as far as it has come: to this record, or further."""
+        opening = self._channel.opening(after)
+        self.begin(opening.number, _only(opening.written))
 
     def close(self) -> None:
         """Watch no more."""
         if not self._is_closed:
             self._is_closed = True
-            self._channel.viewers -= 1
-            self._channels.leave(self._name, self._channel)
+            self._left()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Give what to send, until the run is over, or rests and the format ends there."""
-        chunks = [] if self._first is None else [self._first]
-        self._first = None
-        while True:
-            for chunk in chunks:
-                for piece in _cut(chunk.data):
+        try:
+            while (written := await self._next()) is not None:
+                for piece in _cut(written.data):
                     yield piece
-                if chunk.ends:
+                if written.ends:
                     return
-            await self._channel.grown(self._number)
-            chunks = self._next()
-            if not chunks:
-                break
-        if self._channel.parting is not None:
-            yield self._channel.encoder.parting(self._channel.parting)
+        finally:
+            if self._before is not None:
+                await self._before.aclose()
 
-    def _next(self) -> list[Written]:
+    async def _next(self) -> Written | None:
+        """Give what comes next, one chunk at a time: who does not read holds on to no more."""
+        if self._before is not None:
+            if (written := await anext(self._before, None)) is not None:
+                return written
+            self._before = None
         channel = self._channel
-        chunks = channel.chunks(self._number)
-        if chunks is not None:
-            self._number += len(chunks)
-            return chunks
-        self._number = channel.end
-        if channel.encoder.can_catch_up:
-            return [channel.opening()]
-        return [Written(channel.encoder.parting("behind"), ends=True)]
+        await channel.grown(self._number)
+        if self._number == channel.end:
+            why = channel.parting
+            return None if why is None else Written(channel.encoder.parting(why), ends=True)
+        if (chunk := channel.chunk(self._number)) is not None:
+            self._number += 1
+            return chunk
+        if not channel.encoder.can_catch_up:
+            return Written(channel.encoder.parting("behind"), ends=True)
+        opening = channel.opening()
+        self._number = opening.number
+        return opening.written
 
 
-def _cut(data: bytes) -> list[bytes]:
+async def _only(written: Written) -> AsyncGenerator[Written, None]:
+    yield written
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
     """Cut what is large; the rest is shared with all others, not copied."""
     if len(data) <= _PIECE:
-        return [data] if data else []
-    return [data[start : start + _PIECE] for start in range(0, len(data), _PIECE)]
+        if data:
+            yield data
+        return
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]

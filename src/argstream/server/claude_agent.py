@@ -19,7 +19,7 @@ from anyio import to_thread
 
 from argstream.agent import Conversation, Observer
 from argstream.decisions import Approve, Decisions
-from argstream.errors import UsageError
+from argstream.errors import MissingExtra, UsageError
 from argstream.log import Store
 from argstream.server.drivers import DrivenRun
 
@@ -27,9 +27,7 @@ try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, get_session_info
     from claude_agent_sdk.types import SystemPromptPreset
 except ModuleNotFoundError:
-    raise UsageError(
-        "runs of Claude Code need the Claude Agent SDK: pip install claude-agent-sdk"
-    ) from None
+    raise MissingExtra("claude", "Claude Code") from None
 
 __all__ = ["ClaudeAgentDriver"]
 

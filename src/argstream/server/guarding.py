@@ -39,7 +39,7 @@ _ALLOWED_METHODS: Final = b"GET, POST, DELETE"
 _ALLOWED_HEADERS: Final = (
     b"authorization, content-type, last-event-id, user-agent, x-vercel-ai-ui-message-stream"
 )
-_EXPOSED_HEADERS: Final = b"location, retry-after, x-vercel-ai-ui-message-stream"
+_EXPOSED_HEADERS: Final = b"location, retry-after, x-argstream-conversation, x-argstream-run, x-vercel-ai-ui-message-stream"
 
 # Each is added unless the answer has it.
 _SECURITY_HEADERS: Final = (
@@ -165,7 +165,9 @@ class Guard:
             return _preflight
         if _path(scope) == OPEN_PATH and safe:
             return None
-        if self._token is not None and not self._has_token(headers, cookie_counts=safe or own_page):
+        if self._token is not None and not _has_token(
+            self._token, headers, cookie_counts=safe or own_page
+        ):
             self._count(scope)
             raise Problem(
                 403,
@@ -212,14 +214,6 @@ class Guard:
         )
         return False
 
-    def _has_token(self, headers: dict[bytes, bytes], *, cookie_counts: bool) -> bool:
-        if self._token is None:
-            return True
-        authorization = headers.get(b"authorization", b"")
-        if authorization[:7].lower() == b"bearer ":
-            return self._token.is_in_header(authorization)
-        return cookie_counts and self._token.is_in_cookie(headers.get(b"cookie", b""))
-
     async def _name_user(self, request: Request) -> str:
         if self._user is None:
             return ""
@@ -264,6 +258,13 @@ def _path(scope: Scope) -> str:
     """Give the path as the routes see it, also where the app is mounted into another."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
+
+
+def _has_token(token: Token, headers: dict[bytes, bytes], *, cookie_counts: bool) -> bool:
+    authorization = headers.get(b"authorization", b"")
+    if authorization[:7].lower() == b"bearer ":
+        return token.is_in_header(authorization)
+    return cookie_counts and token.is_in_cookie(headers.get(b"cookie", b""))
 
 
 def _asks_ahead(scope: Scope) -> bool:

@@ -1,7 +1,9 @@
 """The runs of a server: begun, decided on and ended, in whatever process they are."""
 
+import asyncio
 import time
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from argstream.agent import Conversation
 from argstream.decisions import Approve, Decisions
@@ -23,6 +25,7 @@ class Runs:
         """Look for runs that nobody drives every so many seconds."""
         self._driver = driver
         self._driving = Driving(driver, look_out)
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
     def store(self) -> Store:
@@ -60,12 +63,7 @@ class Runs:
         """Give a conversation that can go on, with what was said before."""
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
-            raise Problem(
-                409,
-                "conversation-busy",
-                f"this conversation has a run that is not over ({conversation.run_id}): wait for "
-                "its end, decide what it waits for, or stop it",
-            )
+            raise _busy(conversation.run_id)
         return conversation
 
     # What is done
@@ -80,9 +78,17 @@ class Runs:
 
         ``rested`` is called when it is not driven here any more: it is over, or waits for a person.
         """
-        run = self._driver.begin(prompt, conversation)
-        await self._driving.begin(run, rested)
+        async with self._turn(conversation):
+            newest = await self.newest(conversation.id, conversation.user)
+            if newest is not None and not newest.is_over:  # begun since it was looked at
+                raise _busy(newest.run_id)
+            run = self._driver.begin(prompt, conversation)
+            await self._driving.begin(run, rested)
         return run.run_id
+
+    def _turn(self, conversation: Conversation) -> asyncio.Lock:
+        """Give what keeps two messages that come at once from beginning a run each."""
+        return self._turns.setdefault((conversation.user, conversation.id), asyncio.Lock())
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
         """Decide on calls that somebody is asked about, and see to it that the run goes on.
@@ -111,6 +117,15 @@ class Runs:
     async def stop(self, run_id: str, reason: str = "") -> None:
         """End a run."""
         await self._driver.stop(run_id, reason)
+
+
+def _busy(run_id: str) -> Problem:
+    return Problem(
+        409,
+        "conversation-busy",
+        f"this conversation has a run that is not over ({run_id}): wait for its end, decide what "
+        "it waits for, or stop it",
+    )
 
 
 def other_request(call_id: str) -> Problem:

@@ -18,8 +18,8 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
 }
 _STALLED: Final = 60.0
-"""How long one may take to read what was sent, in seconds, before his connection is ended."""
-_LOOK_AGAIN: Final = 20.0
+_LOOKS: Final = 4
+"""How often it is looked, in that time, whether somebody reads."""
 
 
 class EventStream(Response):
@@ -30,32 +30,31 @@ class EventStream(Response):
         viewer: Viewer,
         headers: Mapping[str, str] | None = None,
         closed: Callable[[], None] | None = None,
+        *,
+        stalled_seconds: float = _STALLED,
     ) -> None:
-        """Send what the viewer watches; ``closed`` is called when that is over."""
+        """Send what the viewer watches; ``closed`` is called when that is over.
+
+        Whose connection takes nothing for ``stalled_seconds`` is not waited for any longer.
+        """
         self.status_code = 200
         self.background = None
         self._viewer = viewer
         self._closed = closed
+        self._stalled_seconds = stalled_seconds
         self._since: float | None = None  # when that was handed over which is not taken yet
         self.init_headers({**_HEADERS, **(headers or {})})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        tasks = {sending, leaving}
         try:
-            while not (sending.done() or leaving.done() or self._is_stalled()):
-                await asyncio.wait(tasks, timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
-            if self._is_stalled():
-                _abort(scope)
+            if scope["method"] == "HEAD":
+                await self._send_head(send)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._watch(scope, receive, send)
         finally:
             self.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        if not sending.cancelled():
-            sending.result()
 
     def close(self) -> None:
         """Watch no more: for who made it and cannot send it."""
@@ -63,20 +62,43 @@ class EventStream(Response):
         if self._closed is not None:
             self._closed()
 
+    async def _watch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until all is sent, or nobody takes it."""
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        tasks = {sending, leaving}
+        look = self._stalled_seconds / _LOOKS
+        try:
+            while not (sending.done() or leaving.done() or self._is_stalled()):
+                await asyncio.wait(tasks, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+            if self._is_stalled():
+                _abort(scope)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        if not sending.cancelled():
+            sending.result()
+
     def _is_stalled(self) -> bool:
         now = asyncio.get_running_loop().time()
-        return self._since is not None and now - self._since > _STALLED
+        return self._since is not None and now - self._since > self._stalled_seconds
 
     async def _send(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
         now = asyncio.get_running_loop().time
-        async with aclosing(self._viewer.pieces()) as pieces:
-            async for piece in pieces:
-                self._since = now()
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-                self._since = None
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        try:
+            await self._send_head(send)
+            async with aclosing(self._viewer.pieces()) as pieces:
+                async for piece in pieces:
+                    self._since = now()
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    self._since = None
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:  # which is how some servers say that nobody is there any more
+            return
+
+    async def _send_head(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
 
 async def _gone(receive: Receive) -> None:

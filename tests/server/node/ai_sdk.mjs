@@ -104,11 +104,12 @@ async function breaking(pieces) {
     client.pipe(upstream);
     client.on("error", () => upstream.destroy());
     upstream.on("error", () => client.destroy());
-    upstream.on("close", () => client.destroy());
+    upstream.on("end", () => client.end());
     upstream.on("data", (data) => {
       left -= data.toString().split("text-delta").length - 1;
-      if (left < 0) upstream.destroy(), client.resetAndDestroy();
-      else client.write(data);
+      if (left >= 0) return client.write(data);
+      upstream.destroy();
+      setTimeout(() => client.resetAndDestroy(), 50); // when what was sent before has been read
     });
   });
   await new Promise((resolve) => server.listen(0, hostname, resolve));

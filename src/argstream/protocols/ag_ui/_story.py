@@ -82,17 +82,19 @@ class Story:
 
     def resting(self) -> list[AgUiEvent]:
         """Tell that what is open is over as far as this stream goes."""
-        told = [event for block in self._open() for event in block.end()]
-        return told + self._step("STEP_FINISHED")
+        return self._ends() + self._step("STEP_FINISHED")
 
     def ending(self) -> list[AgUiEvent]:
         """Tell that the run is over: each call has a result then."""
-        told = self.resting()
+        told = self._ends()
         for block in self._open():
             block.is_open = False
         for call in self._calls_told():
             told += call.result(NO_RESULT, failed=True)
-        return told
+        return told + self._step("STEP_FINISHED")
+
+    def _ends(self) -> list[AgUiEvent]:
+        return [event for block in self._open() for event in block.end()]
 
     # What happens
 

@@ -158,6 +158,17 @@ class TestDeciding:
             client.until(run_id, "completed")
         assert effects.seen == [("send", {"to": "ada"}), ("send", {"to": "bob"})]
 
+    def test_what_is_always_approved_is_not_asked_about_again_in_the_conversation(self) -> None:
+        agent, effects = agent_for(send("ada"), "Sent.", send("bob"), "Sent.", send("eve"), "No.")
+        with served(agent) as client:
+            run_id = client.start(conversation="talk")
+            client.until(run_id, "paused")
+            client.decide(run_id, decision="approve", always="session")
+            client.until(run_id, "completed")
+            client.until(client.start(conversation="talk"), "completed")
+            client.until(client.start(conversation="another"), "paused")
+        assert effects.seen == [("send", {"to": "ada"}), ("send", {"to": "bob"})]
+
     def test_what_is_forged_replayed_or_late_is_forbidden(self) -> None:
         agent, effects = agent_for(send("ada"), send("bob"), "Sent.")
         with served(agent) as client:

@@ -9,8 +9,9 @@ An observed run does not pause: its status stays ``running`` while ``RunInfo.pen
 that it waits for, whoever decides them in the store is heard, and ``resume`` gives None.
 """
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from argstream.agent import Agent, Conversation
 from argstream.decisions import Decisions
@@ -19,6 +20,9 @@ from argstream.events import Event
 from argstream.log import Store
 
 __all__ = ["AgentDriver", "DrivenRun", "Driver"]
+
+_REMEMBERED: Final = 1_000
+"""Of how many conversations it is remembered what need not be asked about any more."""
 
 
 class DrivenRun(Protocol):
@@ -81,6 +85,8 @@ class AgentDriver:
             )
         self._agent = agent
         self._store = agent.store
+        # What need not be asked about any more is known to a conversation, and to nobody else.
+        self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -94,15 +100,30 @@ class AgentDriver:
 
     def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
         """Give a run of the agent."""
+        self._remember(conversation)
         return self._agent.run_stream(prompt, conversation)
+
+    def _remember(self, conversation: Conversation) -> None:
+        name = (conversation.user, conversation.id)
+        self._conversations[name] = conversation
+        self._conversations.move_to_end(name)
+        if len(self._conversations) > _REMEMBERED:
+            self._conversations.popitem(last=False)
 
     def resume(self, run_id: str) -> DrivenRun | None:
         """Go on with a run, if no other process still drives it."""
         return self._agent.resume(run_id)
 
     async def conversation(self, id: str, user: str) -> Conversation:  # noqa: A002 - what it is
-        """Give a conversation, with what was said before."""
-        return await self._agent.conversation(id, user=user)
+        """Give a conversation, with what was said before.
+
+        What need not be asked about any more in it is remembered in this process.
+        """
+        conversation = await self._agent.conversation(id, user=user)
+        before = self._conversations.get((user, id))
+        if before is not None:
+            conversation.grants = before.grants
+        return conversation
 
     async def check(self, run_id: str, decisions: Decisions) -> None:
         """Have the agent look at decisions: its tools know which arguments they take."""

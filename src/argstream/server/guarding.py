@@ -39,7 +39,10 @@ _ALLOWED_METHODS: Final = b"GET, POST, DELETE"
 _ALLOWED_HEADERS: Final = (
     b"authorization, content-type, last-event-id, user-agent, x-vercel-ai-ui-message-stream"
 )
-_EXPOSED_HEADERS: Final = b"location, retry-after, x-argstream-conversation, x-argstream-run, x-vercel-ai-ui-message-stream"
+_EXPOSED_HEADERS: Final = (
+    b"location, retry-after, x-argstream-conversation, x-argstream-run, "
+    b"x-vercel-ai-ui-message-stream"
+)
 
 # Each is added unless the answer has it.
 _SECURITY_HEADERS: Final = (

@@ -2,14 +2,19 @@
 
 from collections.abc import Iterable
 
+from ag_ui.core import Event as AgUiEvent
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     Event,
     RunPaused,
     RunResumed,
     RunStopped,
+    ToolArgsCompleted,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
@@ -52,13 +57,34 @@ def as_told(events: Iterable[Event], cuts: Iterable[int]) -> list[list[Record]]:
     return in_portions(records, [*cuts, *pauses])
 
 
+@st.composite
+def observed_runs(draw: st.DrawFn) -> list[Event]:
+    """A run of Claude Code in which a person is asked about some calls, while others go on."""
+    told: list[Event] = []
+    asked: set[str] = set()
+    for event in claude_code():
+        match event:
+            case ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
+                told += [event, ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
+                asked.add(call_id)
+                continue
+            case ToolCallCompleted(call_id=call_id, name=name) if call_id in asked:
+                told.append(ApprovalDecided(call_id, name, "approved"))
+                asked.discard(call_id)
+            case _:
+                pass
+        told.append(event)
+    return told
+
+
 agent_runs = runs().map(as_logged)
+schema: TypeAdapter[AgUiEvent] = TypeAdapter(AgUiEvent)
 versions = st.sampled_from(["0.0.59", "1.0"])
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 
 @given(
-    events=st.one_of(agent_runs, st.just(claude_code())),
+    events=st.one_of(agent_runs, observed_runs()),
     version=versions,
     cuts=cuts,
     place=st.integers(0, 10_000),
@@ -81,14 +107,17 @@ def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
     assert late.interval == early.interval
 
 
-@given(events=agent_runs, version=versions, cuts=cuts)
+@given(events=st.one_of(agent_runs, observed_runs()), version=versions, cuts=cuts)
 def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
     events: list[Event], version: Version, cuts: list[int]
 ) -> None:
     encoder = AgUiEncoder("thread", "ask", version)
     written = [encoder.take(portion) for portion in as_told(events, cuts)]
     for stream in streams_of(written):
-        kinds = [event.data["type"] for event in read(stream)]
+        events_read = [event.data for event in read(stream)]
+        for event in events_read:
+            schema.validate_python(event)
+        kinds = [event["type"] for event in events_read]
         assert kinds[0] == "RUN_STARTED"
         assert "RUN_STARTED" not in kinds[1:]
         assert not {"RUN_FINISHED", "RUN_ERROR"} & set(kinds[:-1])

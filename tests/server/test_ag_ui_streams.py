@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from argstream.events import Event
 from argstream.protocols.ag_ui import AgUiEncoder, Version
-from tests.chance_runs import claude_code
 from tests.protocols.reading import snapshot_of
-from tests.protocols.test_ag_ui_properties import agent_runs, as_told, streams_of
+from tests.protocols.test_ag_ui_properties import (
+    agent_runs,
+    as_told,
+    observed_runs,
+    streams_of,
+)
 from tests.server.nodes import run_node
 
 RUNS = 60
@@ -31,7 +35,7 @@ def chance_cases() -> list[_Case]:
 
     @settings(max_examples=RUNS, phases=[Phase.generate], database=None)
     @given(
-        events=st.one_of(agent_runs, agent_runs, st.just(claude_code())),
+        events=st.one_of(agent_runs, agent_runs, observed_runs()),
         cuts=st.lists(st.integers(0, 10_000), min_size=3, max_size=8),
         place=st.integers(0, 10_000),
     )

@@ -8,9 +8,10 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from argstream.clients import CallTool, Reply
-from tests.agent.following import Effects, send
-from tests.server.talking import Client, agent_for, served
+from argstream.server import Limits
+from tests.agent.following import Effects
+from tests.server.chat_scenes import playing
+from tests.server.talking import GENEROUS, Client, served
 
 Part = dict[str, Any]
 
@@ -21,9 +22,9 @@ def user_of(request: Request) -> str:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[tuple[Client, Effects]]:
-    """A server whose model wants to send a mail whenever it is asked, and then says so."""
-    agent, effects = agent_for(*[send(), "Done."] * 40)
-    with served(agent, user=user_of) as client:
+    """A server whose model sends mails, and whose host app names its users."""
+    agent, effects = playing()
+    with served(agent, user=user_of, limits=GENEROUS) as client:
         yield client, effects
 
 
@@ -33,7 +34,7 @@ def said(text: str, **more: Any) -> Part:
 
 def asked(client: Client, chat: str) -> Part:
     """Begin a run that waits for an approval, and give what a client has by then."""
-    answer = client.post("/api/chat", {"id": chat, "messages": [said("Go")]})
+    answer = client.post("/api/chat", {"id": chat, "messages": [said("send to ada")]})
     [request] = [part for part in parts(answer) if part["type"] == "tool-approval-request"]
     return {"id": request["approvalId"]}
 
@@ -51,7 +52,7 @@ def answered(approval: Part, *, approved: bool = True, **more: Any) -> Part:
 
 
 def answer(client: Client, chat: str, message: Part, **more: Any) -> httpx.Response:
-    return client.post("/api/chat", {"id": chat, "messages": [said("Go"), message], **more})
+    return client.post("/api/chat", {"id": chat, "messages": [said("send to ada"), message], **more})
 
 
 def parts(answer: httpx.Response) -> list[Part]:
@@ -69,7 +70,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 def test_a_stream_has_the_headers_of_the_protocol(world: tuple[Client, Effects]) -> None:
     client, _ = world
 
-    headers = client.post("/api/chat", {"id": "headers", "messages": [said("Go")]}).headers
+    headers = client.post("/api/chat", {"id": "headers", "messages": [said("send to ada")]}).headers
 
     assert headers["x-vercel-ai-ui-message-stream"] == "v1"
     assert headers["content-type"].startswith("text/event-stream")
@@ -133,9 +134,10 @@ def test_somebody_else_can_neither_answer_nor_see_nor_stop(world: tuple[Client, 
 
 
 def test_one_who_does_not_see_all_that_is_asked_is_sent_to_look_again() -> None:
-    agent, effects = agent_for(Reply(send("ada"), send("eve")), "Done.")
+    agent, effects = playing()
     with served(agent) as client:
-        told = parts(client.post("/api/chat", {"id": "c", "messages": [said("Go")]}))
+        message = said("send to ada and eve")
+        told = parts(client.post("/api/chat", {"id": "c", "messages": [message]}))
         ada, eve = [part["approvalId"] for part in told if part["type"].endswith("-request")]
 
         alone = answer(client, "c", answered({"id": ada}))
@@ -153,7 +155,7 @@ def test_one_who_does_not_see_all_that_is_asked_is_sent_to_look_again() -> None:
 def test_a_new_message_is_refused_while_something_is_asked(world: tuple[Client, Effects]) -> None:
     client, _ = world
     approval = asked(client, "busy")
-    messages = [said("Go"), answered(approval), said("And now?")]
+    messages = [said("send to ada"), answered(approval), said("And now?")]
 
     refused = client.post("/api/chat", {"id": "busy", "messages": messages})
 
@@ -168,7 +170,7 @@ def test_with_a_new_message_an_old_answer_is_only_history(world: tuple[Client, E
 
     told = parts(
         client.post(
-            "/api/chat", {"id": "history", "messages": [said("Go"), answered(approval), said("On")]}
+            "/api/chat", {"id": "history", "messages": [said("send to ada"), answered(approval), said("send to ada")]}
         )
     )
 
@@ -178,7 +180,7 @@ def test_with_a_new_message_an_old_answer_is_only_history(world: tuple[Client, E
 
 def test_a_front_end_may_send_the_last_message_alone(world: tuple[Client, Effects]) -> None:
     client, effects = world
-    told = parts(client.post("/api/chat", {"id": "alone", "message": said("Go")}))
+    told = parts(client.post("/api/chat", {"id": "alone", "message": said("send to ada")}))
     [approval] = [part["approvalId"] for part in told if part["type"].endswith("-request")]
     before = len(effects.seen)
 
@@ -189,7 +191,7 @@ def test_a_front_end_may_send_the_last_message_alone(world: tuple[Client, Effect
 
 def test_nothing_is_said_again_if_the_store_knows_of_nothing(world: tuple[Client, Effects]) -> None:
     client, _ = world
-    body = {"id": "unheard of", "messages": [said("Before"), said("Go")]}
+    body = {"id": "unheard of", "messages": [said("Before"), said("send to ada")]}
 
     refused = client.post("/api/chat", body | {"trigger": "regenerate-message"})
 
@@ -201,7 +203,7 @@ def test_nothing_is_said_again_if_the_store_knows_of_nothing(world: tuple[Client
     ("body", "detail"),
     [
         ({"id": "x", "messages": []}, "there is no message"),
-        ({"id": "", "messages": [said("Go")]}, "a chat has an id"),
+        ({"id": "", "messages": [said("send to ada")]}, "a chat has an id"),
         ({"id": "x", "messages": [said("  ")]}, "not empty"),
         ({"id": "x", "messages": [{"role": "system", "parts": []}]}, "must be the user's"),
         ({"id": "x", "messages": [{"role": "assistant", "parts": []}]}, "nothing new"),
@@ -241,8 +243,8 @@ def test_what_is_denied_cannot_be_edited(world: tuple[Client, Effects]) -> None:
 
 
 def test_a_refused_answer_leaves_nobody_watching() -> None:
-    agent, effects = agent_for(CallTool("send", {"to": "ada"}), "Done.")
-    with served(agent) as client:
+    agent, effects = playing()
+    with served(agent, limits=Limits(max_viewers=1)) as client:
         approval = asked(client, "c")
         for _ in range(3):
             refused = answer(

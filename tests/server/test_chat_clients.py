@@ -3,7 +3,6 @@
 ``node/ai_sdk.mjs`` plays the scenes, all at once, and tells what a front end would show.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,14 +17,14 @@ Scene = dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=["6", "7"])
-def scenes(request: pytest.FixtureRequest) -> Iterator[dict[str, Scene]]:
+def scenes(request: pytest.FixtureRequest) -> dict[str, Scene]:
     """All scenes, played once for each version."""
     agent, effects = playing()
     with serving(AgentServer(agent, limits=GENEROUS)) as url:
         told = {scene["scene"]: scene for scene in run_node("ai_sdk.mjs", url, request.param)}
     for scene in told.values():
         assert "failed" not in scene, scene
-    yield told | {"effects": {"seen": effects.seen, "version": request.param}}
+    return told | {"effects": {"seen": effects.seen, "version": request.param}}
 
 
 def calls(scene: Scene) -> list[Scene]:
@@ -43,7 +42,7 @@ def kinds(scene: Scene) -> list[str]:
 
 def test_an_answer_is_one_message_under_the_id_of_its_run(scenes: dict[str, Scene]) -> None:
     scene = scenes["text"]
-    question, answer = scene["messages"]
+    _, answer = scene["messages"]
 
     assert scene["status"] == "ready"
     assert kinds(scene) == ["step-start", "reasoning", "text"]

@@ -1,0 +1,59 @@
+"""Runs by chance, as the published clients of the AI SDK read them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+
+from argstream.events import Event
+from argstream.protocols.ai_sdk import AiSdkEncoder
+from tests.chance_runs import RUN
+from tests.protocols.test_ai_sdk_properties import events_and_cut, records, snapshot
+from tests.server.nodes import run_node
+
+_END = b"data: [DONE]\n\n"
+
+
+def test_the_clients_end_up_with_the_same_whenever_they_come(tmp_path: Path) -> None:
+    drawn: list[tuple[list[Event], int]] = []
+
+    @settings(max_examples=60, database=None)
+    @given(events_and_cut)
+    def draw(one: tuple[list[Event], int]) -> None:
+        drawn.append(one)
+
+    draw()
+    streams = [told for events, cut in drawn for told in (_early(events), _late(events, cut))]
+    file = tmp_path / "streams.json"
+    file.write_text(json.dumps(streams))
+
+    for messages in run_node("ai_sdk_fold.mjs", str(file)):
+        assert len(messages) == len(streams)
+        for early, late in zip(messages[::2], messages[1::2], strict=True):
+            assert _shown(late) == _shown(early)
+
+
+def _early(events: list[Event]) -> list[str]:
+    encoder = AiSdkEncoder(RUN)
+    return _streams(b"".join(encoder.take([one]).data for one in records(events)))
+
+
+def _late(events: list[Event], cut: int) -> list[str]:
+    encoder = AiSdkEncoder(RUN)
+    encoder.begin(snapshot(events[:cut]))
+    data = encoder.opening(snapshot(events[:cut])).data
+    return _streams(data + b"".join(encoder.take([one]).data for one in records(events[cut:], cut)))
+
+
+def _streams(data: bytes) -> list[str]:
+    return [stream.decode() for stream in data.split(_END) if stream]
+
+
+def _shown(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts, without what may be told at another place or a little later."""
+    return [
+        {key: value for key, value in part.items() if key != "state" or "text" not in part}
+        for part in message["parts"]
+        if not part["type"].startswith("data-argstream-")
+    ]

@@ -87,20 +87,21 @@ class PacedModel:
 
 
 def _events(order: Order) -> Iterator[bytes]:
+    """Give the pieces as they are sent, each with what is said before and after it."""
     half = order.pieces // 2
     for number in range(1, order.pieces + 1):
         text = order.written(number)
         if number <= half:
             begin = _open(0, {"type": "text", "text": ""}) if number == 1 else b""
             end = _close(0) if number == half else b""
-            yield begin + _delta(0, {"type": "text_delta", "text": text}) + end
+            yield begin + _TEXT % text.encode() + end
             continue
         call = {"type": "tool_use", "id": "call_1", "name": "write_file", "input": {}}
         begin = _open(1, call) if number == half + 1 else b""
         before = _BEFORE if number == half + 1 else ""
         after = _AFTER if number == order.pieces else ""
-        piece = {"type": "input_json_delta", "partial_json": before + text + after}
-        yield begin + _delta(1, piece) + (_close(1) if after else b"")
+        piece = (before + text + after).replace('"', '\\"')
+        yield begin + _JSON % piece.encode() + (_close(1) if after else b"")
 
 
 def _sse(kind: str, **payload: object) -> bytes:
@@ -109,10 +110,6 @@ def _sse(kind: str, **payload: object) -> bytes:
 
 def _open(index: int, block: object) -> bytes:
     return _sse("content_block_start", index=index, content_block=block)
-
-
-def _delta(index: int, delta: object) -> bytes:
-    return _sse("content_block_delta", index=index, delta=delta)
 
 
 def _close(index: int) -> bytes:
@@ -124,6 +121,11 @@ def _stop(reason: str) -> bytes:
     return _sse("message_delta", delta=end, usage={"output_tokens": 1}) + _sse("message_stop")
 
 
+# What is sent most is written with little work: this stands for a provider, who is elsewhere.
+_TEXT = _sse("content_block_delta", index=0, delta={"type": "text_delta", "text": "%s"})
+_JSON = _sse(
+    "content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "%s"}
+)
 _START = _sse(
     "message_start",
     message={

@@ -42,9 +42,10 @@ from argstream.protocols.ai_sdk import (
     history_before,
     meant,
 )
+from argstream.protocols.encoding import Written
 from tests.chance_runs import RUN
 from tests.protocols.ai_sdk_client import Client
-from tests.protocols.test_ai_sdk_properties import records
+from tests.protocols.test_ai_sdk_properties import records, snapshot
 
 STARTED: list[Event] = [RunStarted(RUN, "Go"), TurnStarted(1)]
 CALL = ToolCallStarted("c1", 0, "send")
@@ -128,6 +129,66 @@ def test_what_is_shown_is_what_runs_when_it_was_edited() -> None:
     edited = ApprovalDecided("c1", "send", "edited", "", {"to": "grace"})
 
     assert shown([*ASKED, RunResumed(RUN), edited])["input"] == {"to": "grace"}
+
+
+# Runs that are only observed tell of no turns, and do not pause
+
+OBSERVED: list[Event] = [RunStarted(RUN, "Go"), *WHOLE]
+OTHER: list[Event] = [
+    ToolCallStarted("c2", 1, "look"),
+    ToolArgsCompleted("c2", "look", {"at": "it"}),
+]
+
+
+def states(client: Client) -> dict[str, str]:
+    return {part["toolCallId"]: part["state"] for part in client.parts if "toolCallId" in part}
+
+
+def test_an_observed_run_ends_its_stream_when_somebody_is_asked() -> None:
+    written = AiSdkEncoder(RUN).take(records([*OBSERVED, *OTHER, REQUEST]))
+    client = Client().read(written.data)
+
+    assert written.ends
+    assert client.ends[-1]["finishReason"] == "tool-calls"
+    # The client sends an answer when all calls but those that are asked about have a result.
+    assert states(client) == {"c1": "approval-requested", "c2": "output-available"}
+
+
+def test_an_observed_run_goes_on_when_it_was_decided() -> None:
+    encoder = AiSdkEncoder(RUN)
+    client = Client().read(encoder.take(records([*OBSERVED, *OTHER, REQUEST])).data)
+    meanwhile = encoder.take(records([ToolCallStarted("c3", 2, "look"), TextDelta("Hm", 9)]))
+    client.read(encoder.take(records([ApprovalDecided("c1", "send", "approved")])).data)
+
+    assert meanwhile == Written(b"")
+    assert client.is_streaming
+    assert states(client) == {
+        "c1": "input-available",
+        "c2": "input-available",
+        "c3": "input-streaming",
+    }
+
+
+def test_one_of_two_decisions_does_not_end_the_stream_before_the_other() -> None:
+    second = ApprovalRequested("c2", "look", {"at": "it"}, "other", "why")
+    encoder = AiSdkEncoder(RUN)
+    encoder.take(records([*OBSERVED, *OTHER, REQUEST, second]))
+
+    assert not encoder.take(records([ApprovalDecided("c1", "send", "approved")])).ends
+    assert not encoder.take(records([ApprovalDecided("c2", "look", "approved")])).ends
+
+
+def test_who_joins_an_observed_run_that_waits_is_asked() -> None:
+    encoder = AiSdkEncoder(RUN)
+    waiting = snapshot([*OBSERVED, REQUEST])
+    encoder.begin(waiting)
+    opening = encoder.opening(waiting)
+    client = Client().read(opening.data)
+
+    assert opening.ends
+    assert states(client) == {"c1": "approval-requested"}
+    client.read(encoder.take(records([ApprovalDecided("c1", "send", "denied")])).data)
+    assert states(client) == {"c1": "output-denied"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``/api/chat`` with requests that no client sends by itself: forged, stale, of others, or odd."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,10 +9,13 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from argstream import Agent, tool
+from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.server import Limits
+from argstream.stores import MemoryStore
 from tests.agent.following import Effects
 from tests.server.chat_scenes import playing
-from tests.server.talking import GENEROUS, Client, served
+from tests.server.talking import GENEROUS, Client, eventually, served
 
 Part = dict[str, Any]
 
@@ -52,7 +56,9 @@ def answered(approval: Part, *, approved: bool = True, **more: Any) -> Part:
 
 
 def answer(client: Client, chat: str, message: Part, **more: Any) -> httpx.Response:
-    return client.post("/api/chat", {"id": chat, "messages": [said("send to ada"), message], **more})
+    return client.post(
+        "/api/chat", {"id": chat, "messages": [said("send to ada"), message], **more}
+    )
 
 
 def parts(answer: httpx.Response) -> list[Part]:
@@ -152,6 +158,27 @@ def test_one_who_does_not_see_all_that_is_asked_is_sent_to_look_again() -> None:
         assert told[-1]["finishReason"] == "tool-calls"
 
 
+def test_an_answer_in_the_midst_of_a_run_is_sent_to_look_again() -> None:
+    released = threading.Event()
+
+    def wait() -> bool:
+        return released.wait(10)
+
+    async def post(to: str) -> str:
+        return to
+
+    model = ScriptedModel(Reply(CallTool("post", {"to": "ada"}), CallTool("wait")), "Done.")
+    agent = Agent(model, [tool(requires_confirmation=True)(post), wait], store=MemoryStore())
+    with served(agent) as client:
+        run_id = client.start("Go", "c")
+        [request] = eventually(lambda: client.show(run_id)["pending"])
+        midway = answer(client, "c", answered({"id": request["digest"]}))
+        released.set()
+
+        assert refusal(midway) == (409, "out-of-date")
+        assert client.until(run_id, "paused")["pending"] == [request]
+
+
 def test_a_new_message_is_refused_while_something_is_asked(world: tuple[Client, Effects]) -> None:
     client, _ = world
     approval = asked(client, "busy")
@@ -170,7 +197,11 @@ def test_with_a_new_message_an_old_answer_is_only_history(world: tuple[Client, E
 
     told = parts(
         client.post(
-            "/api/chat", {"id": "history", "messages": [said("send to ada"), answered(approval), said("send to ada")]}
+            "/api/chat",
+            {
+                "id": "history",
+                "messages": [said("send to ada"), answered(approval), said("send to ada")],
+            },
         )
     )
 
@@ -244,7 +275,7 @@ def test_what_is_denied_cannot_be_edited(world: tuple[Client, Effects]) -> None:
 
 def test_a_refused_answer_leaves_nobody_watching() -> None:
     agent, effects = playing()
-    with served(agent, limits=Limits(max_viewers=1)) as client:
+    with served(agent, limits=Limits(max_viewers=2)) as client:
         approval = asked(client, "c")
         for _ in range(3):
             refused = answer(

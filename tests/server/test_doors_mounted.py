@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Scope
 
+from argstream.errors import UsageError
 from argstream.server.guarding import Doors, Guard, token_cookie
 from argstream.server.problems import Problem
 
@@ -62,15 +63,26 @@ async def _read(incoming: Request) -> Response:
     return PlainTextResponse((await incoming.body()).decode())
 
 
-ROUTES = [Route("/healthz", _health), Route("/read", _read, methods=["POST"])]
+async def _fail(_: Request) -> Response:
+    raise UsageError("not like this")
+
+
+ROUTES = [
+    Route("/healthz", _health),
+    Route("/read", _read, methods=["POST"]),
+    Route("/fails", _fail),
+]
 
 
 def mounted(doors: Doors) -> Starlette:
-    def not_found(_: Request, __: Exception) -> Response:
+    def own_words(_: Request, __: Exception) -> Response:
         return PlainTextResponse("the host app's own words", 404)
 
     inside = Guard(Router(ROUTES), doors)
-    return Starlette(routes=[Mount("/agent", inside)], exception_handlers={404: not_found})
+    return Starlette(
+        routes=[Mount("/agent", inside)],
+        exception_handlers=dict.fromkeys((404, ValueError), own_words),
+    )
 
 
 def test_what_is_open_is_open_there_too() -> None:
@@ -83,6 +95,8 @@ def test_problems_are_told_in_our_words_inside_and_in_the_host_apps_outside() ->
     app = mounted(Doors())
     status, problem = told(exchange(app, request("/agent/other")))
     assert (status, problem["type"]) == (404, "urn:argstream:not-found")
+    status, problem = told(exchange(app, request("/agent/fails")))
+    assert (status, problem["detail"]) == (422, "not like this")
     assert exchange(app, request("/other"))[1]["body"] == b"the host app's own words"
 
 

@@ -16,19 +16,31 @@ from argstream.errors import MissingExtra
 if TYPE_CHECKING:
     from argstream.server.app import AgentServer
     from argstream.server.claude_agent import ClaudeAgentDriver
+    from argstream.server.guarding import LOOPBACK_HOSTS, token_cookie
     from argstream.server.limits import Limits
-    from argstream.server.serving import serve
+    from argstream.server.serving import Serving, serve
 
-__all__ = ["AgentServer", "ClaudeAgentDriver", "Limits", "serve"]
+__all__ = [
+    "LOOPBACK_HOSTS",
+    "AgentServer",
+    "ClaudeAgentDriver",
+    "Limits",
+    "Serving",
+    "serve",
+    "token_cookie",
+]
 
 _MODULES: Final = {
+    "LOOPBACK_HOSTS": "guarding",
     "AgentServer": "app",
     "ClaudeAgentDriver": "claude_agent",
     "Limits": "limits",
+    "Serving": "serving",
     "serve": "serving",
+    "token_cookie": "guarding",
 }
 
-if find_spec("starlette") is None or find_spec("uvicorn") is None:
+if not all(map(find_spec, ("starlette", "uvicorn", "httptools"))):
     raise MissingExtra("server", "the server")
 
 if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid

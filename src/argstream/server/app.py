@@ -17,7 +17,7 @@ from argstream.server import ag_ui_api, chat_api, converse_api, runs_api
 from argstream.server.channels import Channels
 from argstream.server.context import Context
 from argstream.server.drivers import AgentDriver, Driver
-from argstream.server.guarding import Doors, Guard, NameUser
+from argstream.server.guarding import LOOPBACK_HOSTS, Doors, Guard, NameUser
 from argstream.server.limits import Limits
 from argstream.server.problems import Problem
 from argstream.server.rates import Rates
@@ -48,7 +48,7 @@ class AgentServer:
         agent: Agent | Driver,
         *,
         token: str | None = None,
-        hosts: tuple[str, ...] | None = Doors().hosts,
+        hosts: tuple[str, ...] | None = LOOPBACK_HOSTS,
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
         limits: Limits | None = None,

@@ -34,6 +34,7 @@ from starlette.routing import Route
 
 from argstream.agent import Conversation
 from argstream.decisions import Approval, Approve, Deny
+from argstream.events import RunSnapshot
 from argstream.log import RunInfo
 from argstream.protocols.ai_sdk import (
     HEADERS,
@@ -59,8 +60,8 @@ def routes(context: Context) -> list[Route]:
     api = _ChatApi(context)
     return [
         Route("/api/chat", api.post, methods=["POST"]),
-        Route("/api/chat/{id}/stream", api.resume, methods=["GET"]),
-        Route("/api/chat/{id}/stop", api.stop, methods=["POST"]),
+        Route("/api/chat/{id:path}/stream", api.resume, methods=["GET"]),
+        Route("/api/chat/{id:path}/stop", api.stop, methods=["POST"]),
     ]
 
 
@@ -105,6 +106,8 @@ class _ChatApi:
         if info is None:
             raise Problem(404, "unknown-conversation", "there is no such conversation here")
         decisions = _decisions(info, answered)
+        if info.status != "paused" and not await self._is_observed(info.run_id):
+            raise _out_of_date()
         # What comes of it is for this client: so he watches before it is decided.
         stream = await self._watch(request, info.run_id, after=info.seq)
         try:
@@ -113,6 +116,11 @@ class _ChatApi:
             stream.close()
             raise
         return stream
+
+    async def _is_observed(self, run_id: str) -> bool:
+        """Say whether a run is one that does not pause when it waits: those tell of no turns."""
+        snapshot = (await self._runs.store.snapshot(run_id)).event
+        return isinstance(snapshot, RunSnapshot) and not snapshot.turns
 
     async def _newest(self, request: Request, chat_id: str) -> RunInfo | None:
         return await self._runs.newest(chat_id, self._context.user(request))
@@ -137,13 +145,17 @@ def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
             "nobody is asked about this any more, or with these arguments: resume the stream to "
             "see what is asked now",
         )
-    if info.status != "paused" or calls.keys() != answered.answers.keys() | answered.unanswered:
-        raise Problem(
-            409,
-            "out-of-date",
-            "the run has gone on since: resume the stream, and answer what is asked then",
-        )
+    if calls.keys() != answered.answers.keys() | answered.unanswered:
+        raise _out_of_date()
     return {calls[digest]: _approval(digest, one) for digest, one in answered.answers.items()}
+
+
+def _out_of_date() -> Problem:
+    return Problem(
+        409,
+        "out-of-date",
+        "the run has gone on since: resume the stream, and answer what is asked then",
+    )
 
 
 def _approval(digest: str, answer: Answer) -> Approval:

@@ -215,7 +215,7 @@ const scenes = {
   },
 
   async two_turns() {
-    const told = new Told("turns/of a chat?");
+    const told = new Told("turns");
     await told.say("hello");
     await told.say("count");
     const { messages, text } = told.told();
@@ -262,14 +262,15 @@ const scenes = {
   },
 
   async reload() {
-    const before = new Told("reload");
+    const id = "re/load?"; // which is in the path of what a client asks for
+    const before = new Told(id);
     await before.say("send to ada");
-    const told = new Told("reload");
+    const told = new Told(id);
     await told.chat.resumeStream();
     const paused = told.told();
     await told.answer(told.asked()[0].approval.id, true);
     await over(told, 2);
-    const again = new Told("reload");
+    const again = new Told(id);
     await again.chat.resumeStream();
     return { paused, nothing: again.told(), ...told.told() };
   },

@@ -73,6 +73,18 @@ class Story:
         """The calls that a person must decide on."""
         return [call for call in self._calls_told() if call.is_pending]
 
+    def settles(self, event: Event) -> bool:
+        """Say whether a person need not decide on a call any more, after this event."""
+        match event:
+            case (
+                ApprovalDecided(call_id=call_id)
+                | ToolCallCompleted(call_id=call_id)
+                | ToolCallFailed(call_id=call_id)
+            ):
+                return any(call.is_pending for call in self._call(call_id))
+            case _:
+                return False
+
     # What holds between two streams
 
     def going_on(self) -> list[AgUiEvent]:

@@ -13,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.events import (
-    ApprovalDecided,
     Event,
     RunCompleted,
     RunFailed,
@@ -159,8 +158,8 @@ class AgUiEncoder:
             case "paused" if isinstance(event, RunResumed | _Ending):
                 held, self._held = self._held, []
                 return [self._started(story), *story.going_on(), *held]
-            case "waiting" if (
-                isinstance(event, ApprovalDecided | _Ending) and self._view is not None
+            case "waiting" if self._view is not None and (
+                story.settles(event) or isinstance(event, _Ending)
             ):
                 # What else has happened while this client was asked is told here.
                 return [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]

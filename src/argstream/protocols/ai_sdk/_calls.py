@@ -66,6 +66,27 @@ class CallWriter:
         times = self._times.get(call_id, 1)
         return call_id if times == 1 else f"{call_id}~{times}"
 
+    # Streams that end while calls are open
+
+    def asks_anew(self) -> bool:
+        """Say whether something is asked that was not asked when the last stream ended."""
+        return any(call.is_asked and not call.was_asked for call in self._open.values())
+
+    def put_off(self, what: str) -> Iterator[Part]:
+        """Give calls that nobody is asked about something in place of their results."""
+        for call in self._open.values():
+            call.was_asked = call.is_asked
+            if not call.is_asked:
+                yield call_output(call.part_id, what)
+
+    def told_again(self) -> Iterator[Part]:
+        """Tell what the client may not have seen begin; what it is asked about it has."""
+        for call in self._open.values():
+            if not call.was_asked:
+                yield from call.again()
+
+    # What happens
+
     def begin(self, event: ToolCallStarted, lost: str) -> Iterator[Part]:
         """Take that a call begins; if one with its id is open, that is over, and it is said why."""
         if (before := self._open.pop(event.call_id, None)) is not None:
@@ -93,6 +114,7 @@ class CallWriter:
             case ApprovalRequested():
                 if call.is_writing or call.input != event.arguments:
                     yield call.show(event.name, event.arguments)
+                call.request = event
                 yield approval_request(call.part_id, event)
             case ApprovalDecided():
                 yield from self._decided(event, call)
@@ -107,6 +129,7 @@ class CallWriter:
         self._open.clear()
 
     def _decided(self, event: ApprovalDecided, call: "_Call") -> Iterator[Part]:
+        call.request = None
         yield call.decision(event)
         match event.decision:
             case "approved" | "edited":
@@ -131,9 +154,27 @@ class _Call:
         self.length = 0
         self.input: dict[str, Any] | str = {}  # as it was shown
         self.output = ""  # the end of what the tool has said
+        self.request: ApprovalRequested | None = None  # until it is decided
+        self.was_asked = False  # when the last stream ended
         self._kind = kind
         self._parent = parent
         self._text: list[str] = []  # as it was written
+
+    @property
+    def is_asked(self) -> bool:
+        return self.request is not None
+
+    def again(self) -> Iterator[Part]:
+        """Tell all of it, to one who may know it or not."""
+        if self.is_writing:
+            yield self.beginning()
+            if text := "".join(self._text):
+                yield self._delta(text)
+        else:
+            yield call_input(self.part_id, self.name, self.input)
+            yield from self.saying()
+        if self.request is not None:
+            yield approval_request(self.part_id, self.request)
 
     def beginning(self) -> Part:
         return begun_call(self.part_id, self.name, self._kind, self._parent)
@@ -147,7 +188,10 @@ class _Call:
             delta, self._text, self.length = "".join([*self._text, delta]), [], 0
         self._text.append(delta)
         self.length += len(delta)
-        yield {"type": "tool-input-delta", "toolCallId": self.part_id, "inputTextDelta": delta}
+        yield self._delta(delta)
+
+    def _delta(self, text: str) -> Part:
+        return {"type": "tool-input-delta", "toolCallId": self.part_id, "inputTextDelta": text}
 
     def show(self, name: str, arguments: dict[str, Any] | str) -> Part:
         self.name, self.input, self.is_writing = name, arguments, False

@@ -8,9 +8,10 @@ text after something else has begun.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from argstream.events import (
+    ApprovalDecided,
     Event,
     RunCompleted,
     RunFailed,
@@ -34,6 +35,8 @@ __all__ = ["MessageWriter"]
 
 _LOST: Final = "it was cut off, and its turn began again"
 _OVER: Final = "the run ended before it did"
+_GOES_ON: Final = "(it goes on; what comes of it is told later)"
+_Ending: TypeAlias = RunCompleted | RunFailed | RunStopped
 
 
 class MessageWriter:
@@ -46,6 +49,7 @@ class MessageWriter:
         self._words: dict[_Key, _Words] = {}  # what is open
         self._calls = CallWriter()
         self._turn = 0
+        self._is_waiting = False  # though the run has not paused
         self._has_step = False
         self._step_is_open = False
         self._has_blocks = False  # whether this attempt of the turn has
@@ -59,15 +63,37 @@ class MessageWriter:
 
     def take(self, event: Event) -> list[Part]:
         """Take the next event, and give the parts that tell of it."""
-        parts = list(self._told(event))
+        reopened = [*self._reopened(event)] if self._is_waiting else []
+        parts = [*self._told(event)]
+        if self._is_waiting:
+            return []
         if parts and not self.is_open:
             parts = [*self._start(), *parts]
-        self._end_if_resting(event)
+        if isinstance(event, RunPaused | _Ending):
+            self.is_open = False
+        return [*reopened, *parts]
+
+    # Runs that do not pause: those that are only observed, which tell of no turns
+
+    def rest(self) -> list[Part]:
+        """End the stream if nothing more is to be waited for: a client answers only after that.
+
+        A client answers when each call of the step has an answer or a result. So those that go on
+        meanwhile are given one, in whose place the true one will come.
+        """
+        if self._turn or not (self.is_open and self._calls.asks_anew()):
+            return []
+        parts = [*self._calls.put_off(_GOES_ON), *self._end_step(), self._finish("tool-calls")]
+        self.is_open, self._is_waiting = False, True
         return parts
 
-    def _end_if_resting(self, event: Event) -> None:
-        if isinstance(event, RunPaused | RunCompleted | RunFailed | RunStopped):
-            self.is_open = False
+    def _reopened(self, event: Event) -> Iterator[Part]:
+        """Go on when it was decided; of what has happened meanwhile, say what is still open."""
+        if isinstance(event, ApprovalDecided | _Ending):
+            self._is_waiting = False
+            self._words.clear()
+            yield from self._start()
+            yield from self._calls.told_again()
 
     def _start(self) -> Iterator[Part]:
         self.is_open = True
@@ -101,7 +127,7 @@ class MessageWriter:
 
     def _told_of_run(self, event: Event) -> Iterator[Part]:
         match event:
-            case RunStarted() | RunResumed() if not self.is_open:
+            case RunStarted() | RunResumed() if not (self.is_open or self._is_waiting):
                 yield from self._start()
             case RunPaused():
                 yield from self._end_step()

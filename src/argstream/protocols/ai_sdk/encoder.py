@@ -3,15 +3,18 @@
 One stream does for both versions: what only 7 knows is in fields that 6 does not look at. Each
 stream begins with ``start`` and ends with ``finish``, ``abort`` or ``error``, and then ``[DONE]``.
 A run that waits for a person ends its stream too; what follows the decision is a new stream, which
-goes on in the same message, since its id is that of the run.
+goes on in the same message, since its id is that of the run. A run that is only observed does not
+pause; its stream ends when somebody is asked.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from argstream.events import Event, RunSnapshot
 from argstream.log import Record
 from argstream.protocols.ai_sdk._message import MessageWriter
+from argstream.protocols.ai_sdk._parts import Part
 from argstream.protocols.ai_sdk._retelling import retold
 from argstream.protocols.encoding import Parting, Written
 from argstream.protocols.sse import frame
@@ -56,6 +59,7 @@ class AiSdkEncoder:
         self._writer = MessageWriter(self._run_id)
         for event in _events(snapshot):
             self._writer.take(event)
+        self._writer.rest()
 
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
@@ -77,9 +81,13 @@ def _events(snapshot: Record) -> Iterable[Event]:
 
 def _written(writer: MessageWriter, events: Iterable[Event]) -> Written:
     data = bytearray()
-    for event in events:
-        for part in writer.take(event):
-            data += frame(part)
-            if part["type"] in _LAST:
-                data += _DONE
+    parts = chain(chain.from_iterable(map(writer.take, events)), _rest(writer))
+    for part in parts:
+        data += frame(part)
+        if part["type"] in _LAST:
+            data += _DONE
     return Written(bytes(data), ends=bool(data) and not writer.is_open)
+
+
+def _rest(writer: MessageWriter) -> Iterator[Part]:
+    yield from writer.rest()  # when all before it was taken

@@ -145,3 +145,17 @@ def test_terminal_agent() -> None:
     )
     assert "  └ created greet.py with 9 lines" in done.stdout.splitlines()
     assert "  └ made 2 edits in greet.py" in done.stdout.splitlines()
+
+
+def test_served_agent() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "served_agent.py"], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    grown = "".join(line.partition("text += ")[2] for line in lines)
+    assert grown == "We are late.⟦LF⟧The train is, too.⟦LF⟧"
+    assert lines[-3:] == [
+        "send_mail needs a yes, and gets it",
+        "Done: 32 characters went to ada@example.org",
+        "for somebody else: 404 there is no such run here",
+    ]

@@ -220,13 +220,13 @@ class CallBlock(Block):
         if self.has_result:
             return []
         self.has_result = True
-        fields = {**self.result_fields(result), **(note(failed=True) if failed else {})}
-        return [*self.close(), self.event("TOOL_CALL_RESULT", **fields)]
+        return [*self.close(), self.answered(result, failed=failed)]
 
-    def result_fields(self, result: Any) -> dict[str, Any]:
-        """Give what a result is told with, as an event and as a message."""
-        content = text_of(result)
-        return {"messageId": f"{self.id}-result", "toolCallId": self.call_id, "content": content}
+    def answered(self, result: Any, *, failed: bool) -> AgUiEvent:
+        """Tell what came of it, again if need be."""
+        fields = {"messageId": f"{self.id}-result", "toolCallId": self.call_id}
+        told = self.event("TOOL_CALL_RESULT", **fields, content=text_of(result))
+        return {**told, **note(failed=True)} if failed else told
 
     def restore(self, seen: SeenCall) -> None:
         """Take how far it has come, as if all of it had been told."""

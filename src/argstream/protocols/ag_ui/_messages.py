@@ -20,13 +20,19 @@ def messages_snapshot(
     """Tell a client all messages that it should have.
 
     A client drops what is not among these. So what it had before the run is told back to it as it
-    told us; one that has told nothing is shown what was said by the log.
+    told us; one that has told nothing is shown what was said by the log. What is new to it, it puts
+    last, but results where they belong: so these follow.
     """
     if known is not None and not story.blocks:
         return []  # it has them
     before = _said_before(snapshot) if known is None else _without_run(known, story.run_id)
-    run = _messages_of_run(snapshot, story)
-    return [{"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]}]
+    blocks = list(zip(snapshot.blocks, story.blocks, strict=True))
+    run = [message for seen, block in blocks for message in _messages_of(seen, block)]
+    told: list[AgUiEvent] = [{"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]}]
+    for seen, block in blocks:
+        if isinstance(seen, SeenCall) and isinstance(block, CallBlock):
+            told += _results(seen, block, is_over=snapshot.end is not None)
+    return told
 
 
 def besides_messages(snapshot: RunSnapshot, story: Story) -> Iterator[AgUiEvent]:
@@ -54,42 +60,31 @@ def _besides(seen: SeenCall, call: CallBlock) -> Iterator[AgUiEvent]:
 # The run itself
 
 
-def _messages_of_run(snapshot: RunSnapshot, story: Story) -> Iterator[AgUiMessage]:
-    for seen, block in zip(snapshot.blocks, story.blocks, strict=True):
-        yield from _messages_of(seen, block, is_over=snapshot.end is not None)
-
-
-def _messages_of(seen: SeenBlock, block: Block, *, is_over: bool) -> Iterator[AgUiMessage]:
+def _messages_of(seen: SeenBlock, block: Block) -> Iterator[AgUiMessage]:
     match seen:
         case SeenText(text=text):
             yield {"id": block.id, "role": "assistant", "content": text, **block.tag}
         case SeenThinking(text=text):
             if text:
                 yield {"id": block.id, "role": "reasoning", "content": text, **block.tag}
-        case SeenCall() if isinstance(block, CallBlock):
-            text = call_text(seen, block)
+        case SeenCall(raw=raw) if isinstance(block, CallBlock):
+            text = block.text_of_arguments(raw) if seen.verdict == "complete" else raw
             yield {**_calling(block.id, block.call_id, seen.name, text), **block.tag}
-            if seen.outcome is not None:
-                yield _answer(block, seen.result, failed=seen.outcome == "failed")
-            elif seen.is_lost or is_over:
-                yield _answer(block, LOST if seen.is_lost else NO_RESULT, failed=True)
 
 
-def call_text(seen: SeenCall, call: CallBlock) -> str:
-    """Give the text of the arguments, as far as it was written."""
-    return call.text_of_arguments(seen.raw) if seen.verdict == "complete" else seen.raw
+def _results(seen: SeenCall, call: CallBlock, *, is_over: bool) -> Iterator[AgUiEvent]:
+    if seen.outcome is not None:
+        yield call.answered(seen.result, failed=seen.outcome == "failed")
+    elif seen.is_lost:
+        yield call.answered(LOST, failed=True)
+    elif is_over:
+        yield call.answered(NO_RESULT, failed=True)
 
 
 def _calling(message_id: str, call_id: str, name: str, arguments: str) -> AgUiMessage:
     function = {"name": name, "arguments": arguments}
     call = {"id": call_id, "type": "function", "function": function}
     return {"id": message_id, "role": "assistant", "toolCalls": [call]}
-
-
-def _answer(call: CallBlock, result: Any, *, failed: bool) -> AgUiMessage:
-    fields = call.result_fields(result)
-    message = {"id": fields.pop("messageId"), "role": "tool", **fields, **call.tag}
-    return {**message, **note(failed=True)} if failed else message
 
 
 # What was said before

@@ -4,6 +4,7 @@ It says where it can be reached, and then, for each line that it is told, what i
 It ends when it is told nothing more.
 """
 
+import gc
 import json
 import resource
 import sys
@@ -87,6 +88,9 @@ def _serve(settings: Settings) -> None:
             timeout_graceful_shutdown=5,
         )
         server = uvicorn.Server(config)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
         threading.Thread(target=_answer, args=(server,), daemon=True).start()
         server.run()
 

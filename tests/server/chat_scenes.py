@@ -11,7 +11,7 @@ from tests.agent.following import Effects
 
 ODD = {"__proto__": {"admin": True}, "constructor": {"prototype": {}}}
 SEPARATORS = "one\u2028two\u2029three\u0085four\r\nfive\x00\x1b"
-SPEECH = "All that is said here is said slowly. " * 12
+SPEECH = "All that is said here is said slowly. " * 30
 MUCH = "word " * 400
 
 

@@ -95,29 +95,39 @@ const over = (told, finished) =>
     `the end of ${finished} answers`,
   );
 
-/** A way to the server that breaks when so many pieces of text have passed. */
-async function breaking(pieces) {
+/** A way to the server that can be broken. */
+async function fragile() {
   const { hostname, port } = new URL(base);
-  let left = pieces;
+  const open = new Set();
   const server = net.createServer((client) => {
     const upstream = net.connect(Number(port), hostname);
-    client.pipe(upstream);
-    client.on("error", () => upstream.destroy());
-    upstream.on("error", () => client.destroy());
-    upstream.on("end", () => client.end());
-    upstream.on("data", (data) => {
-      left -= data.toString().split("text-delta").length - 1;
-      if (left >= 0) return client.write(data);
-      upstream.destroy();
-      setTimeout(() => client.resetAndDestroy(), 50); // when what was sent before has been read
-    });
+    for (const [one, other] of [[client, upstream], [upstream, client]]) {
+      open.add(one);
+      one.pipe(other);
+      one.on("error", () => other.destroy());
+      one.on("close", () => open.delete(one));
+    }
   });
   await new Promise((resolve) => server.listen(0, hostname, resolve));
   return {
     address: `http://${hostname}:${server.address().port}`,
-    mend: () => (left = Infinity),
+    breaks: () => open.forEach((socket) => socket.resetAndDestroy()),
     close: () => server.close(),
   };
+}
+
+/** Ask for much, over a way that breaks when a little of it has come. */
+async function cutOff(id) {
+  const way = await fragile();
+  const told = new Told(id, { address: way.address });
+  told.look = () => {
+    if (told.text().length > 10) {
+      told.look = () => {};
+      way.breaks();
+    }
+  };
+  await told.say("speak at length");
+  return [told, way];
 }
 
 const scenes = {
@@ -235,21 +245,15 @@ const scenes = {
   },
 
   async cut() {
-    const way = await breaking(2);
-    const told = new Told("cut", { address: way.address });
-    await told.say("speak at length");
+    const [told, way] = await cutOff("cut");
     const broken = told.told();
-    way.mend();
     await told.chat.resumeStream();
     way.close();
     return { broken, ...told.told() };
   },
 
   async cut_until_it_was_over() {
-    const way = await breaking(1);
-    const told = new Told("cut for long", { address: way.address });
-    await told.say("speak at length");
-    way.mend();
+    const [told, way] = await cutOff("cut for long");
     while ((await resumed("cut for long")).status !== 204);
     await told.chat.resumeStream();
     const without = told.told();

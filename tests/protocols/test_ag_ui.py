@@ -136,6 +136,18 @@ def test_thoughts_that_nobody_may_read_are_no_message() -> None:
     assert events[-2:] == ["REASONING_START", "REASONING_END"]
 
 
+@pytest.mark.parametrize("following", [ToolCallStarted("c1", 0, "send"), TurnStarted(2)])
+def test_a_text_is_over_when_its_agent_goes_on_with_something_else(following: Event) -> None:
+    events = kinds(told([*START, TextDelta("Hi", 0), following]))
+    assert events.index("TEXT_MESSAGE_END") < len(events) - 1
+
+
+def test_a_text_is_not_over_when_another_agent_begins_something() -> None:
+    assert "TEXT_MESSAGE_END" not in kinds(
+        told([*START, TextDelta("Hi", 0), TextDelta("Ho", 1, "c9")])
+    )
+
+
 def test_what_a_sub_agent_does_is_told_in_its_name() -> None:
     events = told([RunStarted("run_1", "Go"), *CALL, TextDelta("I look.", 0, "c1")])
     assert [event.get("subagentRunId") for event in events[-2:]] == ["c1", "c1"]
@@ -192,6 +204,8 @@ def test_a_call_that_never_had_a_result_has_one_when_the_run_is_over() -> None:
     ]
     events = told([*START, *search, RunFailed("max_turns", "too many")])
     assert kinds(events)[-3:] == ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_ERROR"]
+    late = shown([*START, *search, RunFailed("max_turns", "too many")])
+    assert late[-2] == events[-3]
 
 
 def test_what_a_lost_turn_has_begun_is_void_and_its_ids_are_not_used_again() -> None:

@@ -232,7 +232,12 @@ class Channel:
         It is written once for all who come while the chunks after it are kept.
         """
         opening = self._opening
-        if opening is None or opening.number < self._first or opening.seq < after:
+        if (
+            opening is None
+            or opening.number < self._first
+            or opening.seq < after
+            or (opening.written.ends and opening.seq < self.seq)  # it has gone on since it paused
+        ):
             opening = self._opening = Opening(self.seq, self.end, self._written_anew())
             self._room = max(_KEPT_BYTES, len(opening.written.data))
         return opening

@@ -41,12 +41,12 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
+from argstream.snapshot_events import events_of
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene import _approvals, _runs
 from argstream.terminal.scene._call import Call
 from argstream.terminal.scene._going_on import GoingOn
 from argstream.terminal.scene._running import Running
-from argstream.snapshot_events import events_of
 from argstream.terminal.scene._speakers import Speakers
 from argstream.terminal.scene._stage import Stage
 from argstream.terminal.scene._tail import tail_of

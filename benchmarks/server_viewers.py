@@ -40,6 +40,8 @@ class Watching:
     per_second: float
     lead: float
     """After how many seconds the runs begin to say something."""
+    spread: float = 0.0
+    """How many seconds later than the first run the last one begins to."""
     size: int = 0
     """How many characters a piece has at least."""
 
@@ -162,8 +164,7 @@ def watch(watching: Watching) -> Watched:
     crowd = _Crowd(watching)
     asking = HTTPConnection("127.0.0.1", watching.port)
     for number in range(watching.runs):
-        # Not all of them at the same moment.
-        offset = number / watching.runs / watching.per_second
+        offset = watching.spread * number / watching.runs
         order = Order(at + offset, watching.pieces, watching.per_second, watching.size)
         run_id = _begin(asking, order)
         for _ in range(watching.viewers):
@@ -176,7 +177,7 @@ def watch(watching: Watching) -> Watched:
     if left < -0.1:
         sys.exit(f"it took {-left:.1f} s too long to begin: give it more lead")
     used = Usage.here()
-    end = at + watching.pieces / watching.per_second + _LATE
+    end = at + watching.spread + watching.pieces / watching.per_second + _LATE
     while not crowd.is_over and time.monotonic() < end:
         crowd.look(0.1)
     return crowd.watched(at, used)

@@ -111,6 +111,11 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     """Whose run it is, as its ``RunStarted`` says; empty if it is nobody's in particular."""
 
     @property
+    def calls_by_digest(self) -> dict[str, str]:
+        """The calls that somebody must decide on, by the digests of their requests."""
+        return {digest: call_id for call_id, digest in self.pending.items()}
+
+    @property
     def is_over(self) -> bool:
         """Whether its last event is in the log."""
         return self.status not in ("running", "paused")

@@ -1,9 +1,8 @@
 """A run as far as it has come, told as the events that led there, as far as they are known."""
 
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
-from argstream.argument_views import ArgumentViews
 from argstream.events import (
     ApprovalRequested,
     Event,
@@ -32,21 +31,27 @@ from argstream.events import (
 __all__ = ["events_of", "pending_of"]
 
 
-def events_of(snapshot: RunSnapshot) -> Iterator[Event]:
-    """Give events that show what a snapshot tells."""
+def events_of(snapshot: RunSnapshot, *, with_text: bool = True) -> Iterator[Event]:
+    """Give events that show what a snapshot tells.
+
+    ``with_text`` is whether also the text is told of arguments that are whole.
+    """
     yield RunStarted(snapshot.run_id, snapshot.prompt, snapshot.history)
-    turn = 1
-    for block, following in zip_longest(snapshot.blocks, snapshot.blocks[1:]):
-        if block.turn > turn:
-            turn = block.turn
-            yield TurnStarted(turn)
-        yield from _events_of_block(block)
-        if block.is_lost and not (following and following.is_lost and following.turn == block.turn):
-            yield TurnStarted(block.turn, 2)
-    if snapshot.status == "paused":
-        yield RunPaused(snapshot.run_id, tuple(pending_of(snapshot)))
+    begun = 0
+    for turn, blocks in groupby(snapshot.blocks, lambda block: block.turn):
+        yield from _turns(begun, turn)
+        begun = turn
+        yield from _turn(turn, blocks, with_text)
+    yield from _turns(begun, snapshot.turns)
     if snapshot.end is not None:
         yield snapshot.end
+    elif snapshot.status == "paused":
+        yield RunPaused(snapshot.run_id, tuple(pending_of(snapshot)))
+
+
+def _turns(begun: int, turn: int) -> Iterator[Event]:
+    for number in range(begun + 1, turn + 1):
+        yield TurnStarted(number)
 
 
 def pending_of(snapshot: RunSnapshot) -> Iterator[ApprovalRequested]:
@@ -58,7 +63,28 @@ def pending_of(snapshot: RunSnapshot) -> Iterator[ApprovalRequested]:
                 yield call.request
 
 
-def _events_of_block(block: SeenBlock) -> Iterator[Event]:
+def _turn(turn: int, blocks: Iterable[SeenBlock], with_text: bool) -> Iterator[Event]:
+    """Tell a turn. What was lost of it comes first: perhaps of several attempts.
+
+    How many these were is not known. But in each of them, a number or an id occurs once.
+    """
+    attempt = 1
+    seen: set[object] = set()
+    was_lost = False
+    for block in blocks:
+        name = block.call_id if isinstance(block, SeenCall) else (block.block, block.parent_id)
+        if (was_lost and not block.is_lost) or (block.is_lost and name in seen):
+            attempt += 1
+            seen.clear()
+            yield TurnStarted(turn, attempt)
+        seen.add(name)
+        was_lost = block.is_lost
+        yield from _events_of_block(block, with_text)
+    if was_lost:
+        yield TurnStarted(turn, attempt + 1)
+
+
+def _events_of_block(block: SeenBlock, with_text: bool) -> Iterator[Event]:
     match block:
         case SeenText(block=number, text=text, parent_id=parent_id):
             yield TextDelta(text, number, parent_id)
@@ -68,16 +94,15 @@ def _events_of_block(block: SeenBlock) -> Iterator[Event]:
             if block.is_over:
                 yield ThinkingCompleted(text, number, parent_id)
         case SeenCall():
-            yield from _writing(block)
+            yield from _writing(block, with_text)
             yield from _execution(block)
 
 
-def _writing(call: SeenCall) -> Iterator[Event]:
-    views = ArgumentViews()
+def _writing(call: SeenCall, with_text: bool) -> Iterator[Event]:
     call_id, name = call.call_id, call.name
-    yield from views.take(ToolCallStarted(call_id, call.index, name, call.kind, call.parent_id))
-    if call.raw:
-        yield from views.take(ToolArgsDelta(call_id, name, call.raw))
+    yield ToolCallStarted(call_id, call.index, name, call.kind, call.parent_id)
+    if call.raw and (with_text or call.verdict != "complete"):
+        yield ToolArgsDelta(call_id, name, call.raw)
     if call.verdict == "complete" and call.arguments is not None:
         edited = call.decision is not None and call.decision.edited_arguments is not None
         written = call.request.arguments if edited and call.request else call.arguments

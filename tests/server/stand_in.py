@@ -15,7 +15,8 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from argstream.server.bodies import read_json
-from argstream.server.guarding import Doors, Guard
+from argstream.server.doors import Doors
+from argstream.server.guarding import Guard
 from argstream.server.limits import Limits
 from argstream.server.rates import Rates
 from argstream.server.serving import Serving
@@ -141,7 +142,7 @@ def serving(
 ) -> Iterator[tuple[StandIn, int]]:
     """Serve a stand-in in a thread; give it and its port."""
     app = StandIn(doors, limits)
-    with Serving(app, limits=app.limits, **settings) as server:
+    with Serving(app, **settings) as server:
         yield app, server.port
 
 
@@ -182,6 +183,6 @@ def call(
 
 if __name__ == "__main__":  # as a process, for signals
     stand_in = StandIn(limits=Limits(grace_seconds=float(sys.argv[1])))
-    server = Serving(stand_in, limits=stand_in.limits)
+    server = Serving(stand_in)
     server.run(lambda url: print(url, flush=True))  # noqa: T201 - the test reads it
     print(stand_in.said, flush=True)  # noqa: T201 - as above

@@ -8,6 +8,7 @@ from argstream.server import AgentServer
 from tests.server.chat_scenes import MUCH, SEPARATORS, SPEECH, playing
 from tests.server.nodes import run_node
 from tests.server.servers import serving
+from tests.server.talking import GENEROUS
 
 ENDING = ["TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"]
 
@@ -24,7 +25,7 @@ class Played:
 @pytest.fixture(scope="module", params=["1.0", "0.0.59"])
 def played(request: pytest.FixtureRequest) -> Played:
     agent, effects = playing()
-    with serving(AgentServer(agent)) as base:
+    with serving(AgentServer(agent, limits=GENEROUS)) as base:
         lines = run_node("ag_ui.mjs", base, request.param)
     assert [line["warnings"] for line in lines] == [[]] * len(lines)
     return Played(request.param, {line["scene"]: line["seen"] for line in lines}, effects.seen)

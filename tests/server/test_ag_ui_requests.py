@@ -81,7 +81,7 @@ def test_what_was_decided_cannot_be_decided_again(client: Client) -> None:
 def test_a_thread_of_somebody_else_is_unknown(client: Client) -> None:
     asked = interrupts(client.told("mine", "send to ada", user="ada"))
     other = client.post("mine", user="eve", resume=approving(asked["ada"]))
-    assert (other.status_code, other.json()["type"]) == (404, "urn:argstream:unknown-thread")
+    assert (other.status_code, other.json()["type"]) == (404, "urn:argstream:unknown-conversation")
     followed = client.http.get("/api/ag-ui/mine/stream", headers={"x-user": "eve"})
     assert followed.status_code == 404
     stopped = client.http.post("/api/ag-ui/mine/stop", json={}, headers={"x-user": "eve"})

@@ -6,7 +6,8 @@ import pytest
 from starlette.requests import Request
 
 from argstream.errors import UsageError
-from argstream.server.guarding import COOKIE, Doors, token_cookie
+from argstream.server._tokens import COOKIE, token_cookie
+from argstream.server.doors import Doors
 from tests.server.stand_in import StandIn, ask, call, serving
 
 TOKEN = "a-token-nobody-guesses"

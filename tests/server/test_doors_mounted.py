@@ -11,7 +11,9 @@ from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Scope
 
 from argstream.errors import UsageError
-from argstream.server.guarding import Doors, Guard, token_cookie
+from argstream.server._tokens import token_cookie
+from argstream.server.doors import Doors
+from argstream.server.guarding import Guard
 from argstream.server.problems import Problem
 
 TOKEN = "a-token-nobody-guesses"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from argstream.server.guarding import Doors, token_cookie
+from argstream.server._tokens import token_cookie
+from argstream.server.doors import Doors
 from tests.server.stand_in import Answer, ask, call, serving
 
 TOKEN = "canary-token-0001"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from argstream.errors import UsageError
-from argstream.server.guarding import Doors
+from argstream.server.doors import Doors
 from argstream.server.limits import Limits
 from argstream.server.problems import Problem
 from argstream.server.rates import Buckets, Places, Rates, client_of
@@ -85,9 +85,10 @@ class TestPlaces:
 
     def test_are_given_back_once(self) -> None:
         places = Places("runs", 5, 5)
-        with places.take("ann") as place:
-            places.take("ann")
-            place.release()
+        place = places.take("ann")
+        places.take("ann")
+        place.release()
+        place.release()
         assert len(places) == 1
 
     def test_who_has_none_is_forgotten(self) -> None:

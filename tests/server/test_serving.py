@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import pytest
 
 from argstream.errors import UsageError
-from argstream.server.guarding import Doors
+from argstream.server.doors import Doors
 from argstream.server.limits import Limits
 from argstream.server.serving import Serving
 from tests.server.stand_in import StandIn, call, connect, serving

@@ -1,9 +1,8 @@
 """What waits to be written, told and acted on, in its order."""
 
+import asyncio
 from collections import deque
 from typing import Final, Generic, TypeVar
-
-import anyio
 
 __all__ = ["Inbox"]
 
@@ -17,8 +16,10 @@ class Inbox(Generic[Item]):
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
-        self._bell = anyio.Event()  # for the one
-        self._emptied = anyio.Event()  # for the many
+        self._bell = asyncio.Event()  # for the one
+        self._emptied: asyncio.Event | None = None  # for the many, if any of them waits
+        self._taken_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._items)
@@ -28,6 +29,18 @@ class Inbox(Generic[Item]):
         self._items.append(item)
         self._bell.set()
 
+    def post_soon(self, item: Item, pause: float) -> None:
+        """Add something that can wait for more, until so many seconds after the last was taken."""
+        self._items.append(item)
+        if self._timer is not None or self._bell.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        due = self._taken_at + pause
+        if not pause or due <= loop.time():
+            self._bell.set()
+        else:
+            self._timer = loop.call_at(due, self._bell.set)
+
     def ring(self) -> None:
         """Wake the one, though there is nothing to take."""
         self._bell.set()
@@ -35,17 +48,22 @@ class Inbox(Generic[Item]):
     async def wait(self) -> None:
         """Wait until there may be something."""
         await self._bell.wait()
-        self._bell = anyio.Event()
+        self._bell.clear()
 
     def take(self) -> deque[Item]:
         """Give all there is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._taken_at = asyncio.get_running_loop().time()
         items, self._items = self._items, deque()
         return items
 
     def worked_off(self) -> None:
         """Say that what was taken is done with."""
-        self._emptied.set()
-        self._emptied = anyio.Event()
+        if self._emptied is not None:
+            self._emptied.set()
+            self._emptied = None
 
     @property
     def is_full(self) -> bool:
@@ -55,4 +73,7 @@ class Inbox(Generic[Item]):
     async def room(self) -> None:
         """Wait until there is room."""
         while self.is_full:
+            self._bell.set()
+            if self._emptied is None:
+                self._emptied = asyncio.Event()
             await self._emptied.wait()

@@ -41,7 +41,8 @@ class RunLog:
         self._seconds = seconds  # for which a claim is good
         self._claim: Claim | None = None
         self._seq = 0
-        self._one_at_a_time = anyio.Lock()  # an append may give up what a renewal would renew
+        # An append may give up what a renewal would renew.
+        self._one_at_a_time = anyio.Lock(fast_acquire=True)
 
     @property
     def has_begun(self) -> bool:

@@ -36,6 +36,7 @@ from argstream.agent._inbox import Inbox
 from argstream.agent._listening import PASSING, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._outbox import Outbox
+from argstream.agent._pacing import Pace, pace_here
 from argstream.agent._questions import is_cancelled
 from argstream.agent._run_log import RunLog
 from argstream.agent._setting import Setting
@@ -85,6 +86,7 @@ class Runner:
         self._on_rest = on_rest
         self._log = log
         self._tasks: TaskGroup
+        self._pace: Pace
         self._reading: anyio.CancelScope  # of the model's stream
         self._task: asyncio.Task[None] | None = None
         self._is_at_rest = False
@@ -106,6 +108,7 @@ class Runner:
     def start(self, step: Step) -> None:
         """Begin with what the machine said first. Needs a running event loop."""
         self._tasks = anyio.create_task_group()
+        self._pace = pace_here()
         self._inbox.post(step)
         self._task = asyncio.create_task(self._supervise())
 
@@ -123,7 +126,9 @@ class Runner:
 
     def _tell(self, event: Event) -> None:
         """Tell an event from which nothing follows; what was decided before comes first."""
-        if self._inbox or self._log is not None:
+        if self._log is not None:
+            self._inbox.post_soon(event, self._pace.pause)
+        elif self._inbox:
             self._inbox.post(event)
         else:
             self.outbox.add(event)
@@ -164,10 +169,11 @@ class Runner:
                 if self._log is not None:  # its beginning is written down, so others know of it
                     self._tasks.start_soon(self._log.keep)
                     self._tasks.start_soon(self.deciding.hear, self._log)
-                while not self._is_at_rest:
-                    await self._inbox.wait()
-                    while self._inbox:
-                        await self._work_off()
+                with self._pace.running():
+                    while not self._is_at_rest:
+                        await self._inbox.wait()
+                        if self._inbox:
+                            await self._work_off()
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             self._error = _what_failed(group)
@@ -328,10 +334,7 @@ class Runner:
             if scope.cancel_called or self.machine.is_ending:
                 return  # what had come when somebody stopped it
             if type(event) in PASSING:  # nearly always
-                if self._inbox or self._log is not None:
-                    self._inbox.post(event)
-                else:
-                    outbox.add(event)
+                self._tell(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
                     self._tools.expect(early)
                     self.act(self.machine.begun_early(early.call.id))

@@ -19,7 +19,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from argstream.argument_views import ArgumentViews
+from argstream.argument_views import ArgumentViews, with_arguments
 from argstream.errors import UsageError
 from argstream.events import (
     ApprovalDecided,
@@ -104,7 +104,7 @@ class ConverseEncoder:
         """Write all that was said so far, for one who comes later than the run began."""
         if not isinstance(snapshot.event, RunSnapshot):
             raise UsageError(f"an answer begins with a snapshot, not with {snapshot.event.type}")
-        return self._written(events_of(snapshot.event))
+        return self._written(with_arguments(events_of(snapshot.event)))
 
     def parting(self, why: Parting) -> bytes:
         """Write that it goes on elsewhere."""

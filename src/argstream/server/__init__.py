@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from argstream.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from argstream.server._tokens import token_cookie
     from argstream.server.app import AgentServer
     from argstream.server.claude_agent import ClaudeAgentDriver
-    from argstream.server.guarding import LOOPBACK_HOSTS, token_cookie
+    from argstream.server.doors import LOOPBACK_HOSTS
     from argstream.server.limits import Limits
     from argstream.server.serving import Serving, serve
 
@@ -31,13 +32,13 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "LOOPBACK_HOSTS": "guarding",
+    "LOOPBACK_HOSTS": "doors",
     "AgentServer": "app",
     "ClaudeAgentDriver": "claude_agent",
     "Limits": "limits",
     "Serving": "serving",
     "serve": "serving",
-    "token_cookie": "guarding",
+    "token_cookie": "_tokens",
 }
 
 if not all(map(find_spec, ("starlette", "uvicorn", "httptools"))):

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from argstream.errors import ArgstreamError
 from argstream.events import RunPaused, RunSnapshot
 from argstream.log import Record, Store, joined
@@ -41,12 +43,13 @@ class Opening(NamedTuple):
     written: Written
 
 
-class _Chunk(NamedTuple):
-    """What was written at once."""
+class _Chunk(Struct, frozen=True, gc=False):
+    """What was written at once. There are many, and the collector need not look at them."""
 
     seq: int
     """Of the last record that it tells of."""
-    written: Written
+    data: bytes
+    ends: bool = False
 
 
 def portions(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -165,19 +168,19 @@ class Channel:
         written = self.encoder.take(records)
         self._last = records[-1]
         if written.data or written.ends:
-            self._keep(_Chunk(records[-1].seq, written))
+            self._keep(_Chunk(records[-1].seq, written.data, written.ends))
 
     def _keep(self, chunk: _Chunk) -> None:
         self._kept_at = asyncio.get_running_loop().time()
-        if chunk.written.ends:
+        if chunk.ends:
             self._opening = None  # who comes after that must not be sent away by it
         self._chunks.append(chunk)
-        self._bytes += len(chunk.written.data)
+        self._bytes += len(chunk.data)
         while len(self._chunks) > _KEPT_CHUNKS or (
             self._bytes > self._room and len(self._chunks) > 1
         ):
             gone = self._chunks.popleft()
-            self._bytes -= len(gone.written.data)
+            self._bytes -= len(gone.data)
             self._first, self._start = self._first + 1, gone.seq
 
     def _beat(self) -> None:
@@ -186,7 +189,7 @@ class Channel:
             return
         loop = asyncio.get_running_loop()
         if loop.time() >= self._kept_at + _HEARTBEAT:
-            self._keep(_Chunk(self.seq, Written(comment())))
+            self._keep(_Chunk(self.seq, comment()))
             self._wake()
         self._heart = loop.call_at(self._kept_at + _HEARTBEAT, self._beat)
 
@@ -224,7 +227,10 @@ class Channel:
     def chunk(self, number: int) -> Written | None:
         """Give a chunk that was written; None if it is not kept any more."""
         place = number - self._first
-        return self._chunks[place].written if place >= 0 else None
+        if place < 0:
+            return None
+        chunk = self._chunks[place]
+        return Written(chunk.data, chunk.ends)
 
     def opening(self, after: int = 0) -> Opening:
         """Give all of the run up to a record, which is this one or a later one.

@@ -1,4 +1,4 @@
-"""What is told of a failure, and what goes to the log: there, nothing that is secret.
+"""What goes to the log of a failure: nothing that is secret.
 
 Neither the token, nor what came in the headers Authorization and Cookie, nor the query of a request
 gets into a log, also not as part of an exception's text.
@@ -7,34 +7,18 @@ gets into a log, also not as part of an exception's text.
 import logging
 import traceback
 from collections.abc import Iterable, Iterator
-from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from argstream.server.problems import Problem, problem_of
+from argstream.server.problems import Problem
 
-__all__ = ["log_failure", "logger", "problem_for"]
+__all__ = ["log_failure", "logger"]
 
 logger: Final = logging.getLogger("argstream.server")
 
 _SHORTEST_SECRET: Final = 6  # what is shorter would take half the text with it
-
-
-def problem_for(error: Exception) -> Problem:
-    """Say what is wrong, also in what the router finds out."""
-    if not isinstance(error, HTTPException):
-        return problem_of(error)
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return Problem(404, "not-found", "there is nothing at this path")
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = dict(error.headers or {})
-        detail = f"this path takes {allowed.get('Allow', 'other methods')}"
-        return Problem(405, "method-not-allowed", detail, allowed)
-    phrase = HTTPStatus(error.status_code).phrase.lower()
-    return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
 
 
 def log_failure(

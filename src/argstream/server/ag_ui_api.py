@@ -78,7 +78,7 @@ class _AgUiApi:
         if asked.resume:
             return await self._answer(request, asked, answers_of(asked.resume))
         prompt = prompt_of(asked.messages)
-        info = await self._newest(request, asked.thread_id)
+        info = await self._context.newest(request, asked.thread_id)
         if info is not None and await self._is_about(prompt, info):
             return await self._watch(request, info.run_id, asked)
         if prompt is None:
@@ -91,7 +91,7 @@ class _AgUiApi:
 
     async def connect(self, request: Request) -> Response:
         thread_id = request.path_params["thread"]
-        info = await self._newest(request, thread_id)
+        info = await self._context.newest(request, thread_id)
         if info is None:
             raise _unknown()
         version = version_of(request.query_params.get("version"))
@@ -99,13 +99,10 @@ class _AgUiApi:
         return await self._context.watch(request, info.run_id, ("ag-ui", version), make)
 
     async def stop(self, request: Request) -> Response:
-        info = await self._newest(request, request.path_params["thread"])
-        if info is not None and not info.is_over:
-            await self._runs.stop(info.run_id, "the user stopped it")
-        return Response(status_code=204)  # also for one that has ended meanwhile: all is as wanted
+        return await self._context.stop(request, request.path_params["thread"])
 
     async def _answer(self, request: Request, asked: RunAgentInput, answers: Answers) -> Response:
-        info = await self._newest(request, asked.thread_id)
+        info = await self._context.newest(request, asked.thread_id)
         if info is None:
             raise _unknown()
         decisions = _decisions(info, answers)
@@ -113,12 +110,7 @@ class _AgUiApi:
             return await self._watch(request, info.run_id, asked)
         # What comes of it is for this client: so he watches before it is decided.
         stream = await self._watch(request, info.run_id, asked, after=info.seq)
-        try:
-            await self._runs.decide(info.run_id, decisions)
-        except BaseException:
-            stream.close()
-            raise
-        return stream
+        return await self._context.decide(stream, info.run_id, decisions)
 
     async def _is_about(self, prompt: str | None, info: RunInfo) -> bool:
         """Say whether a request without answers is about a run that is there."""
@@ -126,9 +118,6 @@ class _AgUiApi:
             return prompt is None
         [first] = await self._runs.store.read(info.run_id, limit=1)
         return isinstance(first.event, RunStarted) and first.event.prompt == prompt
-
-    async def _newest(self, request: Request, thread_id: str) -> RunInfo | None:
-        return await self._runs.newest(thread_id, self._context.user(request))
 
     async def _watch(
         self, request: Request, run_id: str, asked: RunAgentInput, *, after: int | None = None
@@ -141,7 +130,7 @@ class _AgUiApi:
 
 def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
     """Say which calls are decided on how; raises Problem for what is not asked."""
-    calls = {digest: call_id for call_id, digest in info.pending.items()}
+    calls = info.calls_by_digest
     if answers.resolved.keys() - calls.keys():
         raise Problem(
             403,
@@ -154,4 +143,4 @@ def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
 
 
 def _unknown() -> Problem:
-    return Problem(404, "unknown-thread", "there is no such thread here")
+    return Problem(404, "unknown-conversation", "there is no such thread here")

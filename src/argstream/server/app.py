@@ -16,8 +16,9 @@ from argstream.agent import Agent
 from argstream.server import ag_ui_api, chat_api, converse_api, runs_api
 from argstream.server.channels import Channels
 from argstream.server.context import Context
+from argstream.server.doors import LOOPBACK_HOSTS, Doors, NameUser
 from argstream.server.drivers import AgentDriver, Driver
-from argstream.server.guarding import LOOPBACK_HOSTS, Doors, Guard, NameUser
+from argstream.server.guarding import OPEN_PATH, Guard
 from argstream.server.limits import Limits
 from argstream.server.problems import Problem
 from argstream.server.rates import Rates
@@ -52,24 +53,27 @@ class AgentServer:
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
         limits: Limits | None = None,
-        look_out: float = 5.0,
+        look_out_seconds: float = 5.0,
     ) -> None:
         """Serve an agent that has a store, or what another driver drives.
 
-        ``token``, ``hosts``, ``origins`` and ``user`` say who may ask: see ``Doors``. Where
-        ``user`` names the user of a request, each sees his own runs only. Every ``look_out``
-        seconds runs are looked for that another process has left.
+        Who may ask: clients that know the ``token``, if there is one (``Authorization: Bearer …``);
+        for one of the ``hosts``, by which the server is reached (None: any); in a browser, from its
+        own pages and those of ``origins``. ``user`` names the user of a request, who then sees his
+        own runs only; it may be async, and what it raises is a 403. Every ``look_out_seconds`` runs
+        are looked for that another process has left.
         """
-        limits = limits or Limits()
-        rates = Rates(limits)
+        self.limits = limits or Limits()
+        """How much it takes on."""
+        rates = Rates(self.limits)
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
-        self._runs = Runs(driver, look_out=look_out)
+        self._runs = Runs(driver, look_out_seconds)
         self._channels = Channels(driver.store)
-        context = Context(self._runs, self._channels, limits, rates)
+        context = Context(self._runs, self._channels, self.limits, rates)
         apis = (runs_api, converse_api, chat_api, ag_ui_api)
         routes = [route for api in apis for route in api.routes(context)]
         router = Router(
-            [Route("/healthz", self._health, methods=["GET"]), *routes], lifespan=self._lifespan
+            [Route(OPEN_PATH, self._health, methods=["GET"]), *routes], lifespan=self._lifespan
         )
         self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
         """What it lets in."""

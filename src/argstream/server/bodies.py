@@ -25,14 +25,18 @@ _STRING_OR_BRACKETS: Final = re.compile(
 )
 
 
-async def read_json(request: Request, kind: type[T], limits: Limits) -> T:
+async def read_json(request: Request, kind: type[T], limits: Limits, default: T | None = None) -> T:
     """Read a JSON body as what it should be; a ``Problem`` says what is wrong with it, and where.
+
+    Where there is a default, there need be no body.
 
     Of two equal keys the last counts, as everywhere. 400: it is no JSON. 408: it did not come.
     413: it is too long. 422: it is JSON, and not what is asked for.
     """
     body = await _read(request, limits)
     if not body:
+        if default is not None:
+            return default
         raise Problem(400, "no-body", "the request has no body: send a JSON object")
     if _is_deeper(body, limits.max_depth):
         detail = f"the body is nested deeper than {limits.max_depth} levels"

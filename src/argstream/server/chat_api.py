@@ -81,17 +81,14 @@ class _ChatApi:
                 return await self._answer(request, body.id, answered)
 
     async def resume(self, request: Request) -> Response:
-        info = await self._newest(request, request.path_params["id"])
+        info = await self._context.newest(request, request.path_params["id"])
         wants_ended = request.query_params.get("ended") == "true"
         if info is None or (info.is_over and not wants_ended):
             return Response(status_code=204)
         return await self._watch(request, info.run_id)
 
     async def stop(self, request: Request) -> Response:
-        info = await self._newest(request, request.path_params["id"])
-        if info is not None and not info.is_over:
-            await self._runs.stop(info.run_id, "the user stopped it")
-        return Response(status_code=204)  # also for one that has ended meanwhile: all is as wanted
+        return await self._context.stop(request, request.path_params["id"])
 
     async def _say(self, request: Request, chat_id: str, said: Said) -> Response:
         conversation = await self._context.conversation(request, chat_id)
@@ -102,7 +99,7 @@ class _ChatApi:
         return await self._watch(request, run_id)
 
     async def _answer(self, request: Request, chat_id: str, answered: Answered) -> Response:
-        info = await self._newest(request, chat_id)
+        info = await self._context.newest(request, chat_id)
         if info is None:
             raise Problem(404, "unknown-conversation", "there is no such conversation here")
         decisions = _decisions(info, answered)
@@ -110,34 +107,25 @@ class _ChatApi:
             raise _out_of_date()
         # What comes of it is for this client: so he watches before it is decided.
         stream = await self._watch(request, info.run_id, after=info.seq)
-        try:
-            await self._runs.decide(info.run_id, decisions)
-        except BaseException:
-            stream.close()
-            raise
-        return stream
+        return await self._context.decide(stream, info.run_id, decisions)
 
     async def _is_observed(self, run_id: str) -> bool:
         """Say whether a run is one that does not pause when it waits: those tell of no turns."""
         snapshot = (await self._runs.store.snapshot(run_id)).event
         return isinstance(snapshot, RunSnapshot) and not snapshot.turns
 
-    async def _newest(self, request: Request, chat_id: str) -> RunInfo | None:
-        return await self._runs.newest(chat_id, self._context.user(request))
-
     async def _watch(
         self, request: Request, run_id: str, *, after: int | None = None
     ) -> EventStream:
         make = partial(AiSdkEncoder, run_id)
-        headers = {**HEADERS, "x-argstream-run": run_id}
         return await self._context.watch(
-            request, run_id, _FORMAT, make, after=after, headers=headers
+            request, run_id, _FORMAT, make, after=after, headers=HEADERS
         )
 
 
 def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
     """Say which calls are decided on how; raises Problem for what is not asked, or not so."""
-    calls = {digest: call_id for call_id, digest in info.pending.items()}
+    calls = info.calls_by_digest
     if answered.answers.keys() - calls.keys():
         raise Problem(
             403,

@@ -4,8 +4,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from argstream.agent import Conversation
+from argstream.decisions import Decisions
+from argstream.log import RunInfo
 from argstream.protocols.encoding import Encoder
 from argstream.server.bodies import read_json
 from argstream.server.channels import Channels
@@ -30,9 +33,9 @@ class Context:
         self.limits = limits
         self._rates = rates
 
-    async def body(self, request: Request, kind: type[T]) -> T:
+    async def body(self, request: Request, kind: type[T], default: T | None = None) -> T:
         """Read the body of a request as JSON of a kind; a ``Problem`` says where it is wrong."""
-        return await read_json(request, kind, self.limits)
+        return await read_json(request, kind, self.limits, default)
 
     def user(self, request: Request) -> str:
         """Say whose request it is; "" if the host app names nobody."""
@@ -49,6 +52,26 @@ class Context:
         if not conversation_id:
             return Conversation(user=user)
         return await self.runs.conversation(conversation_id, user)
+
+    async def newest(self, request: Request, conversation_id: str) -> RunInfo | None:
+        """Give the newest run of a conversation of a client."""
+        return await self.runs.newest(conversation_id, self.user(request))
+
+    async def stop(self, request: Request, conversation_id: str) -> Response:
+        """End the newest run of a conversation; of one that is over, all is as wanted."""
+        info = await self.newest(request, conversation_id)
+        if info is not None and not info.is_over:
+            await self.runs.stop(info.run_id, "the user stopped it")
+        return Response(status_code=204)
+
+    async def decide(self, stream: EventStream, run_id: str, decisions: Decisions) -> EventStream:
+        """Decide on calls for a client who watches already: what comes of it is for him."""
+        try:
+            await self.runs.decide(run_id, decisions)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
 
     async def start(self, request: Request, prompt: str, conversation: Conversation) -> str:
         """Begin a run for a client, and give its id."""
@@ -86,4 +109,9 @@ class Context:
         except BaseException:
             place.release()
             raise
-        return EventStream(viewer, headers, closed=place.release)
+        return EventStream(
+            viewer,
+            {"x-argstream-run": run_id, **(headers or {})},
+            closed=place.release,
+            stalled_seconds=self.limits.stalled_seconds,
+        )

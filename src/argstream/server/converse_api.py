@@ -35,7 +35,7 @@ def routes(context: Context) -> list[Route]:
         run_id = await context.start(request, body.message, conversation)
         make = partial(ConverseEncoder, run_id, conversation.id, with_deltas=body.tool_deltas)
         named = quote(conversation.id)  # by the client, who may name it as he likes
-        headers = {"x-argstream-run": run_id, "x-argstream-conversation": named}
+        headers = {"x-argstream-conversation": named}
         return await context.watch(
             request, run_id, ("converse", body.tool_deltas), make, headers=headers
         )

@@ -8,31 +8,25 @@ problem+json, and what was not expected goes to the log, without what is secret.
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final, TypeAlias
 
-import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from argstream.errors import UsageError
-from argstream.server._failures import log_failure, logger, problem_for
+from argstream.server._failures import log_failure, logger
 from argstream.server._origins import is_allowed_host, normal_host, normal_origin, same_origin
-from argstream.server._tokens import COOKIE, Token, token_cookie
-from argstream.server.problems import Problem, problem_response
+from argstream.server._tokens import Token
+from argstream.server.doors import Doors
+from argstream.server.problems import Problem, problem_of, problem_response
 from argstream.server.rates import Rates, client_of
 
-__all__ = ["COOKIE", "LOOPBACK_HOSTS", "Doors", "Guard", "token_cookie"]
-
-LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-"""The names by which a browser on the same machine asks for a server."""
+__all__ = ["OPEN_PATH", "Guard"]
 
 OPEN_PATH: Final = "/healthz"
 """What anybody may ask, whatever the token: whether the server is alive."""
-
-NameUser: TypeAlias = Callable[[Request], str | Awaitable[str]]
 
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _ALLOWED_METHODS: Final = b"GET, POST, DELETE"
@@ -61,43 +55,6 @@ _SINGLE: Final = frozenset(
 _ENDS_A_LINE: Final = re.compile(rb"[\r\n\0]")
 
 Headed: TypeAlias = list[tuple[bytes, bytes]]
-
-
-class Doors(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server lets in."""
-
-    token: str | None = None
-    """What a client must know: ``Authorization: Bearer …``, or in a browser the cookie."""
-    hosts: tuple[str, ...] | None = LOOPBACK_HOSTS
-    """By which names the server may be asked for, with or without a port; None is any."""
-    origins: tuple[str, ...] = ()
-    """Whose pages may ask besides the server's own (CORS), such as ``http://localhost:3000``. With
-    ``*`` those of anybody may who has the token: in the header, as no cookie is sent then."""
-    user: NameUser | None = None
-    """Names the user of a request, who then sees his own runs only; what it raises is a 403. It is
-    called in the event loop: what takes time must be a coroutine."""
-
-    def __post_init__(self) -> None:
-        if self.token is not None and not (
-            self.token
-            and self.token.isascii()
-            and self.token.isprintable()
-            and " " not in self.token
-        ):
-            raise UsageError("a token must be of visible ASCII characters, without spaces")
-        _check_is_no_text("hosts", self.hosts)
-        _check_is_no_text("origins", self.origins)
-        for host in self.hosts or ():
-            normal_host(host)
-        for origin in self.origins:
-            normal_origin(origin)
-        if "*" in self.origins and self.token is None:
-            raise UsageError("with the origin '*' any website could ask: give a token too")
-
-    def __repr__(self) -> str:
-        """Show all but the token."""
-        token = "None" if self.token is None else "'…'"
-        return f"Doors(token={token}, hosts={self.hosts}, origins={self.origins}, user={self.user})"
 
 
 class Guard:
@@ -146,7 +103,7 @@ class Guard:
         except ClientDisconnect:
             return  # nobody is there to be told
         except Exception as error:  # noqa: BLE001 - all that fails is told, and logged
-            problem = problem_for(error)
+            problem = problem_of(error)
             if problem is not error and problem.status >= 500:
                 log_failure(error, problem, scope, self._secrets)
             # A head that is sent cannot be taken back: to end here makes the server hang up.
@@ -159,7 +116,10 @@ class Guard:
         host = headers.get(b"host", b"").decode("latin-1")
         if self._hosts is not None and not is_allowed_host(host, self._hosts):
             raise Problem(
-                403, "wrong-host", "this server is not asked for by that Host: see Doors(hosts=…)"
+                403,
+                "wrong-host",
+                "this server is not asked for by that Host; who runs it can allow it: hosts=… or "
+                "--allowed-host",
             )
         method: str = scope["method"]
         safe = method in _SAFE_METHODS
@@ -231,17 +191,12 @@ class Guard:
             logger.warning("%r: no user, for a %s", path, type(error).__name__)
             raise Problem(403, "no-user", "who asks is not known, or may not") from None
         if not isinstance(user, str):
-            raise TypeError(f"Doors(user=…) must give a str, not {type(user).__name__}")
+            raise TypeError(f"user=… must give a str, not {type(user).__name__}")
         return user
 
     def _count(self, scope: Scope) -> None:
         if self._rates is not None:
             self._rates.request(client_of(scope))
-
-
-def _check_is_no_text(name: str, value: object) -> None:
-    if isinstance(value, str):
-        raise UsageError(f"{name} must be a tuple of strings: ({value!r},)")
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:
@@ -285,7 +240,10 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
 
 def _wrong_origin() -> Problem:
     return Problem(
-        403, "wrong-origin", "pages of that Origin may not ask this server: see Doors(origins=…)"
+        403,
+        "wrong-origin",
+        "pages of that Origin may not ask this server; who runs it can allow them: origins=… or "
+        "--origin",
     )
 
 

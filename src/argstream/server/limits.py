@@ -43,6 +43,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_viewers_per_client: int = 1_000
     """How many of these may be of one client."""
 
+    stalled_seconds: float = 60.0
+    """How long a viewer may take nothing of what is sent before his connection is ended."""
+
     max_connections: int = 12_000
     """How many connections may be open; for one more, the one that idles longest is closed."""
     head_seconds: float = 10.0

@@ -1,9 +1,11 @@
 """Why a request is refused: problem+json (RFC 9457), in words that say what to do."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,10 +52,24 @@ def problem_of(error: Exception) -> Problem:
     """Say what is wrong; of what nobody expected no more than that it happened."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, HTTPException):
+        return _of_router(error)
     for kind, status, code in _OURS:
         if isinstance(error, kind):
             return Problem(status, code, str(error))
     return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+
+
+def _of_router(error: HTTPException) -> Problem:
+    """Say what the router has found out."""
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem(404, "not-found", "there is nothing at this path")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = dict(error.headers or {})
+        detail = f"this path takes {allowed.get('Allow', 'other methods')}"
+        return Problem(405, "method-not-allowed", detail, allowed)
+    phrase = HTTPStatus(error.status_code).phrase.lower()
+    return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
 
 
 def problem_response(problem: Problem, request: Request | None = None) -> Response:

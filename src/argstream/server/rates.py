@@ -11,8 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv6Address
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from starlette.types import Scope
 
@@ -87,17 +86,6 @@ class Place:
         places, self._places = self._places, None
         if places is not None:
             places.give_back(self._client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 class Places:

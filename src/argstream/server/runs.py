@@ -21,10 +21,9 @@ __all__ = ["Runs", "other_request"]
 class Runs:
     """Starts runs, and sees to it that they go on."""
 
-    def __init__(self, driver: Driver, *, look_out: float) -> None:
-        """Look for runs that nobody drives every so many seconds."""
+    def __init__(self, driver: Driver, look_out_seconds: float) -> None:
         self._driver = driver
-        self._driving = Driving(driver, look_out)
+        self._driving = Driving(driver, look_out_seconds)
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -66,6 +65,11 @@ class Runs:
             raise _busy(conversation.run_id)
         return conversation
 
+    async def pending(self, run_id: str) -> list[ApprovalRequested]:
+        """Give what somebody must decide on before a run can go on."""
+        snapshot = (await self.store.snapshot(run_id)).event
+        return [*pending_of(snapshot)] if isinstance(snapshot, RunSnapshot) else []
+
     # What is done
 
     async def start(
@@ -96,7 +100,17 @@ class Runs:
         Raises Problem 403 for what nobody is asked about, any more or at all; the first decision
         on a call counts. Edited arguments must be valid.
         """
-        waiting = await self._waiting(run_id)
+        await self._require_pending(run_id, decisions)
+        try:
+            await self._driver.check(run_id, decisions)
+            await self.store.decide(run_id, decisions)
+        except UsageError:
+            await self._require_pending(run_id, decisions)  # somebody may have been quicker
+            raise
+        await self._driving.go_on(run_id)
+
+    async def _require_pending(self, run_id: str, decisions: Decisions) -> None:
+        waiting = {request.call_id: request for request in await self.pending(run_id)}
         for call_id, decision in decisions.items():
             request = waiting.get(call_id)
             if request is None:
@@ -105,14 +119,6 @@ class Runs:
                 raise Problem(403, "expired", f"it is too late to decide on the call {call_id!r}")
             if isinstance(decision, Approve) and decision.digest != request.digest:
                 raise other_request(call_id)
-        await self._driver.check(run_id, decisions)
-        await self.store.decide(run_id, decisions)
-        await self._driving.go_on(run_id)
-
-    async def _waiting(self, run_id: str) -> dict[str, ApprovalRequested]:
-        snapshot = (await self.store.snapshot(run_id)).event
-        requests = pending_of(snapshot) if isinstance(snapshot, RunSnapshot) else ()
-        return {request.call_id: request for request in requests}
 
     async def stop(self, run_id: str, reason: str = "") -> None:
         """End a run."""

@@ -7,12 +7,13 @@
 ``GET /api/runs/{id}/events``            server-sent events: a snapshot, and then what comes; after
                                          ``Last-Event-ID`` or ``?after=`` only what comes
 ``POST /api/runs/{id}/decisions``        ``{decisions: {call_id: {decision, digest, …}}}``
-``POST /api/runs/{id}/stop``             ``{reason?}`` ends it
+``POST /api/runs/{id}/stop``             ends it; ``{reason?}``
 ``DELETE /api/runs/{id}``                forgets it
 =======================================  =========================================================
 """
 
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from collections.abc import Sequence
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -21,13 +22,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.decisions import Approval, Approve, Deny
-from argstream.events import ApprovalRequested, Remembered, RunSnapshot, RunStatus
+from argstream.events import ApprovalRequested, Remembered, RunStatus
 from argstream.log import RunInfo
 from argstream.protocols.native import NativeEncoder
 from argstream.server.context import Context
 from argstream.server.problems import Problem
 from argstream.server.runs import other_request
-from argstream.snapshot_events import pending_of
 
 __all__ = ["routes"]
 
@@ -57,7 +57,14 @@ class _Stop(Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class _Run(Struct, omit_defaults=True):
+class _Asked(Struct):
+    """That somebody is asked, but not about what."""
+
+    call_id: str
+    digest: str
+
+
+class _Run(Struct):
     """What is told of a run; who drives it is nobody's business."""
 
     run: str
@@ -68,7 +75,7 @@ class _Run(Struct, omit_defaults=True):
     created: float
     updated: float
     is_driven: bool
-    pending: list[ApprovalRequested] | dict[str, str] = {}
+    pending: "Sequence[ApprovalRequested | _Asked]"
 
 
 def routes(context: Context) -> list[Route]:
@@ -109,13 +116,11 @@ class _RunsApi:
             user=self._context.user(request),
             limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
         )
-        return _json({"runs": [_told(info, dict(info.pending)) for info in found]})
+        return _json({"runs": [_told(info, _asked(info)) for info in found]})
 
     async def show(self, request: Request) -> Response:
         info = await self._info(request)
-        snapshot = (await self._runs.store.snapshot(info.run_id)).event
-        pending = [*pending_of(snapshot)] if isinstance(snapshot, RunSnapshot) else []
-        return _json(_told(info, pending))
+        return _json(_told(info, await self._runs.pending(info.run_id)))
 
     async def events(self, request: Request) -> Response:
         info = await self._info(request)
@@ -138,11 +143,10 @@ class _RunsApi:
 
     async def stop(self, request: Request) -> Response:
         info = await self._info(request)
-        body = await self._context.body(request, _Stop)
-        if info.is_over:
-            raise Problem(409, "run-over", f"the run is over: it is {info.status}")
-        await self._runs.stop(info.run_id, body.reason)
-        return _json({"run": info.run_id}, 202)
+        body = await self._context.body(request, _Stop, _Stop())
+        if not info.is_over:  # otherwise all is as wanted
+            await self._runs.stop(info.run_id, body.reason)
+        return Response(status_code=204)
 
     async def forget(self, request: Request) -> Response:
         info = await self._info(request)
@@ -181,10 +185,11 @@ def _number(text: str, what: str, least: int, most: int) -> int:
     return int(text)
 
 
-_Pending: TypeAlias = "list[ApprovalRequested] | dict[str, str]"
+def _asked(info: RunInfo) -> list[_Asked]:
+    return [_Asked(call_id, digest) for call_id, digest in info.pending.items()]
 
 
-def _told(info: RunInfo, pending: _Pending) -> _Run:
+def _told(info: RunInfo, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
     return _Run(
         info.run_id,
         info.session_id,

@@ -7,10 +7,11 @@ in ``forwarded_from`` from where it asks; nothing that is forwarded is trusted o
 import asyncio
 import contextlib
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -19,7 +20,7 @@ from argstream.errors import UsageError
 from argstream.server._connections import Connection, Connections
 from argstream.server._failures import logger
 from argstream.server._listening import listen, room_for
-from argstream.server.guarding import Doors
+from argstream.server.doors import Doors
 from argstream.server.limits import Limits
 
 __all__ = ["Servable", "Serving", "serve"]
@@ -34,10 +35,14 @@ class Servable(Protocol):
     def doors(self) -> Doors:
         """What it lets in."""
 
+    @property
+    def limits(self) -> Limits:
+        """How much it takes on."""
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> object:
         """Begin: requests come after that."""
 
     async def __aexit__(
@@ -46,19 +51,18 @@ class Servable(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
         /,
-    ) -> Any:
+    ) -> object:
         """End: no more requests come."""
 
     async def drain(self) -> None:
         """Tell all who watch to come again, and leave the runs to others."""
 
 
-def serve(  # noqa: PLR0913 - each is a setting
+def serve(
     app: Servable,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
-    limits: Limits | None = None,
     forwarded_from: Sequence[str] = (),
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
@@ -68,7 +72,7 @@ def serve(  # noqa: PLR0913 - each is a setting
     A ``UsageError`` says why it cannot be served: the port is taken, or others could reach it and
     it has no token.
     """
-    serving = Serving(app, host=host, port=port, limits=limits, forwarded_from=forwarded_from)
+    serving = Serving(app, host=host, port=port, forwarded_from=forwarded_from)
     serving.run(on_listening)
 
 
@@ -85,22 +89,20 @@ class Serving:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        limits: Limits | None = None,
         forwarded_from: Sequence[str] = (),
     ) -> None:
         """Listen; port 0 is one that is free."""
         if app.doors.token is None and app.doors.hosts is None:
             raise UsageError(
-                "with any Host and without a token, every website could ask this server: give "
-                "Doors a token, or the hosts by which it is asked for"
+                "with any Host and without a token, every website could ask this server: give a "
+                "token, or the hosts by which it is asked for"
             )
-        limits = limits or Limits()
         self._sockets = listen(host, port, only_loopback=app.doors.token is None)
         self.host = host
         self.port: int = self._sockets[0].getsockname()[1]
         """The port that it listens on."""
         self._app = app
-        self._server = _Server(_config(app, limits, forwarded_from), app, limits)
+        self._server = _Server(_config(app, forwarded_from), app)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -168,7 +170,8 @@ def _tell(on_listening: Callable[[str], None] | None, url: str) -> None:
         on_listening(url)
 
 
-def _config(app: Servable, limits: Limits, forwarded_from: Sequence[str]) -> uvicorn.Config:
+def _config(app: Servable, forwarded_from: Sequence[str]) -> uvicorn.Config:
+    limits = app.limits
     return uvicorn.Config(
         app,
         http=Connection,
@@ -188,13 +191,15 @@ def _config(app: Servable, limits: Limits, forwarded_from: Sequence[str]) -> uvi
 class _Server(uvicorn.Server):
     """uvicorn's server, but for how it begins and ends."""
 
-    def __init__(self, config: uvicorn.Config, app: Servable, limits: Limits) -> None:
+    def __init__(self, config: uvicorn.Config, app: Servable) -> None:
         super().__init__(config)
-        self.server_state: Connections = Connections(limits)
+        self.server_state: Connections = Connections(app.limits)
         self._app = app
-        self._limits = limits
+        self._limits = app.limits
 
-    async def run_until_told(self, sockets: list[Any], on_listening: Callable[[], None]) -> None:
+    async def run_until_told(
+        self, sockets: list[socket.socket], on_listening: Callable[[], None]
+    ) -> None:
         """Serve; all that is uvicorn's own ``serve``, but for its lifespan and its logging."""
         self.server_state.room = room_for(self._limits.max_connections)
         self.config.load()
@@ -204,7 +209,7 @@ class _Server(uvicorn.Server):
         await self.main_loop()
         await self.shutdown(sockets)
 
-    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End in order: nobody new, who watches is told to come again, the rest is waited for."""
         for server in self.servers:
             server.close()

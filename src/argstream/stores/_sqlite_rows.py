@@ -1,6 +1,6 @@
 """The rows of the SQLite store: runs and their records, as they are read and written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ __all__ = [
     "drop",
     "find",
     "get",
+    "grow_all",
     "insert",
+    "merely_grows",
     "newest",
     "page",
     "save",
@@ -37,7 +39,18 @@ _GROW: Final = (
     "UPDATE runs SET seq = ?, updated = ? "
     "WHERE run_id = ? AND token = ? AND seq = ? AND status IN ('running', 'paused') RETURNING key"
 )
+_GROW_ALL: Final = (
+    "UPDATE runs SET seq = new.seq, updated = new.updated "
+    "FROM (SELECT column1 AS seq, column2 AS updated, column3 AS run_id, column4 AS token, "
+    "column5 AS before FROM (VALUES {})) AS new "
+    "WHERE runs.run_id = new.run_id AND runs.token = new.token AND runs.seq = new.before "
+    "AND runs.status IN ('running', 'paused')"
+)
 _WRITE: Final = "INSERT INTO records (run, seq, line) VALUES "
+_WRITE_ALL: Final = (
+    "INSERT INTO records (run, seq, line) SELECT runs.key, new.column2, new.column3 "
+    "FROM (VALUES {}) AS new JOIN runs ON runs.run_id = new.column1"
+)
 _ROWS_AT_ONCE: Final = 128
 _PAGE_BYTES: Final = 4_000_000
 
@@ -134,11 +147,41 @@ def try_to_grow(connection: Connection, claim: Claim, batch: Batch) -> int | Non
 
     Most batches are of this kind. Gives the key of the run's row; None if something is in the way.
     """
-    if batch.status is not None or batch.asked:
+    if not merely_grows(batch):
         return None
-    place = (batch.last, batch.updated, claim.run_id, claim.token, batch.first - 1)
-    rows = connection.execute(_GROW, place).fetchall()
+    rows = connection.execute(_GROW, _growth(claim, batch)).fetchall()
     return rows[0][0] if rows else None
+
+
+def merely_grows(batch: Batch) -> bool:
+    """Say whether a batch changes nothing but the length of the log."""
+    return batch.status is None and not batch.asked
+
+
+def _growth(claim: Claim, batch: Batch) -> tuple[Any, ...]:
+    return batch.last, batch.updated, claim.run_id, claim.token, batch.first - 1
+
+
+def grow_all(connection: Connection, growths: Sequence[tuple[Claim, Batch]]) -> bool:
+    """Write such batches of several runs; False if something is in the way of any of them.
+
+    Then what was changed must be undone.
+    """
+    places = [_growth(claim, batch) for claim, batch in growths]
+    grown = sum(
+        connection.execute(statement, values).rowcount
+        for statement, values in _in_few(_GROW_ALL, places)
+    )
+    if grown != len(growths):
+        return False
+    rows = [
+        (batch.run_id, seq, line)
+        for _, batch in growths
+        for seq, line in enumerate(batch.lines, batch.first)
+    ]
+    for statement, values in _in_few(_WRITE_ALL, rows):
+        connection.execute(statement, values)
+    return True
 
 
 def write(connection: Connection, key: int, batch: Batch) -> None:
@@ -147,13 +190,19 @@ def write(connection: Connection, key: int, batch: Batch) -> None:
     As few statements as possible: each lets another thread run, and if that is busy it takes its
     five milliseconds before it hands back.
     """
-    start, left = 0, len(batch.lines)
+    rows = [(key, seq, line) for seq, line in enumerate(batch.lines, batch.first)]
+    for statement, values in _in_few(_WRITE + "{}", rows):
+        connection.execute(statement, values)
+
+
+def _in_few(statement: str, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, list[Any]]]:
+    """Give as few statements as possible for so many rows, of which few differ."""
+    start, left = 0, len(rows)
     while left:
-        count = min(1 << (left.bit_length() - 1), _ROWS_AT_ONCE)  # so there are few that differ
-        values: list[Any] = []
-        for seq, line in enumerate(batch.lines[start : start + count], batch.first + start):
-            values += (key, seq, line)
-        connection.execute(_WRITE + ", ".join(["(?, ?, ?)"] * count), values)
+        count = min(1 << (left.bit_length() - 1), _ROWS_AT_ONCE)
+        some = rows[start : start + count]
+        marks = f"({', '.join('?' * len(rows[0]))})"
+        yield statement.format(", ".join([marks] * count)), [one for row in some for one in row]
         start, left = start + count, left - count
 
 

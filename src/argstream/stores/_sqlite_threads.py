@@ -22,19 +22,30 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from sqlite3 import Connection
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError, StoreFailure, UsageError
+from argstream.log import Claim
+from argstream.stores._batches import Batch
 from argstream.stores._sqlite_file import Opened, failure, open_file
 from argstream.stores._sqlite_lookout import Lookout
+from argstream.stores._sqlite_rows import grow_all
 
 __all__ = ["Reader", "Writer"]
 
 _Answer = TypeVar("_Answer")
 _LOOK_SECONDS: Final = 0.02
+_FEW: Final = 2
+_MANY: Final = 8
+_GATHERING: Final = 0.01
+"""How long the writer waits for more, in seconds, if there was much the last time."""
 _MAX_GROUP: Final = 1_000
+
+
+Growth: TypeAlias = tuple[Claim, Batch]
+"""Records that merely make the log of a run longer."""
 
 
 class _Job(Struct, eq=False):
@@ -44,6 +55,8 @@ class _Job(Struct, eq=False):
     is_durable: bool
     tell: Callable[[Any], None] | None
     """Is told the answer before who asked, in the thread and in the order of the commits."""
+    growth: Growth | None = None
+    """What is to be written, if nothing else is to be done: it can be written with others."""
     answer: Any = None
     error: Exception | None = None
 
@@ -73,11 +86,12 @@ class _Worker(ABC):
         *,
         is_durable: bool = False,
         tell: Callable[[_Answer], None] | None = None,
+        growth: Growth | None = None,
     ) -> _Answer:
         """Have something done with the connection, and give what comes of it."""
         loop = asyncio.get_running_loop()
         future: Future[_Answer] = loop.create_future()
-        self._put(_Job(work, loop, future, is_durable, tell))
+        self._put(_Job(work, loop, future, is_durable, tell, growth))
         return await future
 
     def wake(self) -> None:
@@ -200,7 +214,7 @@ class _Worker(ABC):
         except sqlite3.Error as error:
             raise failure(self._path, error) from error
         try:
-            for job in jobs:
+            for job in self._left(connection, jobs):
                 try:
                     job.answer, job.error = job.work(connection), None
                 except ArgstreamError as error:
@@ -211,6 +225,10 @@ class _Worker(ABC):
             if connection.in_transaction:  # it is not, if the disk is full
                 connection.execute("ROLLBACK")
             raise
+
+    def _left(self, connection: Connection, jobs: Sequence[_Job]) -> Sequence[_Job]:  # noqa: ARG002 - for the writer
+        """Do what can be done with few statements, and give what is left to do."""
+        return jobs
 
     def _alone(self, begin: str, job: _Job) -> None:
         try:
@@ -238,6 +256,10 @@ class Reader(_Worker):
             self._alone("BEGIN", job)
 
 
+class _InTheWay(Exception):  # noqa: N818 - it never gets out of here
+    """Not all can be written together: each must be looked at."""
+
+
 class Writer(_Worker):
     """Writes what all want to have written, and looks out for what other processes write."""
 
@@ -245,6 +267,7 @@ class Writer(_Worker):
         super().__init__(path, busy_seconds)
         self._lookout = lookout
         self._looked = 0.0
+        self._was_many = False
         self._is_durable: bool | None = None
 
     def _do(self, jobs: Sequence[_Job]) -> None:
@@ -262,6 +285,31 @@ class Writer(_Worker):
     def _transaction(self, begin: str, jobs: Sequence[_Job]) -> None:
         self._set_durability(is_durable=any(job.is_durable for job in jobs))
         super()._transaction(begin, jobs)
+
+    def _left(self, connection: Connection, jobs: Sequence[_Job]) -> Sequence[_Job]:
+        """Write what makes logs longer, of all runs at once.
+
+        Each statement lets other threads run, and if these are busy that takes its time. Those that
+        wait here at the same moment may be done in any order.
+        """
+        growing = {job.growth[0].run_id: job for job in jobs if job.growth is not None}
+        if len(growing) < _FEW:
+            return jobs
+        growths = [job.growth for job in growing.values() if job.growth is not None]
+        if not grow_all(connection, growths):
+            raise _InTheWay
+        done = {id(job) for job in growing.values()}
+        for job in growing.values():
+            job.answer, job.error = True, None
+        return [job for job in jobs if id(job) not in done]
+
+    def _next(self) -> list[_Job | _Order]:
+        """Where much is written, wait a moment for more: it is cheaper together."""
+        if self._was_many:
+            time.sleep(_GATHERING)
+        items = super()._next()
+        self._was_many = len(items) >= _MANY
+        return items
 
     def _close(self) -> None:
         self._is_durable = None

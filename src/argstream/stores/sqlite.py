@@ -21,6 +21,7 @@ from argstream.stores._sqlite_rows import (
     find,
     get,
     insert,
+    merely_grows,
     newest,
     page,
     save,
@@ -112,7 +113,8 @@ class SqliteStore(BaseStore):
             if is_new:
                 self._written(batch)
 
-        await self._writer.run(append, is_durable=batch.is_durable, tell=tell)
+        growth = (claim, batch) if merely_grows(batch) else None
+        await self._writer.run(append, is_durable=batch.is_durable, tell=tell, growth=growth)
 
     async def _reopen(self, claim: Claim, call_id: str) -> None:
         def reopen(state: RunState) -> None:

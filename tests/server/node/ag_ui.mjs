@@ -175,7 +175,8 @@ const asciiJson = (value) =>
     (character) => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"),
   );
 
-for (const [scene, play] of Object.entries(scenes)) {
-  const seen = await play();
-  console.log(asciiJson({ scene, seen, warnings: warnings.splice(0) }));
-}
+await Promise.all(
+  Object.entries(scenes).map(async ([scene, play]) =>
+    console.log(asciiJson({ scene, seen: await play(), warnings })),
+  ),
+);

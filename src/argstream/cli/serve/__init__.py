@@ -28,7 +28,7 @@ from argstream.errors import ArgstreamError, UsageError
 from argstream.log import Store
 from argstream.sanitise import visible_line
 from argstream.server import AgentServer, serve
-from argstream.server.guarding import LOOPBACK_HOSTS
+from argstream.server.doors import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
     from argstream.server import ClaudeAgentDriver

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from argstream.events import Event, RunSnapshot
+from argstream.events import Event, RunSnapshot, TurnCompleted
+from argstream.history import Message
 from argstream.log import Record
 from argstream.protocols.ai_sdk._message import MessageWriter
 from argstream.protocols.ai_sdk._parts import Part
-from argstream.protocols.ai_sdk._retelling import retold
 from argstream.protocols.encoding import Parting, Written
 from argstream.protocols.sse import frame
+from argstream.snapshot_events import events_of
 
 __all__ = ["HEADERS", "AiSdkEncoder"]
 
@@ -30,6 +31,7 @@ _CHARACTERS_PER_SECOND: Final = 750_000
 """A client reads the whole input again with each piece, about 75 million characters a second: so it
 spends a hundredth of its time on that."""
 
+_NOTHING_SAID: Final = Message(role="assistant", parts=())
 _LAST: Final = ("finish", "abort", "error")
 _DONE: Final = b"data: [DONE]\n\n"
 _WHY: Final[dict[Parting, str]] = {
@@ -74,9 +76,13 @@ class AiSdkEncoder:
         return frame({"type": "error", "errorText": _WHY[why]}) + _DONE
 
 
-def _events(snapshot: Record) -> Iterable[Event]:
+def _events(snapshot: Record) -> Iterator[Event]:
     told = snapshot.event
-    return retold(told) if isinstance(told, RunSnapshot) else (told,)
+    if not isinstance(told, RunSnapshot):
+        yield told
+        return
+    yield TurnCompleted(told.stop_reason, _NOTHING_SAID, told.usage)  # what it cost is told last
+    yield from events_of(told, with_text=False)
 
 
 def _written(writer: MessageWriter, events: Iterable[Event]) -> Written:

@@ -41,6 +41,7 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
+from argstream.argument_views import with_arguments
 from argstream.snapshot_events import events_of
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene import _approvals, _runs
@@ -283,7 +284,7 @@ class Scene:
         self._stage.note(_runs.joined(snapshot))
         self._going_on.join(snapshot)
         self._is_joining = True
-        for event in events_of(snapshot):
+        for event in with_arguments(events_of(snapshot)):
             self.take(event, now)
         self._is_joining = False
 

@@ -27,6 +27,7 @@ from argstream.events import (
     ToolArgsInvalid,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallStarted,
     ToolExecutionStarted,
     ToolOutputDelta,
     TurnStarted,
@@ -91,6 +92,28 @@ def runs(draw: st.DrawFn, *, crashes: bool = True) -> list[Event]:
         )
     )
     return events if end is None else [*events, end]
+
+
+def logged_runs() -> st.SearchStrategy[list[Event]]:
+    """Runs as their log has them: what has paused is resumed, and a call is over once."""
+    return runs().map(_as_logged)
+
+
+def _as_logged(events: Sequence[Event]) -> list[Event]:
+    kept: list[Event] = []
+    over: set[str] = set()
+    for event in events:
+        if isinstance(event, ToolCallStarted):
+            over.discard(event.call_id)
+        elif getattr(event, "call_id", None) in over:
+            continue
+        elif isinstance(event, ToolCallCompleted | ToolCallFailed):
+            over.add(event.call_id)
+        is_paused = bool(kept) and isinstance(kept[-1], RunPaused)
+        if is_paused and not isinstance(event, RunResumed | RunStopped):
+            kept.append(RunResumed(RUN))
+        kept.append(event)
+    return kept
 
 
 def _add_turn(

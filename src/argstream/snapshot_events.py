@@ -28,7 +28,7 @@ from argstream.events import (
     TurnStarted,
 )
 
-__all__ = ["events_of", "pending_of"]
+__all__ = ["events_of", "is_waiting", "pending_of"]
 
 
 def events_of(snapshot: RunSnapshot, *, with_text: bool = True) -> Iterator[Event]:
@@ -41,7 +41,7 @@ def events_of(snapshot: RunSnapshot, *, with_text: bool = True) -> Iterator[Even
     for turn, blocks in groupby(snapshot.blocks, lambda block: block.turn):
         yield from _turns(begun, turn)
         begun = turn
-        yield from _turn(turn, blocks, with_text)
+        yield from _turn(turn, blocks, with_text=with_text)
     yield from _turns(begun, snapshot.turns)
     if snapshot.end is not None:
         yield snapshot.end
@@ -49,21 +49,29 @@ def events_of(snapshot: RunSnapshot, *, with_text: bool = True) -> Iterator[Even
         yield RunPaused(snapshot.run_id, tuple(pending_of(snapshot)))
 
 
-def _turns(begun: int, turn: int) -> Iterator[Event]:
-    for number in range(begun + 1, turn + 1):
-        yield TurnStarted(number)
-
-
-def pending_of(snapshot: RunSnapshot) -> Iterator[ApprovalRequested]:
-    """Give what somebody must decide on."""
-    for call in snapshot.blocks:
+def pending_of(told: Event) -> Iterator[ApprovalRequested]:
+    """Give what somebody must decide on, by a snapshot; other events do not say."""
+    for call in told.blocks if isinstance(told, RunSnapshot) else ():
         if isinstance(call, SeenCall) and call.request is not None:
             is_open = call.decision is None and call.outcome is None
             if is_open and not call.is_lost:
                 yield call.request
 
 
-def _turn(turn: int, blocks: Iterable[SeenBlock], with_text: bool) -> Iterator[Event]:
+def is_waiting(snapshot: RunSnapshot) -> bool:
+    """Say whether a run waits for a person though it does not pause.
+
+    So do runs that are only observed, which tell of no turns. Parts of them may go on meanwhile.
+    """
+    return snapshot.end is None and not snapshot.turns and any(pending_of(snapshot))
+
+
+def _turns(begun: int, turn: int) -> Iterator[Event]:
+    for number in range(begun + 1, turn + 1):
+        yield TurnStarted(number)
+
+
+def _turn(turn: int, blocks: Iterable[SeenBlock], *, with_text: bool) -> Iterator[Event]:
     """Tell a turn. What was lost of it comes first: perhaps of several attempts.
 
     How many these were is not known. But in each of them, a number or an id occurs once.
@@ -79,12 +87,12 @@ def _turn(turn: int, blocks: Iterable[SeenBlock], with_text: bool) -> Iterator[E
             yield TurnStarted(turn, attempt)
         seen.add(name)
         was_lost = block.is_lost
-        yield from _events_of_block(block, with_text)
+        yield from _events_of_block(block, with_text=with_text)
     if was_lost:
         yield TurnStarted(turn, attempt + 1)
 
 
-def _events_of_block(block: SeenBlock, with_text: bool) -> Iterator[Event]:
+def _events_of_block(block: SeenBlock, *, with_text: bool) -> Iterator[Event]:
     match block:
         case SeenText(block=number, text=text, parent_id=parent_id):
             yield TextDelta(text, number, parent_id)
@@ -94,11 +102,11 @@ def _events_of_block(block: SeenBlock, with_text: bool) -> Iterator[Event]:
             if block.is_over:
                 yield ThinkingCompleted(text, number, parent_id)
         case SeenCall():
-            yield from _writing(block, with_text)
+            yield from _writing(block, with_text=with_text)
             yield from _execution(block)
 
 
-def _writing(call: SeenCall, with_text: bool) -> Iterator[Event]:
+def _writing(call: SeenCall, *, with_text: bool) -> Iterator[Event]:
     call_id, name = call.call_id, call.name
     yield ToolCallStarted(call_id, call.index, name, call.kind, call.parent_id)
     if call.raw and (with_text or call.verdict != "complete"):

@@ -6,12 +6,11 @@ the event holds: a text that grows is never copied for it. A snapshot costs what
 value of its own: it shares nothing that could be changed with the events, nor with the view.
 """
 
-from operator import add
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from argstream.events import (
     ApprovalDecided,
@@ -136,7 +135,7 @@ class RunView:
                     self._lose(turn)
             case TurnCompleted(usage=usage, stop_reason=reason, parent_id=parent_id):
                 reason = reason if parent_id is None else run.stop_reason
-                self._run = replace(run, usage=_sum(run.usage, usage), stop_reason=reason)
+                self._run = replace(run, usage=run.usage + usage, stop_reason=reason)
             case RunStarted(run_id=run_id, prompt=prompt):
                 self._run = replace(run, run_id=run_id, prompt=prompt, history=_own(event).history)
             case RunPaused():
@@ -285,7 +284,3 @@ def _own(whole: _Whole) -> _Whole:
 
 def _own_value(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(*map(add, astuple(one), astuple(other)))

@@ -23,7 +23,6 @@ class Client:
         self.ends: list[Part] = []
         self.is_streaming = False
         self._words: dict[tuple[str, str], Part] = {}
-        self._inputs: dict[str, str] = {}
 
     def read(self, data: bytes) -> "Client":
         """Read a piece of a stream that ends between events."""
@@ -123,7 +122,6 @@ class Client:
         call.pop("preliminary", None)
 
     def _tool_input_start(self, part: Part) -> None:
-        self._inputs[part["toolCallId"]] = ""
         self._update(part, "input-streaming", input="", output=None, errorText=None)
 
     def _tool_input_delta(self, part: Part) -> None:

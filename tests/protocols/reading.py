@@ -28,10 +28,10 @@ def read(written: bytes) -> list[Read]:
 
 
 def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
-    """Give events as a log has them."""
+    """Give events as a log has them that was written event by event: without views."""
     return [
         Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", event)
-        for seq, event in enumerate(merged(events), first)
+        for seq, event in enumerate((kept for event in events for kept in merged([event])), first)
     ]
 
 

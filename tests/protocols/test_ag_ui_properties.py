@@ -12,42 +12,14 @@ from argstream.events import (
     ApprovalRequested,
     Event,
     RunPaused,
-    RunResumed,
-    RunStopped,
     ToolArgsCompleted,
     ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
 )
 from argstream.log import Record
 from argstream.protocols.ag_ui import AgUiEncoder, Version
 from argstream.protocols.encoding import Written
-from tests.chance_runs import RUN, claude_code, runs
+from tests.chance_runs import claude_code, logged_runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
-
-
-def as_logged(events: Iterable[Event]) -> list[Event]:
-    """Give events as the log of a run has them.
-
-    What has paused goes on by being resumed, and a call has one result.
-    """
-    told: list[Event] = []
-    answered: set[str] = set()
-    for event in events:
-        match event:
-            case ToolCallStarted(call_id=call_id):
-                answered.discard(call_id)
-            case ToolCallCompleted(call_id=call_id) | ToolCallFailed(call_id=call_id):
-                if call_id in answered:
-                    continue
-                answered.add(call_id)
-            case _:
-                pass
-        is_paused = bool(told) and isinstance(told[-1], RunPaused)
-        if is_paused and not isinstance(event, RunResumed | RunStopped):
-            told.append(RunResumed(RUN))
-        told.append(event)
-    return told
 
 
 def as_told(events: Iterable[Event], cuts: Iterable[int]) -> list[list[Record]]:
@@ -77,14 +49,13 @@ def observed_runs(draw: st.DrawFn) -> list[Event]:
     return told
 
 
-agent_runs = runs().map(as_logged)
 schema: TypeAdapter[AgUiEvent] = TypeAdapter(AgUiEvent)
 versions = st.sampled_from(["0.0.59", "1.0"])
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 
 @given(
-    events=st.one_of(agent_runs, observed_runs()),
+    events=st.one_of(logged_runs(), observed_runs()),
     version=versions,
     cuts=cuts,
     place=st.integers(0, 10_000),
@@ -107,7 +78,7 @@ def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
     assert late.interval == early.interval
 
 
-@given(events=st.one_of(agent_runs, observed_runs()), version=versions, cuts=cuts)
+@given(events=st.one_of(logged_runs(), observed_runs()), version=versions, cuts=cuts)
 def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
     events: list[Event], version: Version, cuts: list[int]
 ) -> None:

@@ -45,7 +45,7 @@ from argstream.protocols.ai_sdk import (
 from argstream.protocols.encoding import Written
 from tests.chance_runs import RUN
 from tests.protocols.ai_sdk_client import Client
-from tests.protocols.test_ai_sdk_properties import records, snapshot
+from tests.protocols.reading import records_of, snapshot_of
 
 STARTED: list[Event] = [RunStarted(RUN, "Go"), TurnStarted(1)]
 CALL = ToolCallStarted("c1", 0, "send")
@@ -57,7 +57,7 @@ ASKED: list[Event] = [*WHOLE, REQUEST, RunPaused(RUN, (REQUEST,))]
 
 def told(events: Sequence[Event]) -> list[Any]:
     """The parts that these events are told as, without the first and the step."""
-    data = AiSdkEncoder(RUN).take(records([*STARTED, *events])).data.decode()
+    data = AiSdkEncoder(RUN).take(records_of([*STARTED, *events])).data.decode()
     lines = [line for line in data.split("\n") if line]
     parts = [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
     assert [part["type"] for part in parts[:2]] == ["start", "start-step"]
@@ -70,7 +70,7 @@ def types(events: Sequence[Event]) -> list[str]:
 
 def shown(events: Sequence[Event]) -> Any:
     """The one call of these events, as a client has it."""
-    client = Client().read(AiSdkEncoder(RUN).take(records([*STARTED, *events])).data)
+    client = Client().read(AiSdkEncoder(RUN).take(records_of([*STARTED, *events])).data)
     [call] = [part for part in client.parts if part["type"] == "dynamic-tool"]
     return call
 
@@ -111,8 +111,8 @@ def test_a_pause_asks_and_ends_the_stream_so_that_the_client_can_answer() -> Non
 
 def test_after_a_pause_a_new_stream_goes_on_in_the_same_message() -> None:
     encoder = AiSdkEncoder(RUN)
-    before = encoder.take(records([*STARTED, *ASKED]))
-    after = encoder.take(records([RunResumed(RUN), ApprovalDecided("c1", "send", "approved")]))
+    before = encoder.take(records_of([*STARTED, *ASKED]))
+    after = encoder.take(records_of([RunResumed(RUN), ApprovalDecided("c1", "send", "approved")]))
 
     assert before.ends
     assert not after.ends
@@ -145,7 +145,7 @@ def states(client: Client) -> dict[str, str]:
 
 
 def test_an_observed_run_ends_its_stream_when_somebody_is_asked() -> None:
-    written = AiSdkEncoder(RUN).take(records([*OBSERVED, *OTHER, REQUEST]))
+    written = AiSdkEncoder(RUN).take(records_of([*OBSERVED, *OTHER, REQUEST]))
     client = Client().read(written.data)
 
     assert written.ends
@@ -156,9 +156,9 @@ def test_an_observed_run_ends_its_stream_when_somebody_is_asked() -> None:
 
 def test_an_observed_run_goes_on_when_it_was_decided() -> None:
     encoder = AiSdkEncoder(RUN)
-    client = Client().read(encoder.take(records([*OBSERVED, *OTHER, REQUEST])).data)
-    meanwhile = encoder.take(records([ToolCallStarted("c3", 2, "look"), TextDelta("Hm", 9)]))
-    client.read(encoder.take(records([ApprovalDecided("c1", "send", "approved")])).data)
+    client = Client().read(encoder.take(records_of([*OBSERVED, *OTHER, REQUEST])).data)
+    meanwhile = encoder.take(records_of([ToolCallStarted("c3", 2, "look"), TextDelta("Hm", 9)]))
+    client.read(encoder.take(records_of([ApprovalDecided("c1", "send", "approved")])).data)
 
     assert meanwhile == Written(b"")
     assert client.is_streaming
@@ -172,22 +172,22 @@ def test_an_observed_run_goes_on_when_it_was_decided() -> None:
 def test_one_of_two_decisions_does_not_end_the_stream_before_the_other() -> None:
     second = ApprovalRequested("c2", "look", {"at": "it"}, "other", "why")
     encoder = AiSdkEncoder(RUN)
-    encoder.take(records([*OBSERVED, *OTHER, REQUEST, second]))
+    encoder.take(records_of([*OBSERVED, *OTHER, REQUEST, second]))
 
-    assert not encoder.take(records([ApprovalDecided("c1", "send", "approved")])).ends
-    assert not encoder.take(records([ApprovalDecided("c2", "look", "approved")])).ends
+    assert not encoder.take(records_of([ApprovalDecided("c1", "send", "approved")])).ends
+    assert not encoder.take(records_of([ApprovalDecided("c2", "look", "approved")])).ends
 
 
 def test_who_joins_an_observed_run_that_waits_is_asked() -> None:
     encoder = AiSdkEncoder(RUN)
-    waiting = snapshot([*OBSERVED, REQUEST])
+    waiting = snapshot_of(records_of([*OBSERVED, REQUEST]))
     encoder.begin(waiting)
     opening = encoder.opening(waiting)
     client = Client().read(opening.data)
 
     assert opening.ends
     assert states(client) == {"c1": "approval-requested"}
-    client.read(encoder.take(records([ApprovalDecided("c1", "send", "denied")])).data)
+    client.read(encoder.take(records_of([ApprovalDecided("c1", "send", "denied")])).data)
     assert states(client) == {"c1": "output-denied"}
 
 
@@ -278,7 +278,7 @@ def test_a_turn_that_begins_again_leaves_nothing_of_the_first_attempt_open() -> 
         TextDelta("It", 0),
         *WRITTEN,
     ]
-    client = Client().read(AiSdkEncoder(RUN).take(records([*STARTED, *again])).data)
+    client = Client().read(AiSdkEncoder(RUN).take(records_of([*STARTED, *again])).data)
     first, lost, mark, _, second = client.parts[1:]
 
     assert (first["text"], first["state"]) == ("I", "done")
@@ -374,11 +374,11 @@ def test_what_only_looks_like_it_stays_as_it_is(value: Any) -> None:
 def test_pieces_become_rarer_as_an_input_grows() -> None:
     encoder = AiSdkEncoder(RUN)
     intervals = [encoder.interval]
-    encoder.take(records([*STARTED, CALL]))
+    encoder.take(records_of([*STARTED, CALL]))
     for _ in range(3):
-        encoder.take(records([ToolArgsDelta("c1", "send", "x" * 300_000)]))
+        encoder.take(records_of([ToolArgsDelta("c1", "send", "x" * 300_000)]))
         intervals.append(encoder.interval)
-    encoder.take(records([ToolArgsCompleted("c1", "send", {"to": "ada"})]))
+    encoder.take(records_of([ToolArgsCompleted("c1", "send", {"to": "ada"})]))
 
     assert intervals == [0.05, 0.4, 0.8, 1.0]
     assert encoder.interval == 0.05
@@ -398,6 +398,12 @@ def said(text: str, id: str = "") -> Any:  # noqa: A002 - what the client calls 
 def call(state: str, **approval: Any) -> Any:
     part = {"type": "tool-send", "state": state, "input": {"to": "ada"}, "approval": approval}
     return {"role": "assistant", "parts": [{"type": "step-start"}, part]}
+
+
+@pytest.mark.parametrize("chat_id", ["", "x" * 257])
+def test_a_chat_has_an_id_that_is_not_long(chat_id: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.id"):
+        body(id=chat_id)
 
 
 def test_the_last_message_is_what_the_user_says() -> None:

@@ -6,25 +6,26 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from argstream.events import Event
+from argstream.log import Record
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from tests.chance_runs import RUN
-from tests.protocols.test_ai_sdk_properties import events_and_cut, records, snapshot
+from tests.protocols.reading import snapshot_of
+from tests.protocols.test_ai_sdk_properties import records_and_cut
 from tests.server.nodes import run_node
 
 _END = b"data: [DONE]\n\n"
 
 
 def test_the_clients_end_up_with_the_same_whenever_they_come(tmp_path: Path) -> None:
-    drawn: list[tuple[list[Event], int]] = []
+    drawn: list[tuple[list[Record], int]] = []
 
     @settings(max_examples=60, database=None)
-    @given(events_and_cut)
-    def draw(one: tuple[list[Event], int]) -> None:
+    @given(records_and_cut)
+    def draw(one: tuple[list[Record], int]) -> None:
         drawn.append(one)
 
     draw()
-    streams = [told for events, cut in drawn for told in (_early(events), _late(events, cut))]
+    streams = [told for records, cut in drawn for told in (_early(records), _late(records, cut))]
     file = tmp_path / "streams.json"
     file.write_text(json.dumps(streams))
 
@@ -34,16 +35,16 @@ def test_the_clients_end_up_with_the_same_whenever_they_come(tmp_path: Path) -> 
             assert _shown(late) == _shown(early)
 
 
-def _early(events: list[Event]) -> list[str]:
+def _early(records: list[Record]) -> list[str]:
     encoder = AiSdkEncoder(RUN)
-    return _streams(b"".join(encoder.take([one]).data for one in records(events)))
+    return _streams(b"".join(encoder.take([one]).data for one in records))
 
 
-def _late(events: list[Event], cut: int) -> list[str]:
+def _late(records: list[Record], cut: int) -> list[str]:
     encoder = AiSdkEncoder(RUN)
-    encoder.begin(snapshot(events[:cut]))
-    data = encoder.opening(snapshot(events[:cut])).data
-    return _streams(data + b"".join(encoder.take([one]).data for one in records(events[cut:], cut)))
+    encoder.begin(snapshot_of(records[:cut]))
+    data = encoder.opening(snapshot_of(records[:cut])).data
+    return _streams(data + b"".join(encoder.take([one]).data for one in records[cut:]))
 
 
 def _streams(data: bytes) -> list[str]:

@@ -23,6 +23,7 @@ from argstream.events import (
     ToolCallFailed,
     ToolCallStarted,
 )
+from argstream.log import joined
 from argstream.protocols.converse import ConverseEncoder
 from tests.chance_runs import runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
@@ -36,7 +37,7 @@ START = RunStarted("run_1", "Go")
 
 def told(*events: Event, with_deltas: bool = False) -> list[Any]:
     encoder = ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
-    return [event.data for event in read(encoder.take(records_of(events)).data)]
+    return [event.data for event in read(encoder.take(joined(records_of(events))).data)]
 
 
 @given(events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=5))
@@ -150,6 +151,36 @@ def test_a_run_that_waits_for_a_person_says_what_for_and_ends() -> None:
     }
 
 
+# Runs that are only observed tell of no turns, and do not pause
+
+REQUEST = ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
+WAITING: list[Event] = [
+    START,
+    ToolCallStarted("c1", 0, "send"),
+    ToolArgsCompleted("c1", "send", {}),
+    REQUEST,
+]
+
+
+def test_who_joins_an_observed_run_that_waits_is_asked() -> None:
+    records = records_of(WAITING)
+    early = ConverseEncoder("run_1", "talk_1").take(records)
+    late = ConverseEncoder("run_1", "talk_1").opening(snapshot_of(records))
+
+    assert early.ends
+    assert late.ends
+    done = read(late.data)[-1].data["done"]
+    assert [one["digest"] for one in done["pending"]] == ["d1gest"]
+    assert done == read(early.data)[-1].data["done"]
+
+
+def test_an_observed_run_does_not_wait_for_a_call_that_is_over() -> None:
+    encoder = ConverseEncoder("run_1", "talk_1")
+    encoder.take(records_of(WAITING))
+
+    assert not encoder.take(records_of([ToolCallFailed("c1", "send", "given up")])).ends
+
+
 def test_every_end_says_done_and_a_failure_also_why() -> None:
     assert [*told(START, RunStopped("enough"))[-1]["done"].values()][-1] == "stopped"
     error, done = told(START, RunFailed("max_turns", "too many"))
@@ -160,5 +191,5 @@ def test_every_end_says_done_and_a_failure_also_why() -> None:
 def test_who_is_sent_away_is_told_that_the_run_goes_on() -> None:
     for why in ("shutdown", "behind", "failure"):
         error, done = read(ConverseEncoder("run_1", "talk_1").parting(why))
-        assert error.data["error"]["code"]
+        assert error.data["error"]["code"] == why
         assert done.data["done"]["status"] == "running"

@@ -1,4 +1,4 @@
-"""A real server on this machine, for as long as a test needs it."""
+"""Any ASGI app served by plain uvicorn, as an app of somebody else is that ours is inside of."""
 
 import socket
 import threading

@@ -11,14 +11,13 @@ import msgspec
 
 from argstream import Agent, tool
 from argstream.clients import ScriptedModel
-from argstream.events import Event
+from argstream.events import Event, RunSnapshot
 from argstream.log import Store
 from argstream.protocols.native import Frame
-from argstream.server import AgentServer, Limits
+from argstream.server import AgentServer, Limits, Serving
 from argstream.snapshots import RunView
 from argstream.stores import MemoryStore
 from tests.agent.following import Effects, add
-from tests.server.servers import serving
 
 _decode = msgspec.json.Decoder(Frame).decode
 
@@ -97,7 +96,7 @@ def eventually(look: Callable[[], Any], seconds: float = 10.0) -> Any:
     return found
 
 
-def folded(events: list[Event]) -> Any:
+def folded(events: list[Event]) -> RunSnapshot:
     """Give what a viewer has seen by then."""
     view = RunView()
     for event in events:
@@ -118,8 +117,8 @@ def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tupl
 def served(agent: Agent, **doors: Any) -> Iterator[Client]:
     """Serve an agent, and give a client."""
     with (
-        serving(AgentServer(agent, **doors)) as url,
-        httpx.Client(base_url=url, timeout=10) as http,
+        Serving(AgentServer(agent, **doors)) as serving,
+        httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
         yield Client(http)
 

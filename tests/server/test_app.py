@@ -34,7 +34,7 @@ def test_it_can_be_mounted_into_another_app() -> None:
 
 
 def test_streams_are_live_also_where_the_other_app_compresses() -> None:
-    agent, _ = agent_for("word " * 100, delay=0.01)
+    agent, _ = agent_for("word " * 100, delay=0.003)
     inner = AgentServer(agent, hosts=None)
     outer = Starlette(routes=[Mount("/", inner)], middleware=[Middleware(GZipMiddleware)])
     with serving(outer) as url, httpx.Client(base_url=url) as http:

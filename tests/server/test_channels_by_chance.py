@@ -81,7 +81,7 @@ async def _watch_all(
 ) -> None:
     store = MemoryStore()
     feeding, watched = Feeding(store), Channels(store)
-    reading: list[tuple[_Watcher, int | None, Reader]] = []
+    reading: list[tuple[_Watcher, int | None, Reader]] = []  # with what they know
     number = 0
     while events:
         size, turn = sizes[number % len(sizes)], turns[number % len(turns)]
@@ -93,7 +93,9 @@ async def _watch_all(
                 if after is not None:
                     after %= len(feeding.records) + 2
                 viewer = await watched.watch(RUN, "chance", Counting, after=after)
-                reading.append((watcher, after, Reader(viewer)))
+                # Who has seen more than there is has seen something else.
+                known = after if after is not None and after <= len(feeding.records) else None
+                reading.append((watcher, known, Reader(viewer)))
         for watcher, _, reader in reading:
             if number in watcher.rests:
                 reader.may_read.clear()
@@ -102,25 +104,24 @@ async def _watch_all(
         for _ in range(turn):
             await asyncio.sleep(0)
         number += 1
-    for _, after, reader in reading:
+    for _, known, reader in reading:
         reader.may_read.set()
-        _check(feeding.records, after, frames_of(await reader.all()))
+        _check(feeding.records, known, frames_of(await reader.all()))
     await watched.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def _check(records: list[Record], after: int | None, frames: list[Frame]) -> None:
-    known = after or 0
-    if known > len(records):
-        known = 0  # he has seen another run
-    assert after is None or known == 0 or all(frame.seq > known for frame in frames)
-    seqs = [frame.seq for frame in frames]
+def _check(records: list[Record], known: int | None, frames: list[Frame]) -> None:
+    """See that one was sent what he did not know, and nothing else."""
+    seqs = [known or 0, *(frame.seq for frame in frames)]
     assert seqs == sorted(set(seqs))
-    assert not seqs or seqs[-1] == len(records)
-    before = [record.event for record in records[:known]]
+    assert seqs[-1] == len(records)
     log = [record.event for record in records]
+    before = log[:known] if known else []
     assert seen([*before, *(frame.event for frame in frames)]) == seen(log)
     told, expected = views_of(before, frames), views_of(log)
     assert told == {call_id: expected[call_id] for call_id in told}
     if not any(isinstance(frame.event, RunSnapshot) for frame in frames):
         assert told == expected
+    if known is None:
+        assert isinstance(frames[0].event, RunSnapshot)

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from argstream.events import Event, RunResumed
+from argstream.events import Event, RunResumed, SeenText
 from tests.agent.following import only
 from tests.server.program import WORDS
 from tests.server.talking import Client, eventually, folded
@@ -70,8 +70,7 @@ def effects(tmp_path: Path) -> Path:
 
 def said(events: list[Event]) -> str:
     """What was said last, also by who began the run before it was left."""
-    snapshot = folded(events)
-    return "\n".join(block.text for block in snapshot.blocks if hasattr(block, "text"))
+    return "\n".join(block.text for block in folded(events).blocks if isinstance(block, SeenText))
 
 
 def test_a_run_of_one_process_is_followed_decided_and_stopped_in_another(
@@ -107,6 +106,7 @@ def test_when_one_is_killed_midway_the_other_goes_on_and_nothing_is_lost_or_done
         assert folded(events) == folded(other.events(run_id))
         assert effects.read_text() == "ada\n"
         lost = folded(events).blocks[0]
+        assert isinstance(lost, SeenText)
         assert lost.is_lost
         assert WORDS.startswith(lost.text[:20])
         assert said(events).endswith(f"sent to ada {WORDS}")

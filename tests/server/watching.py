@@ -7,22 +7,33 @@ import msgspec
 
 from argstream.argument_views import ArgumentViews
 from argstream.events import (
+    ArgumentCompleted,
     ArgumentDelta,
+    ArgumentStarted,
     Event,
     RunPaused,
     RunSnapshot,
     SeenCall,
-    ToolArgsDelta,
     ToolCallStarted,
 )
-from argstream.log import Claim, Record, Store
+from argstream.log import Claim, Record, Store, status_after
 from argstream.protocols.encoding import Parting, Written
 from argstream.protocols.native import Frame, NativeEncoder
 from argstream.server.channels import Channels, Viewer
 from argstream.snapshots import RunView
-from argstream.wire import SseDecoder
+from argstream.wire import Broken, SseDecoder
 
-__all__ = ["RUN", "Counting", "Feeding", "Reader", "frames_of", "pieces_of", "seen", "views_of"]
+__all__ = [
+    "RUN",
+    "Counting",
+    "Ending",
+    "Feeding",
+    "Reader",
+    "frames_of",
+    "pieces_of",
+    "seen",
+    "views_of",
+]
 
 RUN = "run_1"
 _frames = msgspec.json.Decoder(Frame)
@@ -84,9 +95,8 @@ class Feeding:
         else:
             self._claim = self._claim or await self._store.claim(RUN, "test", 60.0)
             await self._store.append(self._claim, records)
-        if any(isinstance(event, RunPaused) for event in events):
+        if status_after(events) == "paused":
             self._claim = None  # it was given up with that
-            await self._store.release(Claim(RUN, "test", 0))
         self.records += records
 
 
@@ -124,6 +134,7 @@ def frames_of(sent: bytes) -> list[Frame]:
     decoder = SseDecoder()
     frames = []
     for event in decoder.feed(sent):
+        assert not isinstance(event, Broken)
         frame = _frames.decode(event.data)
         assert str(frame.seq) == event.id
         frames.append(frame)
@@ -152,14 +163,16 @@ class _Views:
 
     def take(self, event: Event, views: Iterable[Event]) -> None:
         if isinstance(event, RunSnapshot):
-            open_calls = [block for block in event.blocks if isinstance(block, SeenCall)]
-            self.calls = {call.call_id: [] for call in open_calls if call.verdict is None}
+            self.calls = {
+                block.call_id: []
+                for block in event.blocks
+                if isinstance(block, SeenCall) and block.verdict is None and not block.is_lost
+            }
         elif isinstance(event, ToolCallStarted):
             self.calls[event.call_id] = []
         for view in views:
-            assert isinstance(view, ToolArgsDelta | Event)
-            told = self.calls.get(view.call_id)  # type: ignore[attr-defined] # all of these have one
-            if told is not None:
+            assert isinstance(view, ArgumentStarted | ArgumentDelta | ArgumentCompleted)
+            if (told := self.calls.get(view.call_id)) is not None:
                 self._add(told, view)
 
     def _add(self, told: list[Event], view: Event) -> None:

@@ -8,10 +8,10 @@ from argstream.errors import AlreadyDecided
 from argstream.events import ApprovalDecided
 from argstream.log import Store
 
-__all__ = ["checked"]
+__all__ = ["check_decisions"]
 
 
-async def checked(store: Store, machine: Machine, decisions: Decisions) -> None:
+async def check_decisions(store: Store, machine: Machine, decisions: Decisions) -> None:
     """Raise what going on with a run with these decisions would, by its log and what is posted.
 
     An observed run, with which nobody can go on, is asked what its observer would say.

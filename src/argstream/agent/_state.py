@@ -154,7 +154,7 @@ class RunState(Struct):
 
     def end_turn(self, event: TurnCompleted) -> bool:
         """Take what the model has said; False if it does not count."""
-        self._add_usage(event.usage)
+        self.usage += event.usage
         self.stop_reason = event.stop_reason
         if self.stop_kind is not None or self.failure is not None:
             return False  # what was lost may be a part of any call
@@ -171,16 +171,6 @@ class RunState(Struct):
         call = self.calls.get(part.call_id)
         text = "" if call is None else call.asked_text
         return replace(part, arguments=read_arguments(text) if text else deepcopy(part.arguments))
-
-    def _add_usage(self, usage: Usage) -> None:
-        mine = self.usage
-        self.usage = Usage(
-            mine.input_tokens + usage.input_tokens,
-            mine.output_tokens + usage.output_tokens,
-            mine.cache_read_tokens + usage.cache_read_tokens,
-            mine.cache_write_tokens + usage.cache_write_tokens,
-            mine.reasoning_tokens + usage.reasoning_tokens,
-        )
 
     def add_results(self) -> None:
         """Answer the calls of the last message, in their order, if that has not been done."""

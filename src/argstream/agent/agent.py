@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from argstream.agent._checking import checked
+from argstream.agent._checking import check_decisions
 from argstream.agent._effects import Step
 from argstream.agent._faces import AsyncClosing
 from argstream.agent._last_events import LastEvents
@@ -226,7 +226,7 @@ class Agent(AsyncClosing):
         if self._setting.store is None:
             self._waiting(run_id).machine.check(given)
         else:
-            await checked(self._setting.store, self._machine(run_id), given)
+            await check_decisions(self._setting.store, self._machine(run_id), given)
 
     async def conversation(self, id: str, *, user: str = "") -> Conversation:  # noqa: A002 - what it is
         """Give a conversation as the store has it, to go on with it; a new one if there is none.

@@ -10,7 +10,7 @@ from argstream.agent.toolkits import file_tools, shell_tool
 from argstream.clients import HttpModel, make_model
 from argstream.errors import UsageError
 
-__all__ = ["INSTRUCTIONS", "folder_named", "kits_named", "model_name", "model_named", "tools_of"]
+__all__ = ["INSTRUCTIONS", "chosen_model", "folder_named", "kits_named", "model_named", "tools_of"]
 
 INSTRUCTIONS: Final = (
     "You work in the folder {folder}, with the tools that you are given. Paths are relative to it. "
@@ -23,7 +23,7 @@ _KITS: Final[dict[str, Callable[[Path], list[Tool]]]] = {
 }
 
 
-def model_name(given: str) -> str:
+def chosen_model(given: str) -> str:
     """Give the name of the model that is meant: what was given, or what the environment says."""
     return given or os.environ.get(_MODEL, "")
 

@@ -8,9 +8,9 @@ from argstream.agent.approvals import Approval, Approve, Approver
 from argstream.agent.toolkits import text_reader
 from argstream.cli._agents import (
     INSTRUCTIONS,
+    chosen_model,
     folder_named,
     kits_named,
-    model_name,
     model_named,
     tools_of,
 )
@@ -59,7 +59,7 @@ def run_prompt(prompt: str, options: RunOptions) -> int:
 
 
 def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
-    model = model_named(model_name(options.model))
+    model = model_named(chosen_model(options.model))
     folder, kits = folder_named(options.folder), kits_named(options.tools)
     looks = Looks(read_file=text_reader(folder) if "files" in kits else None)
     text = _standard_input() if prompt == "-" else prompt

@@ -30,6 +30,7 @@ from argstream.events.execution import (
 )
 from argstream.events.runs import (
     RunCompleted,
+    RunEnd,
     RunFailed,
     RunPaused,
     RunResumed,
@@ -75,6 +76,7 @@ __all__ = [
     "InvalidVerdict",
     "Remembered",
     "RunCompleted",
+    "RunEnd",
     "RunFailed",
     "RunPaused",
     "RunResumed",

@@ -1,6 +1,6 @@
 """A run of an agent: its beginning, its pauses, its end."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from argstream.events._base import BaseEvent
 from argstream.events.execution import ApprovalRequested
@@ -9,6 +9,7 @@ from argstream.history import Message
 
 __all__ = [
     "RunCompleted",
+    "RunEnd",
     "RunFailed",
     "RunPaused",
     "RunResumed",
@@ -77,3 +78,7 @@ class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
     type: ClassVar[Literal["run_stopped"]] = "run_stopped"
     reason: str = ""
     run_id: str = ""
+
+
+RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
+"""What ends a run: nothing follows it."""

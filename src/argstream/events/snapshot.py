@@ -7,7 +7,7 @@ from msgspec import Struct
 from argstream.deltas import CallKind
 from argstream.events._base import BaseEvent
 from argstream.events.execution import ApprovalDecided, ApprovalRequested
-from argstream.events.runs import RunCompleted, RunFailed, RunStopped
+from argstream.events.runs import RunEnd
 from argstream.events.turns import Usage
 from argstream.events.writing import ArgumentsError
 from argstream.history import Message, Verdict
@@ -100,5 +100,5 @@ class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     """Of the turns that are complete."""
     stop_reason: str | None = None
     """Why the last turn ended."""
-    end: RunCompleted | RunFailed | RunStopped | None = None
+    end: RunEnd | None = None
     """How the run ended, if it has."""

@@ -1,8 +1,10 @@
 """The turns of a model: that one begins, how it ends."""
 
+from operator import add
 from typing import ClassVar, Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from argstream.events._base import BaseEvent
 from argstream.history import Message
@@ -24,6 +26,10 @@ class Usage(Struct, frozen=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Give what both cost together."""
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 class TurnStarted(BaseEvent, frozen=True, tag="turn_started"):

@@ -20,16 +20,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from argstream.argument_views import ArgumentViews, with_arguments
-from argstream.errors import UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
     ArgumentDelta,
     Event,
     RunCompleted,
+    RunEnd,
     RunFailed,
     RunPaused,
-    RunSnapshot,
     RunStopped,
     TextDelta,
     ThinkingDelta,
@@ -41,26 +40,24 @@ from argstream.events import (
     TurnStarted,
 )
 from argstream.log import Record
-from argstream.protocols.encoding import Parting, Written
+from argstream.protocols.encoding import (
+    INTERVAL,
+    PARTING_WORDS,
+    Parting,
+    Written,
+    snapshot_in,
+)
 from argstream.protocols.sse import frame
-from argstream.snapshot_events import events_of, pending_of
+from argstream.snapshot_events import events_of, is_waiting, pending_of
 
 __all__ = ["ConverseEncoder"]
-
-_INTERVAL: Final = 0.05
-_RESTS: Final = (RunPaused, RunCompleted, RunFailed, RunStopped)
-_WHY: Final[dict[Parting, tuple[str, str]]] = {
-    "shutdown": ("server_ends", "the server ends; the run goes on: follow it by its id"),
-    "behind": ("too_slow", "too much was missed; the run goes on: follow it by its id"),
-    "failure": ("log_unreadable", "the log cannot be read now: follow the run by its id"),
-}
 
 
 class ConverseEncoder:
     """Writes an answer."""
 
     can_catch_up: Final = False
-    interval: Final = _INTERVAL
+    interval: Final = INTERVAL
 
     def __init__(self, run_id: str, conversation_id: str, *, with_deltas: bool = False) -> None:
         self._run_id = run_id
@@ -72,10 +69,10 @@ class ConverseEncoder:
 
     def begin(self, snapshot: Record) -> None:
         """Take where the run stands."""
-        self._views.take(snapshot.event)
-        if isinstance(snapshot.event, RunSnapshot):
-            self._pauses = snapshot.event.turns > 0
-            self._waiting = {one.call_id: one for one in pending_of(snapshot.event)}
+        run = snapshot_in(snapshot)
+        self._views.take(run)
+        self._pauses = run.turns > 0
+        self._waiting = {one.call_id: one for one in pending_of(run)}
 
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
@@ -85,8 +82,11 @@ class ConverseEncoder:
         written = self._written(events)
         if written.ends or self._pauses or not self._waiting:
             return written
-        # A run that is only observed does not pause, and yet nothing happens until it is decided.
-        done = self._done("paused", pending=_pending(self._waiting.values()))
+        return self._paused(written, self._waiting.values())
+
+    def _paused(self, written: Written, pending: Iterable[ApprovalRequested]) -> Written:
+        """End with what is asked: a run that is only observed does not say that it pauses."""
+        done = self._done("paused", pending=_pending(pending))
         return Written(written.data + frame(done), ends=True)
 
     def _note(self, event: Event) -> None:
@@ -95,21 +95,25 @@ class ConverseEncoder:
                 self._pauses = True
             case ApprovalRequested(call_id=call_id):
                 self._waiting[call_id] = event
-            case ApprovalDecided(call_id=call_id):
+            case (
+                ApprovalDecided(call_id=call_id)
+                | ToolCallCompleted(call_id=call_id)
+                | ToolCallFailed(call_id=call_id)
+            ):
                 self._waiting.pop(call_id, None)
             case _:
                 pass
 
     def opening(self, snapshot: Record) -> Written:
         """Write all that was said so far, for one who comes later than the run began."""
-        if not isinstance(snapshot.event, RunSnapshot):
-            raise UsageError(f"an answer begins with a snapshot, not with {snapshot.event.type}")
-        return self._written(with_arguments(events_of(snapshot.event)))
+        run = snapshot_in(snapshot)
+        written = self._written(with_arguments(events_of(run)))
+        return self._paused(written, pending_of(run)) if is_waiting(run) else written
 
     def parting(self, why: Parting) -> bytes:
         """Write that it goes on elsewhere."""
-        code, message = _WHY[why]
-        error = {"error": {"code": code, "message": message}}
+        message = f"{PARTING_WORDS[why]}; follow the run by its id"
+        error = {"error": {"code": why, "message": message}}
         return frame(error) + frame(self._done("running"))
 
     def _written(self, events: Iterable[Event]) -> Written:
@@ -118,7 +122,7 @@ class ConverseEncoder:
         for event in events:
             for told in self._objects(event):
                 data += frame(told)
-            ends = isinstance(event, _RESTS)
+            ends = isinstance(event, RunPaused | RunEnd)
         return Written(bytes(data), ends)
 
     def _objects(self, event: Event) -> Iterator[dict[str, Any]]:

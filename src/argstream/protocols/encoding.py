@@ -5,17 +5,39 @@ happens, some records at a time; what it gives is sent to everybody who watches.
 given an opening, which tells all so far, and then the same bytes as the others.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from argstream.errors import UsageError
+from argstream.events import RunSnapshot
 from argstream.log import Record
 
-__all__ = ["Encoder", "Parting", "Written"]
+__all__ = [
+    "INTERVAL",
+    "PARTING_WORDS",
+    "Encoder",
+    "Parting",
+    "Written",
+    "interval_for",
+    "snapshot_in",
+]
+
+INTERVAL: Final = 0.05
+"""How long to collect what happens as a rule, in seconds."""
+
+_LONGEST_INTERVAL: Final = 1.0
 
 Parting: TypeAlias = Literal["shutdown", "behind", "failure"]
 """Why a stream ends before its run rests: the server ends and others go on with its runs; the
 viewer has not read for so long that what he missed is gone; the log cannot be read. In each case he
 can come again."""
+
+PARTING_WORDS: Final[Mapping[Parting, str]] = {
+    "shutdown": "the server ends",
+    "behind": "too much was missed",
+    "failure": "the run cannot be read now",
+}
+"""The same for who is sent away; each format adds how to come again."""
 
 
 class Written(NamedTuple):
@@ -51,3 +73,19 @@ class Encoder(Protocol):
 
     def parting(self, why: Parting) -> bytes:
         """Write the last words for one whose stream ends before its run rests."""
+
+
+def interval_for(length: int, characters_per_second: float) -> float:
+    """Say how long to collect for clients that read so much again with each piece, in seconds.
+
+    >>> interval_for(100, 1_000_000), interval_for(200_000, 1_000_000), interval_for(10**9, 1_000)
+    (0.05, 0.2, 1.0)
+    """
+    return min(max(INTERVAL, length / characters_per_second), _LONGEST_INTERVAL)
+
+
+def snapshot_in(record: Record) -> RunSnapshot:
+    """Give the snapshot that a record holds; raises ``UsageError`` if it holds something else."""
+    if isinstance(record.event, RunSnapshot):
+        return record.event
+    raise UsageError(f"a stream goes on from a snapshot of its run, not from {record.event.type}")

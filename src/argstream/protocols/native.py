@@ -18,11 +18,9 @@ from msgspec.structs import replace
 from argstream.argument_views import ArgumentViews
 from argstream.events import (
     Event,
-    RunCompleted,
-    RunFailed,
+    RunEnd,
     RunSnapshot,
     RunStarted,
-    RunStopped,
     SeenCall,
     ToolArgsDelta,
     ToolCallStarted,
@@ -30,17 +28,16 @@ from argstream.events import (
 )
 from argstream.history import Message, OpaquePart
 from argstream.log import Record
-from argstream.protocols.encoding import Parting, Written
+from argstream.protocols.encoding import (
+    INTERVAL,
+    PARTING_WORDS,
+    Parting,
+    Written,
+    snapshot_in,
+)
 from argstream.protocols.sse import frame, reconnect
 
 __all__ = ["Frame", "NativeEncoder"]
-
-_INTERVAL: Final = 0.05
-_WHY: Final[dict[Parting, str]] = {
-    "shutdown": "the server ends; come again",
-    "behind": "too much was missed; come again",
-    "failure": "the log cannot be read now; come again",
-}
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +57,7 @@ class NativeEncoder:
     """Writes a run in our own format."""
 
     can_catch_up: Final = True
-    interval: Final = _INTERVAL
+    interval: Final = INTERVAL
 
     def __init__(self) -> None:
         self._views = ArgumentViews()
@@ -72,10 +69,7 @@ class NativeEncoder:
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
         written = b"".join(self._frame(record) for record in records)
-        ends = bool(records) and isinstance(
-            records[-1].event, RunCompleted | RunFailed | RunStopped
-        )
-        return Written(written, ends)
+        return Written(written, ends=bool(records) and isinstance(records[-1].event, RunEnd))
 
     def _frame(self, record: Record) -> bytes:
         _, *views = self._views.take(record.event)
@@ -83,17 +77,20 @@ class NativeEncoder:
 
     def opening(self, snapshot: Record) -> Written:
         """Write the run as far as it has come."""
-        event = _told(snapshot.event)
-        views = _views_of(event) if isinstance(event, RunSnapshot) else []
+        run = snapshot_in(snapshot)
         opening = Frame(
-            snapshot.seq, snapshot.time, event, views, snapshot.session_id, snapshot.agent
+            snapshot.seq,
+            snapshot.time,
+            _told(run),
+            _views_of(run),
+            snapshot.session_id,
+            snapshot.agent,
         )
-        is_over = isinstance(event, RunSnapshot) and event.end is not None
-        return Written(frame(opening, snapshot.seq), is_over)
+        return Written(frame(opening, snapshot.seq), ends=run.end is not None)
 
     def parting(self, why: Parting) -> bytes:
         """Write that the viewer should come again."""
-        return reconnect(_WHY[why])
+        return reconnect(f"{PARTING_WORDS[why]}; come again")
 
 
 def _told(event: Event) -> Event:

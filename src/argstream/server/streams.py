@@ -87,12 +87,15 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         now = asyncio.get_running_loop().time
         try:
+            self._since = now()
             await self._send_head(send)
+            self._since = None
             async with aclosing(self._viewer.pieces()) as pieces:
                 async for piece in pieces:
                     self._since = now()
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                     self._since = None
+            self._since = now()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # which is how some servers say that nobody is there any more
             return

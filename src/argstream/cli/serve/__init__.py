@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from argstream.agent import Agent
 from argstream.cli._agents import (
     INSTRUCTIONS,
+    chosen_model,
     folder_named,
     kits_named,
-    model_name,
     model_named,
     tools_of,
 )
@@ -83,7 +83,7 @@ def serve_agent(options: ServeOptions) -> int:
 
 
 def _serve(options: ServeOptions, room: Path) -> None:
-    name = model_name(options.model) or _SCRIPT
+    name = chosen_model(options.model) or _SCRIPT
     place = place_of(options.store)
     token = options.token or os.environ.get(_TOKEN, "") or None
     agent = _agent(name, options, place, room)

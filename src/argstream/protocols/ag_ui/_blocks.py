@@ -11,6 +11,7 @@ import msgspec
 from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.events import ApprovalDecided, ApprovalRequested, ArgumentsError, SeenCall
 from argstream.protocols.ag_ui.wire import AgUiEvent, custom, note
+from argstream.protocols.calls import text_of
 
 __all__ = [
     "LOST",
@@ -20,7 +21,6 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "WordsBlock",
-    "text_of",
 ]
 
 LOST: Final = "The turn of the model was cut off and began again: this call is void."
@@ -252,8 +252,3 @@ class CallBlock(Block):
             return bool(msgspec.json.decode(text) == arguments)
         except msgspec.DecodeError:
             return False
-
-
-def text_of(result: Any) -> str:
-    """Give a result as text: what is none, as JSON."""
-    return result if isinstance(result, str) else msgspec.json.encode(result).decode()

@@ -5,9 +5,10 @@ from typing import Any, TypeAlias
 
 from argstream.events import RunSnapshot, SeenBlock, SeenCall, SeenText, SeenThinking
 from argstream.history import CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
-from argstream.protocols.ag_ui._blocks import LOST, NO_RESULT, Block, CallBlock, text_of
+from argstream.protocols.ag_ui._blocks import LOST, NO_RESULT, Block, CallBlock
 from argstream.protocols.ag_ui._story import Story, lost_messages
 from argstream.protocols.ag_ui.wire import AgUiEvent, note
+from argstream.protocols.calls import text_of
 
 __all__ = ["AgUiMessage", "besides_messages", "messages_snapshot"]
 

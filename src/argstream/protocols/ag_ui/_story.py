@@ -5,9 +5,6 @@ later sees blocks begin and end where the others do. That decides when a text is
 says: when the same agent begins something else, or the next turn begins.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-
 from argstream.deltas import CallKind
 from argstream.events import (
     ApprovalDecided,
@@ -40,6 +37,7 @@ from argstream.protocols.ag_ui._blocks import (
     WordsBlock,
 )
 from argstream.protocols.ag_ui.wire import AgUiEvent, custom
+from argstream.protocols.calls import CallEvent, CallIds
 
 __all__ = ["Story"]
 
@@ -55,7 +53,7 @@ class Story:
         self.blocks: list[Block] = []
         self._words: dict[tuple[int, str | None], WordsBlock] = {}
         self._calls: dict[str, CallBlock] = {}
-        self._uses: Counter[str] = Counter()  # of the ids of calls
+        self._ids = CallIds()
         self._latest: dict[str | None, Block] = {}  # of each agent
 
     @classmethod
@@ -75,15 +73,10 @@ class Story:
 
     def settles(self, event: Event) -> bool:
         """Say whether a person need not decide on a call any more, after this event."""
-        match event:
-            case (
-                ApprovalDecided(call_id=call_id)
-                | ToolCallCompleted(call_id=call_id)
-                | ToolCallFailed(call_id=call_id)
-            ):
-                return any(call.is_pending for call in self._call(call_id))
-            case _:
-                return False
+        if not isinstance(event, ApprovalDecided | ToolCallCompleted | ToolCallFailed):
+            return False
+        call = self._call(event.call_id)
+        return call is not None and call.is_pending
 
     # What holds between two streams
 
@@ -113,9 +106,6 @@ class Story:
     def take(self, event: Event) -> list[AgUiEvent]:
         """Give what an event means."""
         match event:
-            case ToolArgsDelta(call_id=call_id, name=name, delta=piece):
-                self.length += len(piece)
-                return [told for call in self._call(call_id) for told in call.write(piece, name)]
             case TextDelta(text=piece, block=number, parent_id=parent_id):
                 self.length += len(piece)
                 return self._grow(number, parent_id, TextBlock, piece)
@@ -130,18 +120,16 @@ class Story:
                 return self._begin_turn(turn, is_again=attempt > 1, is_told=True)
             case ToolCallStarted():
                 return self._begin_call(event.call_id, event.name, event.kind, event.parent_id)
-            case (
-                ToolArgsCompleted(call_id=call_id)
-                | ToolArgsInvalid(call_id=call_id)
-                | ApprovalRequested(call_id=call_id)
-                | ApprovalDecided(call_id=call_id)
-                | ToolOutputDelta(call_id=call_id)
-                | ToolCallCompleted(call_id=call_id)
-                | ToolCallFailed(call_id=call_id)
-            ):
-                return [told for call in self._call(call_id) for told in _of_call(call, event)]
+            case _ if isinstance(event, CallEvent):
+                return self._take_of_call(event)
             case _:
                 return []
+
+    def _take_of_call(self, event: CallEvent) -> list[AgUiEvent]:
+        if isinstance(event, ToolArgsDelta):
+            self.length += len(event.delta)
+        call = self._call(event.call_id)
+        return [] if call is None else _of_call(call, event)
 
     def _begin_turn(
         self, turn: int, *, is_again: bool = False, is_told: bool = False
@@ -214,24 +202,21 @@ class Story:
     def _begin_call(
         self, call_id: str, name: str, kind: CallKind, parent_id: str | None
     ) -> list[AgUiEvent]:
-        before = self._uses[call_id]
-        self._uses[call_id] += 1
         call = CallBlock(
             self._next_id(),
             parent_id,
             self.turns,
-            call_id=f"{call_id}~{before + 1}" if before else call_id,
+            call_id=self._ids.begin(call_id),
             name=name,
             kind=kind,
         )
         self._calls[call_id] = call
         return self._add(call)
 
-    def _call(self, call_id: str) -> Iterator[CallBlock]:
+    def _call(self, call_id: str) -> CallBlock | None:
         """Give the call, unless it was never told to begin, or nothing is told of it any more."""
         call = self._calls.get(call_id)
-        if call is not None and not call.is_lost:
-            yield call
+        return None if call is None or call.is_lost else call
 
     def _calls_told(self) -> list[CallBlock]:
         return [block for block in self.blocks if isinstance(block, CallBlock)]
@@ -259,23 +244,21 @@ def lost_messages(blocks: list[Block]) -> AgUiEvent:
     return custom("turn_lost", {"messageIds": [block.id for block in blocks]})
 
 
-def _of_call(call: CallBlock, event: Event) -> list[AgUiEvent]:
-    told: list[AgUiEvent] = []
+def _of_call(call: CallBlock, event: CallEvent) -> list[AgUiEvent]:
     match event:
+        case ToolArgsDelta(name=name, delta=piece):
+            return call.write(piece, name)
         case ToolArgsCompleted(name=name, arguments=arguments):
-            told = [*call.rename(name), *call.complete(arguments)]
+            return [*call.rename(name), *call.complete(arguments)]
         case ToolArgsInvalid(name=name, verdict=verdict, error=error):
-            told = [*call.rename(name), *call.invalid(verdict, error)]
+            return [*call.rename(name), *call.invalid(verdict, error)]
         case ApprovalRequested():
-            told = call.asked(event)
+            return call.asked(event)
         case ApprovalDecided():
-            told = call.decided(event)
+            return call.decided(event)
         case ToolOutputDelta(text=text):
-            told = call.said(text)
+            return call.said(text)
         case ToolCallCompleted(result=result):
-            told = call.result(result, failed=False)
+            return call.result(result, failed=False)
         case ToolCallFailed(error=error):
-            told = call.result(error, failed=True)
-        case _:
-            pass
-    return told
+            return call.result(error, failed=True)

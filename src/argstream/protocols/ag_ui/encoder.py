@@ -11,10 +11,10 @@ anew in one MESSAGES_SNAPSHOT; to tell it all events again would double them.
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from argstream.errors import UsageError
 from argstream.events import (
     Event,
     RunCompleted,
+    RunEnd,
     RunFailed,
     RunPaused,
     RunResumed,
@@ -35,7 +35,14 @@ from argstream.protocols.ag_ui.wire import (
     run_started,
     usage_of,
 )
-from argstream.protocols.encoding import Parting, Written
+from argstream.protocols.encoding import (
+    PARTING_WORDS,
+    Parting,
+    Written,
+    interval_for,
+    snapshot_in,
+)
+from argstream.snapshot_events import is_waiting
 from argstream.snapshots import RunView
 
 __all__ = ["AgUiEncoder"]
@@ -44,18 +51,10 @@ _Rest: TypeAlias = Literal["new", "paused", "waiting", "over"]
 """Why no stream is open: nothing has happened yet; the run has paused; it is observed and waits for
 a person, though parts of it may go on; it is over."""
 
-_Ending: TypeAlias = RunCompleted | RunFailed | RunStopped
 _STOPPED: Final = "the run was stopped"
-_INTERVAL: Final = 0.05
-_CHARACTERS_A_SECOND: Final = 4_000_000
+_CHARACTERS_PER_SECOND: Final = 4_000_000
 """The client copies and reads all that was written so far at each event: 2.5 ns a character, and
 whoever shows it takes several times that. At this pace that is never all of its time."""
-_SLOWEST: Final = 1.0
-_WHY: Final[dict[Parting, str]] = {
-    "shutdown": "the server ends, and the run goes on: ask again to go on with it",
-    "behind": "too much was missed, and the run goes on: ask again to go on with it",
-    "failure": "the run cannot be followed now: ask again to go on with it",
-}
 
 
 class AgUiEncoder:
@@ -86,14 +85,14 @@ class AgUiEncoder:
     def interval(self) -> float:
         """Longer as the run grows: a client copies all of it at each event."""
         length = 0 if self._story is None else self._story.length
-        return min(max(_INTERVAL, length / _CHARACTERS_A_SECOND), _SLOWEST)
+        return interval_for(length, _CHARACTERS_PER_SECOND)
 
     def begin(self, snapshot: Record) -> None:
         """Take where the run stands."""
-        run = _run_of(snapshot)
+        run = snapshot_in(snapshot)
         self._story = Story.of(run)
         self._view = None if run.turns else RunView.of(run)
-        self._rest = _rest_of(run, self._story)
+        self._rest = _rest_of(run)
 
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
@@ -102,19 +101,21 @@ class AgUiEncoder:
             if self._story is None:
                 self._story = Story(record.run_id)
             told += self._take(record.event, self._story)
-        if self._rest is None and self._story is not None and _waits(self._story):
-            told += [*self._story.resting(), self._interrupted(self._story)]
+        story = self._story
+        if self._rest is None and story is not None and not story.turns and story.pending:
+            # It is only observed: such runs do not pause, and yet wait for a person.
+            told += [*story.resting(), self._interrupted(story)]
             self._rest = "waiting"
         return Written(frames(told), ends=bool(told) and self._rest is not None)
 
     def opening(self, snapshot: Record) -> Written:
         """Write all so far."""
-        run = _run_of(snapshot)
+        run = snapshot_in(snapshot)
         story = Story.of(run)
         told = self._all_so_far(run, story)
         if run.end is not None:
             told.append(self._final(run.end))
-        elif _rest_of(run, story) is None:
+        elif _rest_of(run) is None:
             return Written(frames([*told, *story.going_on()]))
         else:
             told.append(self._interrupted(story))
@@ -122,7 +123,7 @@ class AgUiEncoder:
 
     def parting(self, why: Parting) -> bytes:
         """Write that the run goes on, and how to see it."""
-        return frames([run_error(why, _WHY[why])])
+        return frames([run_error(why, f"{PARTING_WORDS[why]}; ask again to go on with the run")])
 
     def _take(self, event: Event, story: Story) -> list[AgUiEvent]:
         told = self._reopened(event, story)
@@ -151,21 +152,19 @@ class AgUiEncoder:
 
     def _reopened(self, event: Event, story: Story) -> list[AgUiEvent]:
         """Begin a stream, if none is open and what happens is a reason to."""
-        rest, self._rest = self._rest, None
-        match rest:
-            case "new":
-                return [self._started(story)]
-            case "paused" if isinstance(event, RunResumed | _Ending):
-                held, self._held = self._held, []
-                return [self._started(story), *story.going_on(), *held]
-            case "waiting" if self._view is not None and (
-                story.settles(event) or isinstance(event, _Ending)
-            ):
-                # What else has happened while this client was asked is told here.
-                return [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
-            case _:
-                self._rest = rest
-                return []
+        is_over = isinstance(event, RunEnd)
+        if self._rest == "new":
+            told = [self._started(story)]
+        elif self._rest == "paused" and (is_over or isinstance(event, RunResumed)):
+            told = [self._started(story), *story.going_on(), *self._held]
+            self._held = []
+        elif self._rest == "waiting" and self._view and (is_over or story.settles(event)):
+            # What else has happened while this client was asked is told here.
+            told = [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
+        else:
+            return []
+        self._rest = None
+        return told
 
     def _started(self, story: Story) -> AgUiEvent:
         return run_started(self._thread_id, self._run_id, self._version, story.run_id)
@@ -185,7 +184,7 @@ class AgUiEncoder:
         outcome = {"type": "interrupt", "interrupts": interrupts}
         return run_finished(self._thread_id, self._run_id, outcome)
 
-    def _final(self, end: _Ending) -> AgUiEvent:
+    def _final(self, end: RunEnd) -> AgUiEvent:
         match end:
             case RunCompleted(result=result, usage=usage):
                 more = {} if result is None else {"result": result}
@@ -203,20 +202,9 @@ class AgUiEncoder:
                 )
 
 
-def _waits(story: Story) -> bool:
-    """Say whether an observed run waits for a person: those do not pause."""
-    return not story.turns and bool(story.pending)
-
-
-def _rest_of(run: RunSnapshot, story: Story) -> "_Rest | None":
+def _rest_of(run: RunSnapshot) -> "_Rest | None":
     if run.end is not None:
         return "over"
     if run.status == "paused":
         return "paused"
-    return "waiting" if _waits(story) else None
-
-
-def _run_of(record: Record) -> RunSnapshot:
-    if isinstance(record.event, RunSnapshot):
-        return record.event
-    raise UsageError(f"a stream goes on from a snapshot of its run, not from {record.event.type}")
+    return "waiting" if is_waiting(run) else None

@@ -5,16 +5,17 @@ context are not used. Of all that it sends only the text of a new message counts
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import UsageError
 from argstream.protocols.ag_ui.wire import Version
+from argstream.protocols.ids import ChosenId, ConversationId
 
-__all__ = ["Answers", "ResumeEntry", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
+__all__ = ["Answers", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
 
 
 class ResumeEntry(Struct, frozen=True, rename="camel"):
@@ -28,8 +29,8 @@ class ResumeEntry(Struct, frozen=True, rename="camel"):
 class RunAgentInput(Struct, frozen=True, rename="camel"):
     """A request of a client, as far as it is read."""
 
-    thread_id: Annotated[str, Meta(min_length=1, max_length=256)]
-    run_id: Annotated[str, Meta(min_length=1, max_length=256)]
+    thread_id: ConversationId
+    run_id: ChosenId
     messages: list[dict[str, Any]]
     protocol_version: str | None = None
     """Left out by those that speak 0.0.59."""

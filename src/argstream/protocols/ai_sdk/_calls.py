@@ -6,7 +6,7 @@ protocol has no part for it that both versions know, and the client asks no more
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from argstream.deltas import CallKind
 from argstream.events import (
@@ -30,20 +30,9 @@ from argstream.protocols.ai_sdk._parts import (
     call_output,
     harmless,
 )
+from argstream.protocols.calls import CallEvent, CallIds
 
-__all__ = ["CallEvent", "CallWriter"]
-
-CallEvent: TypeAlias = (
-    ApprovalDecided
-    | ApprovalRequested
-    | ToolArgsCompleted
-    | ToolArgsDelta
-    | ToolArgsInvalid
-    | ToolCallCompleted
-    | ToolCallFailed
-    | ToolOutputDelta
-)
-"""What may become of a call that has begun."""
+__all__ = ["CallWriter"]
 
 _TAIL: Final = 4_000
 """How much is shown of what a tool says while it runs: each time all of it is sent."""
@@ -54,7 +43,7 @@ class CallWriter:
 
     def __init__(self) -> None:
         self._open: dict[str, _Call] = {}
-        self._times: dict[str, int] = {}  # how often each id has occurred
+        self._ids = CallIds()
 
     @property
     def longest_input(self) -> int:
@@ -62,9 +51,8 @@ class CallWriter:
         return max((call.length for call in self._open.values() if call.is_writing), default=0)
 
     def part_id(self, call_id: str) -> str:
-        """Give the id of a call in the message; a turn that begins again may use one twice."""
-        times = self._times.get(call_id, 1)
-        return call_id if times == 1 else f"{call_id}~{times}"
+        """Give the id of a call in the message."""
+        return self._ids.of(call_id)
 
     # Streams that end while calls are open
 
@@ -91,9 +79,9 @@ class CallWriter:
         """Take that a call begins; if one with its id is open, that is over, and it is said why."""
         if (before := self._open.pop(event.call_id, None)) is not None:
             yield call_error(before.part_id, lost)
-        self._times[event.call_id] = self._times.get(event.call_id, 0) + 1
+        part_id = self._ids.begin(event.call_id)
         parent = None if event.parent_id is None else self.part_id(event.parent_id)
-        call = _Call(self.part_id(event.call_id), event.name, event.kind, parent)
+        call = _Call(part_id, event.name, event.kind, parent)
         self._open[event.call_id] = call
         yield call.beginning()
 

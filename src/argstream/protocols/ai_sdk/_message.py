@@ -8,12 +8,13 @@ text after something else has begun.
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 from argstream.events import (
     ApprovalDecided,
     Event,
     RunCompleted,
+    RunEnd,
     RunFailed,
     RunPaused,
     RunResumed,
@@ -28,15 +29,15 @@ from argstream.events import (
     TurnStarted,
     Usage,
 )
-from argstream.protocols.ai_sdk._calls import CallEvent, CallWriter
+from argstream.protocols.ai_sdk._calls import CallWriter
 from argstream.protocols.ai_sdk._parts import Part, finish_reason, of_parent, usage_of
+from argstream.protocols.calls import CallEvent
 
 __all__ = ["MessageWriter"]
 
 _LOST: Final = "it was cut off, and its turn began again"
 _OVER: Final = "the run ended before it did"
 _GOES_ON: Final = "(it goes on; what comes of it is told later)"
-_Ending: TypeAlias = RunCompleted | RunFailed | RunStopped
 
 
 class MessageWriter:
@@ -69,7 +70,7 @@ class MessageWriter:
             return []
         if parts and not self.is_open:
             parts = [*self._start(), *parts]
-        if isinstance(event, RunPaused | _Ending):
+        if isinstance(event, RunPaused | RunEnd):
             self.is_open = False
         return [*reopened, *parts]
 
@@ -89,7 +90,7 @@ class MessageWriter:
 
     def _reopened(self, event: Event) -> Iterator[Part]:
         """Go on when it was decided; of what has happened meanwhile, say what is still open."""
-        if isinstance(event, ApprovalDecided | _Ending):
+        if isinstance(event, ApprovalDecided | RunEnd):
             self._is_waiting = False
             self._words.clear()
             yield from self._start()
@@ -209,14 +210,7 @@ class MessageWriter:
     # The end
 
     def _note(self, turn: TurnCompleted) -> None:
-        one, other = self._usage, turn.usage
-        self._usage = Usage(
-            one.input_tokens + other.input_tokens,
-            one.output_tokens + other.output_tokens,
-            one.cache_read_tokens + other.cache_read_tokens,
-            one.cache_write_tokens + other.cache_write_tokens,
-            one.reasoning_tokens + other.reasoning_tokens,
-        )
+        self._usage += turn.usage
         if turn.parent_id is None:
             self._stop_reason = turn.stop_reason
 

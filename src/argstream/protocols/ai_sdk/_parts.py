@@ -11,6 +11,7 @@ import msgspec
 
 from argstream.deltas import FREE_TEXT_KINDS, RUN_BY_PROVIDER, CallKind
 from argstream.events import ApprovalRequested, Usage
+from argstream.protocols.calls import text_of
 
 __all__ = [
     "Part",
@@ -147,8 +148,7 @@ def call_output(part_id: str, output: object) -> Part:
 
 def call_error(part_id: str, error: object) -> Part:
     """Say why nothing came of a call."""
-    text = error if isinstance(error, str) else msgspec.json.encode(error).decode()
-    return {"type": "tool-output-error", "toolCallId": part_id, "errorText": text}
+    return {"type": "tool-output-error", "toolCallId": part_id, "errorText": text_of(error)}
 
 
 def harmless(value: object) -> object:

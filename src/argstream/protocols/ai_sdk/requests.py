@@ -12,14 +12,12 @@ from msgspec import Struct
 
 from argstream.errors import UsageError
 from argstream.history import Message, TextPart
+from argstream.protocols.ids import ConversationId
 
 __all__ = [
     "Answer",
     "Answered",
-    "ChatApproval",
     "ChatBody",
-    "ChatMessage",
-    "ChatPart",
     "Said",
     "history_before",
     "meant",
@@ -59,7 +57,7 @@ class ChatMessage(Struct, frozen=True):
 class ChatBody(Struct, frozen=True, rename="camel"):
     """What ``DefaultChatTransport`` posts, in 6 and 7; and what a front end may add to it."""
 
-    id: str
+    id: ConversationId
     messages: tuple[ChatMessage, ...] = ()
     message: ChatMessage | None = None
     """In place of all messages, only the last: many front ends send no more."""

@@ -11,6 +11,7 @@ line that has no room in the tail, of which the complete rows are committed whil
 
 from typing import TypeAlias
 
+from argstream.argument_views import with_arguments
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -19,6 +20,7 @@ from argstream.events import (
     ArgumentStarted,
     Event,
     RunCompleted,
+    RunEnd,
     RunFailed,
     RunPaused,
     RunResumed,
@@ -41,7 +43,6 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
-from argstream.argument_views import with_arguments
 from argstream.snapshot_events import events_of
 from argstream.terminal.looks import Looks
 from argstream.terminal.scene import _approvals, _runs
@@ -59,7 +60,6 @@ __all__ = ["Scene"]
 
 _Words: TypeAlias = TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted
 _Executed: TypeAlias = ToolExecutionStarted | ToolOutputDelta | ToolCallCompleted | ToolCallFailed
-_Ended: TypeAlias = RunCompleted | RunFailed | RunStopped
 _DENIED = ("denied", "expired", "withdrawn")
 
 
@@ -268,7 +268,7 @@ class Scene:
         if lines:
             self._stage.note(lines)
 
-    def _end(self, event: _Ended, now: float) -> None:
+    def _end(self, event: RunEnd, now: float) -> None:
         self._leave_all("broken off", now)
         if isinstance(event, RunCompleted):
             self._turn_ended = []  # it says the same

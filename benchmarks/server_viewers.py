@@ -38,8 +38,8 @@ class Watching:
     """Of each run."""
     pieces: int
     per_second: float
-    lead: float
-    """After how many seconds the runs begin to say something."""
+    at: float
+    """When the first run begins to say something."""
     spread: float = 0.0
     """How many seconds later than the first run the last one begins to."""
     size: int = 0
@@ -65,8 +65,6 @@ class Watched:
     p999: float
     most: float
     """How long pieces took from when they were due at the provider, in seconds."""
-    began: float
-    """When the first piece was due."""
     usage: Usage
 
 
@@ -152,7 +150,6 @@ class _Crowd:
             p99=ordered[len(ordered) * 99 // 100],
             p999=ordered[len(ordered) * 999 // 1000],
             most=ordered[-1],
-            began=began,
             usage=usage,
         )
 
@@ -160,7 +157,7 @@ class _Crowd:
 def watch(watching: Watching) -> Watched:
     """Begin the runs, have them watched, and say what came of it."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    at = time.monotonic() + watching.lead
+    at = watching.at
     crowd = _Crowd(watching)
     asking = HTTPConnection("127.0.0.1", watching.port)
     for number in range(watching.runs):
@@ -171,11 +168,11 @@ def watch(watching: Watching) -> Watched:
             crowd.watch(run_id)
             crowd.look(0)
     gc.collect()
-    gc.freeze()
+    gc.disable()  # nothing here goes in circles, and there is much of it
     while (left := at - time.monotonic()) > 0:
         crowd.look(left)
     if left < -0.1:
-        sys.exit(f"it took {-left:.1f} s too long to begin: give it more lead")
+        sys.exit(f"it took {-left:.1f} s too long to begin: this machine is too busy")
     used = Usage.here()
     end = at + watching.spread + watching.pieces / watching.per_second + _LATE
     while not crowd.is_over and time.monotonic() < end:

@@ -49,13 +49,14 @@ def observed_runs(draw: st.DrawFn) -> list[Event]:
     return told
 
 
+agent_runs = logged_runs()
 schema: TypeAdapter[AgUiEvent] = TypeAdapter(AgUiEvent)
 versions = st.sampled_from(["0.0.59", "1.0"])
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 
 @given(
-    events=st.one_of(logged_runs(), observed_runs()),
+    events=st.one_of(agent_runs, observed_runs()),
     version=versions,
     cuts=cuts,
     place=st.integers(0, 10_000),
@@ -78,7 +79,7 @@ def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
     assert late.interval == early.interval
 
 
-@given(events=st.one_of(logged_runs(), observed_runs()), version=versions, cuts=cuts)
+@given(events=st.one_of(agent_runs, observed_runs()), version=versions, cuts=cuts)
 def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
     events: list[Event], version: Version, cuts: list[int]
 ) -> None:

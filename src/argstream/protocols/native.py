@@ -121,10 +121,13 @@ def _without_items(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def _views_of(snapshot: RunSnapshot) -> list[Event]:
-    """Give what the calls say, as far as they were written, whose arguments are not there whole."""
+    """Give what the calls say, as far as they were written, whose arguments are not there whole.
+
+    Of calls that were lost, nothing: there may be others with their ids.
+    """
     views: list[Event] = []
     for call in snapshot.blocks:
-        if isinstance(call, SeenCall) and call.arguments is None and call.raw:
+        if isinstance(call, SeenCall) and not call.is_lost and call.arguments is None and call.raw:
             reading = ArgumentViews()
             reading.take(ToolCallStarted(call.call_id, call.index, call.name, call.kind))
             views += reading.take(ToolArgsDelta(call.call_id, call.name, call.raw))[1:]

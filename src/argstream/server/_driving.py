@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from argstream.errors import ArgstreamError, RunTaken
-from argstream.events import ApprovalRequested, Event, RunPaused, RunSnapshot
+from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunSnapshot
 from argstream.log import RunInfo, Store
+from argstream.sanitise import visible_line
 from argstream.server.drivers import DrivenRun, Driver
 from argstream.snapshot_events import pending_of
 
@@ -32,8 +33,9 @@ logger = logging.getLogger("argstream.server")
 class Driving:
     """Has runs go on, in tasks of their own."""
 
-    def __init__(self, driver: Driver, look_out_seconds: float) -> None:
+    def __init__(self, driver: Driver, look_out_seconds: float, max_running: int) -> None:
         self._driver = driver
+        self._max_running = max_running
         self._look_out_seconds = look_out_seconds
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by the ids of their runs
         self._expiring: dict[str, asyncio.Task[None]] = {}
@@ -45,18 +47,27 @@ class Driving:
     def _store(self) -> Store:
         return self._driver.store
 
-    async def begin(self, run: DrivenRun, rested: Callable[[], None] | None) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether as many runs are driven here as may be."""
+        return len(self._tasks) >= self._max_running
+
+    async def begin(self, run: DrivenRun, rested: Callable[[], None]) -> None:
         """Drive a run to its end or pause, and return when its beginning is in the store."""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._drive(run, begun)
-        if rested is not None:
-            self._tasks[run.run_id].add_done_callback(lambda _: rested())
-        await asyncio.shield(begun)
+        self._tasks[run.run_id].add_done_callback(lambda _: rested())
+        await begun
 
     async def go_on(self, run_id: str) -> None:
-        """Go on with a run, if nobody drives it; who does has heard of what was posted."""
+        """Go on with a run, if nobody drives it; who does has heard of what was posted.
+
+        If there are too many, the look-out comes back to it.
+        """
         info = await self._store.info(run_id)
-        if info.is_over or info.owner is not None or run_id in self._tasks or self._is_closed:
+        if info.is_over or info.owner is not None or not self._is_ours(info):
+            return
+        if self.is_full or self._is_closed:
             return
         run = self._driver.resume(run_id)
         if run is not None:
@@ -83,8 +94,13 @@ class Driving:
             self._tasks.pop(run.run_id, None)
             if begun is not None:
                 begun.cancel()  # does nothing if it is done
-        if isinstance(last, RunPaused):
-            await self._quietly(run.run_id, last.pending)
+        match last:
+            case RunPaused(pending=pending):
+                await self._quietly(run.run_id, pending)
+            case RunFailed(code=code, message=message):
+                logger.warning("run %s: failed: %s: %s", run.run_id, code, visible_line(message))
+            case _:
+                pass
 
     # Runs that wait for a person
 

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from argstream.agent import Agent
 from argstream.server import ag_ui_api, chat_api, converse_api, runs_api
+from argstream.server._endings import Endings
 from argstream.server.channels import Channels
 from argstream.server.context import Context
 from argstream.server.doors import LOOPBACK_HOSTS, Doors, NameUser
@@ -67,8 +68,11 @@ class AgentServer:
         """How much it takes on."""
         rates = Rates(self.limits)
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
-        self._runs = Runs(driver, look_out_seconds)
+        self._runs = Runs(
+            driver, look_out_seconds=look_out_seconds, max_running=self.limits.max_running
+        )
         self._channels = Channels(driver.store)
+        self._endings = Endings(self._channels.drain)
         context = Context(self._runs, self._channels, self.limits, rates)
         apis = (runs_api, converse_api, chat_api, ag_ui_api)
         routes = [route for api in apis for route in api.routes(context)]
@@ -82,12 +86,17 @@ class AgentServer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
         if scope["type"] != "lifespan":
-            self._runs.look_out()
+            self._begin()
         await self._app(scope, receive, send)
 
     async def __aenter__(self) -> Self:
-        self._runs.look_out()
+        self._begin()
         return self
+
+    def _begin(self) -> None:
+        """Begin to look for runs that others have left, and to hear of the end; once is enough."""
+        self._runs.look_out()
+        self._endings.listen()
 
     async def __aexit__(
         self,
@@ -106,6 +115,7 @@ class AgentServer:
 
     async def aclose(self) -> None:
         """End what goes on here; what has happened is in the store."""
+        self._endings.forget()
         await self._channels.aclose()
         await self._runs.aclose()
 

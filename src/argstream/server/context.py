@@ -48,6 +48,10 @@ class Context:
             raise Problem(
                 422, "unusable", f"the id of a conversation has at most {_LONGEST_ID} characters"
             )
+        if not conversation_id.isprintable():
+            raise Problem(
+                422, "unusable", "the id of a conversation has no line breaks or the like"
+            )
         user = self.user(request)
         if not conversation_id:
             return Conversation(user=user)
@@ -73,8 +77,13 @@ class Context:
             raise
         return stream
 
-    async def start(self, request: Request, prompt: str, conversation: Conversation) -> str:
-        """Begin a run for a client, and give its id."""
+    async def start(
+        self, request: Request, prompt: str, conversation: Conversation, *, watched: bool = True
+    ) -> str:
+        """Begin a run for a client, and give its id.
+
+        If he is to watch it, there must be room for that first: what he is refused has not begun.
+        """
         if not prompt.strip():
             raise Problem(422, "unusable", "a message is a text that is not empty")
         if len(prompt) > self.limits.max_prompt_chars:
@@ -84,13 +93,11 @@ class Context:
                 f"a message has at most {self.limits.max_prompt_chars} characters",
             )
         client = client_of(request.scope)
+        if watched:
+            self._rates.viewers.take(client).release()
         self._rates.start(client)
         place = self._rates.running.take(client)
-        try:
-            return await self.runs.start(prompt, conversation, place.release)
-        except BaseException:
-            place.release()
-            raise
+        return await self.runs.start(prompt, conversation, place.release)
 
     async def watch(  # noqa: PLR0913 - by name
         self,

@@ -120,8 +120,9 @@ class AgentDriver:
         What need not be asked about any more in it is remembered in this process.
         """
         conversation = await self._agent.conversation(id, user=user)
-        before = self._conversations.get((user, id))
-        if before is not None:
+        if conversation.is_fresh:  # whatever was there under this name is forgotten
+            self._conversations.pop((user, id), None)
+        elif (before := self._conversations.get((user, id))) is not None:
             conversation.grants = before.grants
         return conversation
 

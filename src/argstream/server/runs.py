@@ -1,14 +1,16 @@
 """The runs of a server: begun, decided on and ended, in whatever process they are."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from argstream.agent import Conversation
 from argstream.decisions import Approve, Decisions
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested, RunSnapshot
+from argstream.events import ApprovalRequested, RunSnapshot, RunStatus
 from argstream.log import RunInfo, Store
 from argstream.server._driving import Driving
 from argstream.server.drivers import Driver
@@ -17,13 +19,16 @@ from argstream.snapshot_events import pending_of
 
 __all__ = ["Runs", "other_request"]
 
+T = TypeVar("T")
+logger = logging.getLogger("argstream.server")
+
 
 class Runs:
     """Starts runs, and sees to it that they go on."""
 
-    def __init__(self, driver: Driver, look_out_seconds: float) -> None:
+    def __init__(self, driver: Driver, *, look_out_seconds: float, max_running: int) -> None:
         self._driver = driver
-        self._driving = Driving(driver, look_out_seconds)
+        self._driving = Driving(driver, look_out_seconds, max_running)
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -43,23 +48,54 @@ class Runs:
     # What is known
 
     async def info(self, run_id: str, user: str) -> RunInfo:
-        """Say what is known of a run; one of somebody else is as unknown as one that is not."""
+        """Say what is known of a run.
+
+        One of somebody else, or of another agent that uses the store, is as unknown as one that
+        never was: what was approved for one must not be run by another.
+        """
         unknown = Problem(404, "unknown-run", "there is no such run here")
         try:
             info = await self.store.info(run_id)
         except UsageError:  # it is not there, or nothing could have such an id
             raise unknown from None
-        if info.user != user:
+        if info.user != user or not self._is_ours(info):
             raise unknown
         return info
 
+    async def of_user(
+        self,
+        user: str,
+        *,
+        limit: int,
+        status: RunStatus | None = None,
+        conversation_id: str | None = None,
+    ) -> list[RunInfo]:
+        """List the runs of a user, those with the newest records first."""
+        wanted = limit
+        while True:
+            found = await self.store.runs(
+                status=status, session_id=conversation_id, user=user, limit=wanted
+            )
+            ours = [info for info in found if self._is_ours(info)]
+            if len(ours) >= limit or len(found) < wanted:
+                return ours[:limit]
+            wanted *= 4
+
     async def newest(self, conversation_id: str, user: str) -> RunInfo | None:
         """Give the newest run of a conversation."""
-        found = await self.store.runs(session_id=conversation_id, user=user, limit=1)
+        found = await self.of_user(user, limit=1, conversation_id=conversation_id)
         return found[0] if found else None
+
+    def _is_ours(self, info: RunInfo) -> bool:
+        return info.agent == self._driver.name
 
     async def conversation(self, conversation_id: str, user: str) -> Conversation:
         """Give a conversation that can go on, with what was said before."""
+        newest = await self.store.runs(session_id=conversation_id, user=user, limit=1)
+        if newest and not self._is_ours(newest[0]):
+            raise Problem(
+                409, "other-agent", "this conversation is one with another agent: name another"
+            )
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
             raise _busy(conversation.run_id)
@@ -76,18 +112,28 @@ class Runs:
         self,
         prompt: str,
         conversation: Conversation,
-        rested: Callable[[], None] | None = None,
+        rested: Callable[[], None],
     ) -> str:
         """Begin a run, and give its id when it is in the store; it goes on by itself.
 
-        ``rested`` is called when it is not driven here any more: it is over, or waits for a person.
+        ``rested`` is called when it is not driven here any more: it is over, or waits for a person,
+        or could not be begun.
         """
-        async with self._turn(conversation):
-            newest = await self.newest(conversation.id, conversation.user)
-            if newest is not None and not newest.is_over:  # begun since it was looked at
-                raise _busy(newest.run_id)
-            run = self._driver.begin(prompt, conversation)
-            await self._driving.begin(run, rested)
+        return await _finished(self._start(prompt, conversation, rested))
+
+    async def _start(
+        self, prompt: str, conversation: Conversation, rested: Callable[[], None]
+    ) -> str:
+        try:
+            async with self._turn(conversation):
+                newest = await self.newest(conversation.id, conversation.user)
+                if newest is not None and not newest.is_over:  # begun since it was looked at
+                    raise _busy(newest.run_id)
+                run = self._driver.begin(prompt, conversation)
+                await self._driving.begin(run, rested)
+        except BaseException:
+            rested()
+            raise
         return run.run_id
 
     def _turn(self, conversation: Conversation) -> asyncio.Lock:
@@ -101,6 +147,16 @@ class Runs:
         on a call counts. Edited arguments must be valid.
         """
         await self._require_pending(run_id, decisions)
+        if self._driving.is_full:
+            raise Problem(
+                503,
+                "too-many-runs",
+                "as many runs go on here as may (max_running): decide again in a moment",
+                {"retry-after": "5"},
+            )
+        await _finished(self._decide(run_id, decisions))
+
+    async def _decide(self, run_id: str, decisions: Decisions) -> None:
         try:
             await self._driver.check(run_id, decisions)
             await self.store.decide(run_id, decisions)
@@ -123,6 +179,21 @@ class Runs:
     async def stop(self, run_id: str, reason: str = "") -> None:
         """End a run."""
         await self._driver.stop(run_id, reason)
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Have something done to its end, also if who asked for it goes away meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_is_told_to_nobody)
+        raise
+
+
+def _is_told_to_nobody(task: "asyncio.Future[Any]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("what a client asked for who has left could not be done: %s", error)
 
 
 def _busy(run_id: str) -> Problem:

@@ -13,10 +13,10 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -35,6 +35,9 @@ _LARGEST: Final = 2**53
 _MOST: Final = 1_000
 
 
+Reason: TypeAlias = Annotated[str, Meta(max_length=10_000)]
+
+
 class _NewRun(Struct, forbid_unknown_fields=True):
     message: str
     conversation: str = ""
@@ -46,7 +49,7 @@ class _Decision(Struct, forbid_unknown_fields=True):
     """Of the request that is decided on: it says what was shown to who decides."""
     arguments: dict[str, Any] | None = None
     always: Remembered | None = None
-    reason: str = ""
+    reason: Reason = ""
 
 
 class _Decisions(Struct, forbid_unknown_fields=True):
@@ -54,7 +57,7 @@ class _Decisions(Struct, forbid_unknown_fields=True):
 
 
 class _Stop(Struct, forbid_unknown_fields=True):
-    reason: str = ""
+    reason: Reason = ""
 
 
 class _Asked(Struct):
@@ -100,7 +103,7 @@ class _RunsApi:
     async def start(self, request: Request) -> Response:
         body = await self._context.body(request, _NewRun)
         conversation = await self._context.conversation(request, body.conversation)
-        run_id = await self._context.start(request, body.message, conversation)
+        run_id = await self._context.start(request, body.message, conversation, watched=False)
         told = {"run": run_id, "conversation": conversation.id}
         return _json(told, 201, location=f"{request.url.path}/{run_id}")
 
@@ -110,10 +113,10 @@ class _RunsApi:
         if status is not None and status not in get_args(RunStatus):
             known = ", ".join(get_args(RunStatus))
             raise Problem(422, "unusable", f"the status of a run is one of {known}")
-        found = await self._runs.store.runs(
+        found = await self._runs.of_user(
+            self._context.user(request),
             status=cast("RunStatus | None", status),
-            session_id=query.get("conversation"),
-            user=self._context.user(request),
+            conversation_id=query.get("conversation"),
             limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
         )
         return _json({"runs": [_told(info, _asked(info)) for info in found]})

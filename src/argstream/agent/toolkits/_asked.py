@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from argstream.errors import ToolFailure
 
-__all__ = ["Asked", "is_version_control", "names_below", "plain_names", "read_path"]
+__all__ = ["Asked", "folded", "is_version_control", "names_below", "plain_names", "read_path"]
 
 _LONGEST: Final = 4096  # characters: what a system call takes
 _LONGEST_NAME: Final = 255  # bytes: what file systems take
@@ -53,14 +53,19 @@ def names_below(path: str, roots: Sequence[Sequence[str]]) -> Sequence[str] | No
 
 
 def is_version_control(name: str) -> bool:
-    """Say whether it is a folder in which a file may be a program that others will run.
+    """Say whether it is a folder in which a file may be a program that others will run."""
+    return folded(name) in _VERSION_CONTROL
 
-    File systems differ in what they take for the same name: some know no case, some pass over
-    characters that cannot be seen, some have short names, some have streams behind a colon.
+
+def folded(name: str) -> str:
+    """Give a name such that names are the same if any file system takes them for the same.
+
+    They differ in that: some know no case, some pass over characters that cannot be seen, some
+    have short names, some have streams behind a colon.
     """
     plain = unicodedata.normalize("NFKC", name)
     visible = "".join(one for one in plain if unicodedata.category(one) != "Cf")
-    return visible.casefold().partition(":")[0].rstrip(". ") in _VERSION_CONTROL
+    return visible.casefold().partition(":")[0].rstrip(". ")
 
 
 def plain_names(path: str) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Final, Protocol, Self
 import anyio
 import anyio.lowlevel
 
+from argstream.agent.toolkits._environment import without_keys
 from argstream.agent.tools import run_in_thread
 from argstream.agent.tools.process_groups import noted, signal_group, wait_without_reaping
 from argstream.errors import ToolFailure
@@ -150,6 +151,7 @@ def _start(command: str, directory: Path, output: int) -> "subprocess.Popen[byte
         return subprocess.Popen(  # noqa: S603 - a person has approved of it
             ["/bin/sh", "-c", command],
             cwd=directory,
+            env=without_keys(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

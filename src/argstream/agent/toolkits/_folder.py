@@ -8,12 +8,13 @@ there is no moment between a check and a use in which a directory could be excha
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
 from argstream.agent.toolkits._asked import Asked, names_below, plain_names, read_path
+from argstream.agent.toolkits._hidden import Hidden
 from argstream.errors import ToolFailure, UsageError
 
 __all__ = ["DEEPEST", "Folder", "Place", "told"]
@@ -30,7 +31,7 @@ _NEEDED: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink,
 class Folder:
     """A folder for tools: paths in, open directories out."""
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, hidden: Iterable[Path | str] = ()) -> None:
         if _MISSING_FLAGS or not os.supports_dir_fd >= _NEEDED or os.scandir not in os.supports_fd:
             raise UsageError(
                 "tools that are confined to a folder need what this system does not have (open a "
@@ -50,6 +51,7 @@ class Folder:
             raise UsageError(f"{str(root)!r} is no folder")
         self._identity = (status.st_dev, status.st_ino)
         self.roots: Sequence[Sequence[str]] = (self.root.parts[1:], given.parts[1:])
+        self.hidden = Hidden(self.root, hidden)
 
     @contextmanager
     def find(self, path: str) -> "Iterator[Place]":
@@ -58,6 +60,8 @@ class Folder:
         with told(asked.text, "looked up"), _open_directories(self._open()) as directories:
             place = Place(self, asked, directories)
             place.walk()
+            if self.hidden.covers(place.way):
+                raise ToolFailure(f"{place.text} is kept from these tools: leave it alone")
             yield place
 
     @contextmanager

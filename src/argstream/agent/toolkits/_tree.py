@@ -86,7 +86,8 @@ class Walk:
         has_more = len(entries) > self._most
         del entries[self._most :]
         self._most -= len(entries)
-        return Listed(names, number, entries, has_more)
+        seen = self._folder.hidden.seen(names, (entry.name for entry in entries))
+        return Listed(names, number, [one for one in entries if one.name in seen], has_more)
 
 
 def listing(folder: Folder, start: Sequence[str]) -> str:

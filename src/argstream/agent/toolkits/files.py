@@ -1,7 +1,7 @@
 """Tools for the files of one folder: list, read, search, write, edit. Nothing leads out of it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -23,13 +23,16 @@ _MOST_CHARACTERS: Final = 256 * 1024  # of a file, in one answer
 _MOST_SHOWN: Final = 2_000_000  # bytes of a file that is read to be shown
 
 
-def file_tools(root: Path | str) -> list[Tool]:
+def file_tools(root: Path | str, *, hidden: Iterable[Path | str] = ()) -> list[Tool]:
     """Make ``list_files``, ``read_file``, ``search_files``, ``write_file`` and ``edit_file``.
 
     They see nothing but what is in this folder, which must exist: no path, no symbolic link and
     nobody who changes the folder meanwhile leads them out of it. A file is replaced in one step.
+
+    ``hidden`` are files in it that they do not see either, nor what SQLite keeps beside them: name
+    the store of the agent there, if it is below the folder.
     """
-    files = _Files(Folder(root))
+    files = _Files(Folder(root, hidden))
     return [
         files.list_files,
         files.read_file,
@@ -39,13 +42,15 @@ def file_tools(root: Path | str) -> list[Tool]:
     ]
 
 
-def text_reader(root: Path | str) -> Callable[[str], str | None]:
+def text_reader(
+    root: Path | str, *, hidden: Iterable[Path | str] = ()
+) -> Callable[[str], str | None]:
     """Make a function that reads the text files of one folder by the paths that a model writes.
 
     It is for who shows what a model does, such as ``Looks(read_file=…)``. What ``read_file`` would
     refuse, or is larger than is good to look at, is None: nothing leads out of the folder.
     """
-    folder = Folder(root)
+    folder = Folder(root, hidden)
 
     def read_text(path: str) -> str | None:
         try:

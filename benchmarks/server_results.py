@@ -1,0 +1,136 @@
+"""All that is measured of the server under load, each with a fresh server."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from server_host import MEMORY, SQLITE, Usage
+from server_viewers import Watched, Watching
+
+__all__ = ["CROWDS", "MOST_SECONDS", "Crowd", "Crowded", "Host", "crowded", "hosting"]
+
+MOST_SECONDS = 0.25
+"""From a provider's byte to a client, for 99 of 100."""
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """How many runs, watched by how many, and where they are kept."""
+
+    name: str
+    store: str
+    runs: int
+    viewers: int
+    per_second: float
+    lead: float
+    """How many seconds it may take until all are there."""
+    spread: float = 0.0
+
+
+CROWDS = [
+    Crowd("2,000 viewers of one run", MEMORY, 1, 2_000, 50, lead=8),
+    Crowd("500 runs, in memory", MEMORY, 500, 1, 20, lead=15, spread=5),
+    Crowd("500 runs, SQLite", SQLITE, 500, 1, 20, lead=15, spread=5),
+]
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """What came of it."""
+
+    crowd: Crowd
+    watched: Watched
+    server: Usage
+    """While pieces were written."""
+
+    @property
+    def server_share(self) -> float:
+        """How much of a core the server took."""
+        return self.server.cpu_seconds / self.watched.seconds
+
+    @property
+    def clients_share(self) -> float:
+        """How much of a core those took who watch."""
+        return self.watched.usage.cpu_seconds / self.watched.seconds
+
+    @property
+    def complaints(self) -> list[str]:
+        """What is not as it must be."""
+        found = list(self.watched.wrong)
+        if self.watched.p99 > MOST_SECONDS:
+            found.append(f"one of 100 pieces took more than {self.watched.p99 * 1000:.0f} ms")
+        return [f"{self.crowd.name}: {complaint}" for complaint in found]
+
+
+class Host:
+    """The server, in a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.port = int(self._line())
+
+    def usage(self) -> Usage:
+        """Ask what it has used."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return Usage(**json.loads(self._line()))
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit("the server has failed, see above")
+        return line
+
+
+@contextmanager
+def hosting(module: str, *arguments: str) -> Iterator[Host]:
+    """Start a server, and end it."""
+    with _started(module, *arguments) as process:
+        yield Host(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def _started(module: str, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(_FOLDER / module), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def crowded(crowd: Crowd, seconds: float) -> Crowded:
+    """Measure one crowd, for so many seconds."""
+    with hosting("server_host.py", crowd.store) as host:
+        watching = Watching(
+            port=host.port,
+            runs=crowd.runs,
+            viewers=crowd.viewers,
+            pieces=round(seconds * crowd.per_second),
+            per_second=crowd.per_second,
+            at=time.monotonic() + crowd.lead,
+            spread=crowd.spread,
+        )
+        with _started("server_viewers.py", json.dumps(asdict(watching))) as viewers:
+            time.sleep(max(0, watching.at - time.monotonic()))
+            before = host.usage()
+            told, _ = viewers.communicate()
+        after = host.usage()
+    if not told:
+        sys.exit(f"{crowd.name}: those who watch have failed, see above")
+    used = Usage(after.cpu_seconds - before.cpu_seconds, after.bytes_now, after.bytes_most)
+    return Crowded(crowd, _watched(json.loads(told)), used)
+
+
+def _watched(told: dict[str, Any]) -> Watched:
+    return Watched(**{**told, "usage": Usage(**told["usage"])})

@@ -12,7 +12,7 @@ __all__ = ["Frame", "Pieces", "Viewing", "Wrong"]
 _TEXTS = {"text_delta": "text", "tool_args_delta": "delta"}
 
 
-class Wrong(Exception):
+class Wrong(Exception):  # noqa: N818 - what was sent is, not this program
     """What was sent is not what it must be."""
 
 

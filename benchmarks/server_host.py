@@ -6,6 +6,7 @@ It ends when it is told nothing more.
 
 import json
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from argstream.agent import Agent
-from argstream.server import AgentServer, Limits, Serving
+from argstream.server import AgentServer, Limits, serve
 from argstream.stores import open_store
 from server_pace import PacedModel
 
@@ -64,15 +65,18 @@ def _serve(where: str) -> None:
             max_viewers_per_client=10_000,
             stalled_seconds=STALLED_SECONDS,
         )
-        serving = Serving(AgentServer(agent, limits=limits))
-        threading.Thread(target=_answer, args=(serving,), daemon=True).start()
-        serving.run(lambda _: print(serving.port, flush=True))
+        threading.Thread(target=_answer, daemon=True).start()
+        serve(
+            AgentServer(agent, limits=limits),
+            port=0,
+            on_listening=lambda url: print(url.rpartition(":")[2], flush=True),
+        )
 
 
-def _answer(serving: Serving) -> None:
+def _answer() -> None:
     for _ in sys.stdin:
         print(json.dumps(asdict(Usage.here())), flush=True)
-    serving.end()
+    signal.raise_signal(signal.SIGTERM)
 
 
 if __name__ == "__main__":

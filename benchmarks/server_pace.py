@@ -75,7 +75,7 @@ class PacedModel:
             return
         order = msgspec.json.decode(prompt.text, type=Order)
         waiting = [_START]
-        for number, event in enumerate(_events(order), 1):
+        for number, event in enumerate(list(_events(order)), 1):
             late = time.monotonic() - order.due(number)
             if late < 0:
                 if waiting:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from server_host import MEMORY, SQLITE, Usage
 from server_viewers import Watched, Watching
 
-__all__ = ["CROWDS", "MOST_SECONDS", "Crowd", "Crowded", "Host", "crowded", "hosting"]
+__all__ = ["CROWDS", "MOST_SECONDS", "Crowd", "Crowded", "Host", "crowded", "hosting", "watched_by"]
 
 MOST_SECONDS = 0.25
 """From a provider's byte to a client, for 99 of 100."""
@@ -109,28 +108,46 @@ def _started(module: str, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
+class Viewers:
+    """Those who begin runs and watch them, in a process of their own."""
+
+    def __init__(self, name: str, process: "subprocess.Popen[str]") -> None:
+        self._name = name
+        self._process = process
+
+    def watched(self) -> Watched:
+        """Wait until the runs are over, and say what came of them."""
+        told, _ = self._process.communicate()
+        if not told:
+            sys.exit(f"{self._name}: those who watch have failed, see above")
+        found = json.loads(told)
+        return Watched(**{**found, "usage": Usage(**found["usage"])})
+
+
+@contextmanager
+def watched_by(crowd: Crowd, port: int, seconds: float, at: float) -> Iterator[Viewers]:
+    """Have a crowd watch runs that say something from then on, for so many seconds."""
+    watching = Watching(
+        port=port,
+        runs=crowd.runs,
+        viewers=crowd.viewers,
+        pieces=round(seconds * crowd.per_second),
+        per_second=crowd.per_second,
+        at=at,
+        spread=crowd.spread,
+    )
+    with _started("server_viewers.py", json.dumps(asdict(watching))) as process:
+        yield Viewers(crowd.name, process)
+
+
 def crowded(crowd: Crowd, seconds: float) -> Crowded:
     """Measure one crowd, for so many seconds."""
     with hosting("server_host.py", crowd.store) as host:
-        watching = Watching(
-            port=host.port,
-            runs=crowd.runs,
-            viewers=crowd.viewers,
-            pieces=round(seconds * crowd.per_second),
-            per_second=crowd.per_second,
-            at=time.monotonic() + crowd.lead,
-            spread=crowd.spread,
-        )
-        with _started("server_viewers.py", json.dumps(asdict(watching))) as viewers:
-            time.sleep(max(0, watching.at - time.monotonic()))
+        at = time.monotonic() + crowd.lead
+        with watched_by(crowd, host.port, seconds, at) as viewers:
+            time.sleep(crowd.lead)
             before = host.usage()
-            told, _ = viewers.communicate()
+            watched = viewers.watched()
         after = host.usage()
-    if not told:
-        sys.exit(f"{crowd.name}: those who watch have failed, see above")
     used = Usage(after.cpu_seconds - before.cpu_seconds, after.bytes_now, after.bytes_most)
-    return Crowded(crowd, _watched(json.loads(told)), used)
-
-
-def _watched(told: dict[str, Any]) -> Watched:
-    return Watched(**{**told, "usage": Usage(**told["usage"])})
+    return Crowded(crowd, watched, used)

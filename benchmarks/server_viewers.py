@@ -21,7 +21,7 @@ from server_frames import Frame, Viewing, Wrong
 from server_host import Usage
 from server_pace import Order
 
-__all__ = ["Watched", "Watching"]
+__all__ = ["Watched", "Watching", "begin_run", "open_stream"]
 
 _READ = 262_144
 _LATE = 20.0
@@ -80,11 +80,9 @@ class _Crowd:
         self.viewings: list[Viewing] = []
 
     def watch(self, run_id: str) -> None:
-        connection = socket.create_connection(("127.0.0.1", self._watching.port))
-        connection.sendall(
-            f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
-        )
-        connection.setblocking(False)
+        connection = socket.socket()
+        open_stream(connection, self._watching.port, run_id)
+        connection.setblocking(False)  # noqa: FBT003 - its name says what it does
         viewing = Viewing()
         self.viewings.append(viewing)
         self._sockets[connection.fileno()] = (connection, viewing)
@@ -163,7 +161,7 @@ def watch(watching: Watching) -> Watched:
     for number in range(watching.runs):
         offset = watching.spread * number / watching.runs
         order = Order(at + offset, watching.pieces, watching.per_second, watching.size)
-        run_id = _begin(asking, order)
+        run_id = begin_run(asking, order)
         for _ in range(watching.viewers):
             crowd.watch(run_id)
             crowd.look(0)
@@ -180,7 +178,16 @@ def watch(watching: Watching) -> Watched:
     return crowd.watched(at, used)
 
 
-def _begin(asking: HTTPConnection, order: Order) -> str:
+def open_stream(connection: socket.socket, port: int, run_id: str) -> None:
+    """Ask for the events of a run."""
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(
+        f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
+    )
+
+
+def begin_run(asking: HTTPConnection, order: Order) -> str:
+    """Begin a run, and give its id."""
     body = json.dumps({"message": msgspec.json.encode(order).decode()})
     asking.request("POST", "/api/runs", body, {"content-type": "application/json"})
     answer = asking.getresponse()

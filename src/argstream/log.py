@@ -107,6 +107,8 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     claimed_until: float | None = None
     pending: Mapping[str, str] = {}
     """The calls that somebody must decide on, with the digests of their requests."""
+    has_posts: bool = False
+    """Whether something was posted that waits for who drives it: see ``Store.posted``."""
     user: str = ""
     """Whose run it is, as its ``RunStarted`` says; empty if it is nobody's in particular."""
 

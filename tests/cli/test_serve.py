@@ -17,13 +17,14 @@ import httpx
 import pytest
 
 from argstream.cli.app import app
-from argstream.testing import CallTool, MockProvider, Reply
+from argstream.testing import CallTool, MockProvider, Reply, Status
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.support import program_is_missing
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
 CALLS = ("tool_start", "block")
 TOKEN = "canary-token-1234567890"
+MODEL = ("--model", "anthropic:claude-any")
 
 
 class Running:
@@ -69,6 +70,10 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running
             yield Running(process)
         finally:
             process.kill()
+
+
+def provided(provider: MockProvider) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
 
 
 class Frame(NamedTuple):
@@ -153,7 +158,7 @@ class TestStarting:
             lines = answer.iter_lines()
             next(lines)
             running.process.send_signal(signal.SIGTERM)
-            assert "server_ends" in "".join(lines)
+            assert "the server ends" in "".join(lines)
             assert running.process.wait(10) == 0
 
     def test_a_run_goes_on_when_the_server_was_started_anew(self, tmp_path: Path) -> None:
@@ -182,12 +187,81 @@ class TestStarting:
         assert status == 0
         assert TOKEN not in running.greeting + output + errors
 
+    def test_what_it_starts_does_not_know_the_token_nor_the_keys(self, tmp_path: Path) -> None:
+        call = CallTool("run_command", {"command": "env"})
+        with MockProvider([Reply(call), Reply("Done.")]) as provider:
+            environment = provided(provider) | {"ARGSTREAM_TOKEN": TOKEN}
+            with serve(tmp_path, *MODEL, "--tools", "shell", **environment) as running:
+                bearer = {"authorization": f"Bearer {TOKEN}"}
+                asked = running.post("/api/converse", {"message": "Look."}, **bearer).text
+                done = json.loads(asked.strip().rpartition("data: ")[2])["done"]
+                (request,) = done["pending"]
+                decision = {"decision": "approve", "digest": request["digest"]}
+                path = f"/api/runs/{done['run']}"
+                running.post(
+                    f"{path}/decisions", {"decisions": {request["id"]: decision}}, **bearer
+                )
+                told = httpx.get(f"{running.url}{path}/events", headers=bearer, timeout=10).text
+        assert "exit status 0" in told
+        assert "PATH=" in told
+        assert TOKEN not in told
+        assert "sk-canary" not in told
+
+    def test_its_store_is_not_among_the_files_of_the_folder(self, tmp_path: Path) -> None:
+        names = ["argstream.db", "argstream.db-wal"]
+        calls = [CallTool("write_file", {"path": name, "content": ""}) for name in names]
+        replies = [Reply(*calls, CallTool("list_files", {})), Reply("Done."), Reply("Still.")]
+        with MockProvider(replies) as provider:
+            environment = provided(provider) | {"TMPDIR": str(tmp_path.parent)}
+            with serve(tmp_path, *MODEL, "--tools", "files", **environment) as running:
+                frames = running.converse("Write.")
+                results = [frame["tool_result"] for frame in frames if "tool_result" in frame]
+                assert running.converse("And now?")[-1]["done"]["status"] == "completed"
+        told = [result.get("error") or result["output"] for result in results]
+        assert sorted(told) == [
+            ". is empty",
+            "argstream.db is kept from these tools: leave it alone",
+            "argstream.db-wal is kept from these tools: leave it alone",
+        ]
+
+    def test_others_are_told_to_reach_it_by_which_names(self, tmp_path: Path) -> None:
+        everywhere = ("--host", "0.0.0.0")
+        with serve(tmp_path, *everywhere, ARGSTREAM_TOKEN=TOKEN) as running:
+            port = running.url.rpartition(":")[2]
+            told = f"Others can reach it on port {port}, by any name of this machine, if they know"
+            assert told in running.greeting
+        named = (*everywhere, "--allowed-host", "agent.example")
+        with serve(tmp_path, *named, ARGSTREAM_TOKEN=TOKEN) as running:
+            assert "as localhost, 127.0.0.1, ::1, agent.example, if they" in running.greeting
+
+    def test_a_proxy_is_believed_that_was_named(self, tmp_path: Path) -> None:
+        forwarded = {"x-forwarded-proto": "https", "origin": "https://agent.example"}
+        hosts = ("--allowed-host", "agent.example")
+        for proxies, status in ((), 403), (("--forwarded-from", "127.0.0.0/8"), 201):
+            with serve(tmp_path, *hosts, *proxies) as running:
+                answer = running.post(
+                    "/api/runs", {"message": "Hello"}, host="agent.example", **forwarded
+                )
+                assert answer.status_code == status, answer.text
+
+    def test_a_run_that_fails_is_told_in_one_line(self, tmp_path: Path) -> None:
+        refusal = Status(401, "no such key: \x1b[31m\nWARNING: all is well")
+        with (
+            MockProvider(Reply(faults=[refusal])) as provider,
+            serve(tmp_path, *MODEL, **provided(provider)) as running,
+        ):
+            run = running.converse("Hello")[-1]["done"]["run"]
+            _, _, errors = running.end()
+        (line,) = errors.splitlines()
+        assert line.startswith(f"WARNING: run {run}: failed: ")
+        assert "no such key: ⟦ESC⟧[31m" in line
+        assert "sk-canary" not in line
+
     def test_a_model_with_tools_works_in_the_folder(self, tmp_path: Path) -> None:
         call = CallTool("write_file", {"path": "a.txt", "content": "hello"})
         with MockProvider([Reply(call), Reply("Done.")]) as provider:
-            environment = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "any"}
-            model = ("--model", "anthropic:claude-any", "--tools", "files")
-            with serve(tmp_path, *model, "--store", "memory:", **environment) as running:
+            options = (*MODEL, "--tools", "files", "--store", "memory:")
+            with serve(tmp_path, *options, **provided(provider)) as running:
                 assert "Its model is anthropic:claude-any." in running.greeting
                 done = running.converse("Write.")[-1]["done"]
         assert done["status"] == "completed"
@@ -196,8 +270,7 @@ class TestStarting:
     def test_claude_code_is_served(self, tmp_path: Path) -> None:
         with MockProvider([Reply("It is me.")]) as provider:
             environment = {
-                "ANTHROPIC_BASE_URL": provider.anthropic_url,
-                "ANTHROPIC_API_KEY": "any",
+                **provided(provider),
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "HOME": str(tmp_path / "home"),
             }
@@ -244,8 +317,10 @@ class TestWrongUse:
             (["--model", "nobody:knows"], "nobody"),
             (["--model", "anthropic:claude-any", "--tools", "rocket"], "not rocket"),
             (["--model", "anthropic:claude-any", "--policy", "no.toml"], "no.toml"),
-            (["--tools", "files"], "--tools mean nothing for --model script"),
-            (["--model", "claude-agent", "--policy", "p.toml"], "mean nothing for --model claude"),
+            (["--tools", "files"], "--tools means nothing for --model script"),
+            (["--model", "claude-agent", "--policy", "p.toml"], "means nothing for --model claude"),
+            (["--tools", "files", "--folder", "x"], "--tools and --folder mean nothing"),
+            (["--forwarded-from", "proxy"], "--forwarded-from is an address such as"),
             (["--model", "claude-agent", "--folder", "nowhere"], "--folder nowhere is no folder"),
             (["--store", "http://user:sk-canary@x"], "this is the address of no store"),
             (["--origin", "not an origin"], "not an origin"),
@@ -270,9 +345,26 @@ class TestWrongUse:
         said = self.refused(capsys, "--model", "anthropic:claude-any")
         assert "ANTHROPIC_API_KEY" in said
 
-    def test_a_missing_extra_is_named_with_its_command(self) -> None:
+    def test_a_store_that_does_not_answer_is_named_while_it_is_waited_for(
+        self,
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            store = f"redis://:sk-canary@127.0.0.1:{silent.getsockname()[1]}/0"
+            with subprocess.Popen(
+                [COMMAND, "serve", "--store", store], stderr=subprocess.PIPE, env=QUIET, text=True
+            ) as process:
+                assert process.stderr is not None
+                waiting = process.stderr.readline()
+                process.terminate()
+                assert process.wait(10) == 143
+                assert process.stderr.read() == ""
+        assert waiting == "argstream: waiting for the store redis://… …\n"
+
+    @pytest.mark.parametrize("missing", [["uvicorn"], ["uvicorn", "httpx2", "anyio"]])
+    def test_a_missing_extra_is_named_with_its_command(self, missing: list[str]) -> None:
         code = (
-            "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve']\n"
+            f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+            "sys.argv[1:] = ['serve']\n"
             "from argstream.cli import main; main()"
         )
         done = subprocess.run(

@@ -19,6 +19,7 @@ from argstream.events import (
     ToolArgsDelta,
     ToolCallStarted,
     TurnCompleted,
+    TurnStarted,
 )
 from argstream.history import CallPart, Message, OpaquePart, TextPart
 from argstream.protocols.native import Frame, NativeEncoder
@@ -101,6 +102,17 @@ def test_a_snapshot_carries_what_is_known_of_arguments_that_are_not_whole() -> N
         ("argument_delta", ("content",)),
     ]
     assert (frame.session_id, frame.agent) == ("talk_1", "agent")
+
+
+def test_a_snapshot_says_nothing_of_arguments_that_were_lost() -> None:
+    write: list[Event] = [
+        ToolCallStarted("c1", 0, "write"),
+        ToolArgsDelta("c1", "write", '{"path": "a'),
+    ]
+    again = ToolCallStarted("c1", 0, "list")
+    events: list[Event] = [RunStarted("run_1", "Go"), TurnStarted(1), *write, TurnStarted(1, 2)]
+    [frame] = frames(NativeEncoder().opening(snapshot_of(records_of([*events, again]))).data)
+    assert [*frame.arguments] == []
 
 
 def test_what_only_its_provider_understands_stays_here() -> None:

@@ -50,6 +50,8 @@ def _answer(request: ModelRequest) -> Reply:
             return Reply(CallTool("write", {"path": "a", "content": MUCH * 50}))
         case "speak at length":
             return Reply(SPEECH)
+        case "keep a speech":
+            return Reply(CallTool("keep", {"data": {"speech": SPEECH}}))
         case "count":
             said = [_said(message) for message in request.messages if message.role == "user"]
             return Reply(f"You said: {', '.join(said)}", piece_size=30)

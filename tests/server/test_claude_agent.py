@@ -20,7 +20,7 @@ from argstream.events import (
     RunStopped,
     ToolCallFailed,
 )
-from argstream.log import Store
+from argstream.log import RunInfo, Store
 from argstream.server.claude_agent import ClaudeAgentDriver
 from argstream.stores import MemoryStore
 from argstream.testing import MockProvider
@@ -201,7 +201,16 @@ def test_what_this_machine_does_not_know_any_more_is_not_made_up(tmp_path: Path)
 
 def test_nobody_can_go_on_with_what_a_process_has_begun() -> None:
     driver = ClaudeAgentDriver(MemoryStore())
-    assert driver.resume("run_1") is None
+    left = RunInfo(
+        run_id="run_1",
+        session_id="talk",
+        agent=driver.name,
+        status="running",
+        seq=1,
+        created=0.0,
+        updated=0.0,
+    )
+    assert driver.resume(left) is None
     assert driver.name == "claude-code"
 
 

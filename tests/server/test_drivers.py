@@ -32,7 +32,7 @@ def test_a_run_pauses_and_goes_on_with_what_the_store_has_of_decisions() -> None
         decisions = {request.call_id: Approve(digest=request.digest)}
         await driver.check(run.run_id, decisions)
         await driver.store.decide(run.run_id, decisions)
-        resumed = driver.resume(run.run_id)
+        resumed = driver.resume(await driver.store.info(run.run_id))
         assert resumed is not None
         assert isinstance([event async for event in resumed][-1], RunCompleted)
         await driver.aclose()

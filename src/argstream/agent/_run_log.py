@@ -41,6 +41,8 @@ class RunLog:
         self._seconds = seconds  # for which a claim is good
         self._claim: Claim | None = None
         self._seq = 0
+        self.latest = 0.0
+        """The time of the newest record before the next one: clocks may go back, or differ."""
         # An append may give up what a renewal would renew.
         self._one_at_a_time = anyio.Lock(fast_acquire=True)
 
@@ -53,7 +55,7 @@ class RunLog:
         """Claim a run that is there, and read it; raises RunTaken if it is not free in time."""
         await self._claimed(wait)
         records = await self._store.read(self._run_id)
-        self._seq = records[-1].seq
+        self._seq, self.latest = records[-1].seq, records[-1].time
         self._session_id = records[-1].session_id
         return records
 
@@ -70,8 +72,9 @@ class RunLog:
     async def write(self, events: Iterable[Event]) -> None:
         """Write events; they are durable when this returns."""
         now, first = time.time(), self._seq + 1
+        self.latest = max(now, self.latest)
         records = [
-            Record(seq, now, self._run_id, self._session_id, self._agent, event)
+            Record(seq, self.latest, self._run_id, self._session_id, self._agent, event)
             for seq, event in enumerate(merged(events), first)
         ]
         if not records:

@@ -85,7 +85,7 @@ async def found(
     """Give a conversation that has nothing in it yet what its newest run in the store says."""
     session_id, user = conversation.id, conversation.user
     while runs := await store.runs(session_id=session_id, user=user, limit=1):
-        run_id = runs[0].run_id
+        run_id, conversation.updated = runs[0].run_id, runs[0].updated
         try:
             told = [record.event for record in await store.read(run_id)]
         except UnknownRun:  # it was deleted meanwhile

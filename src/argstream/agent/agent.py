@@ -1,5 +1,6 @@
 """``Agent``: a model, tools and rules, and runs of these on prompts."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -139,6 +140,8 @@ class Agent(AsyncClosing):
 
         log = self._setting.log(run_id, conversation.id)
         if log is not None:
+            # The newest run of a conversation is found by its time, whatever the clock says.
+            log.latest = math.nextafter(conversation.updated, math.inf)
             self._conversations[run_id] = conversation
 
         async def begin() -> Step:
@@ -174,7 +177,12 @@ class Agent(AsyncClosing):
         return await self.run_stream(prompt, conversation)
 
     def resume(
-        self, run: AnyRun, decisions: Decisions | None = None, *, wait: float = 0.0
+        self,
+        run: AnyRun,
+        decisions: Decisions | None = None,
+        *,
+        wait: float = 0.0,
+        conversation: Conversation | None = None,
     ) -> AgentRun:
         """Go on with a run that has paused, or was cut off, with what a person has decided.
 
@@ -187,12 +195,15 @@ class Agent(AsyncClosing):
         are then those in its log. A tool that had begun, and of which no result is there, is not
         run again; a turn of the model that was cut off begins again. Errors are raised when the run
         is followed: ``RunTaken`` if another process still drives it, or may; ``wait`` says for how
-        many seconds to wait for the end of its claim.
+        many seconds to wait for the end of its claim. What need not be asked about any more is what
+        this process knows of it, or ``conversation``, if one is given that goes on with the run.
         """
         run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
         if self._setting.store is not None:
+            if conversation is not None:
+                self._conversations[run_id] = conversation
             return self._resume_logged(self._setting.store, run_id, given, wait)
-        machine, conversation = self._waiting(run_id)
+        machine, waiting_conversation = self._waiting(run_id)
         machine.check(given)
 
         async def begin() -> Step:
@@ -204,7 +215,7 @@ class Agent(AsyncClosing):
                 self._paused[run_id] = waiting
                 raise
 
-        return AgentRun(Course(machine, begin), self._setting, conversation, self)
+        return AgentRun(Course(machine, begin), self._setting, waiting_conversation, self)
 
     def _resume_logged(self, store: Store, run_id: str, given: Decisions, wait: float) -> AgentRun:
         conversation = self._conversations.setdefault(run_id, Conversation())

@@ -45,6 +45,8 @@ class Conversation:
         self.messages = tuple(messages)
         self.grants: set[Grant] = set()
         """What need not be asked about any more."""
+        self.updated = 0.0
+        """When the newest record of its runs was written, if it was found in a store."""
         self.run_id: str | None = None
         """The run that is going on with it, or waits for decisions."""
 

@@ -138,6 +138,15 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
             help="A name that the server is reached by, such as agent.example; may be given often.",
         ),
     ] = None,
+    forwarded_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forwarded-from",
+            metavar="ADDRESS",
+            help="A proxy that is believed from where it forwards: 10.0.0.7, 10.0.0.0/8; may be "
+            "given often.",
+        ),
+    ] = None,
     pace: Annotated[
         float, typer.Option(min=0, help="Seconds between two pieces that the script writes.")
     ] = 0.03,
@@ -153,6 +162,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
 
     Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot be started.
     """
+    import argstream.server  # noqa: F401 - or less would be said to be missing
     from argstream.cli.serve import ServeOptions, serve_agent
 
     options = ServeOptions(
@@ -168,6 +178,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
         token=token,
         origins=tuple(origin or ()),
         hosts=tuple(allowed_host or ()),
+        forwarded_from=tuple(forwarded_from or ()),
         pace=pace,
         log_level=log_level,
     )

@@ -1,7 +1,7 @@
 """What the commands that run an agent have in common: its model, its folder and its tools."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +17,9 @@ INSTRUCTIONS: Final = (
     "Read what you change before you change it. Be brief."
 )
 _MODEL: Final = "ARGSTREAM_MODEL"
-_KITS: Final[dict[str, Callable[[Path], list[Tool]]]] = {
-    "files": file_tools,
-    "shell": lambda folder: [shell_tool(folder)],
+_KITS: Final[dict[str, Callable[[Path, Sequence[Path]], list[Tool]]]] = {
+    "files": lambda folder, hidden: file_tools(folder, hidden=hidden),
+    "shell": lambda folder, _: [shell_tool(folder)],
 }
 
 
@@ -58,6 +58,6 @@ def kits_named(names: str) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def tools_of(kits: list[str], folder: Path) -> list[Tool]:
-    """Make the tools of these kits, for one folder."""
-    return [tool for kit in kits for tool in _KITS[kit](folder)]
+def tools_of(kits: list[str], folder: Path, hidden: Sequence[Path]) -> list[Tool]:
+    """Make the tools of these kits, for one folder, in which some files are not theirs."""
+    return [tool for kit in kits for tool in _KITS[kit](folder, hidden)]

@@ -9,12 +9,15 @@ from typing import Final
 from argstream.cli._options import RUN
 from argstream.errors import UnknownRun, UsageError
 from argstream.log import RunInfo, Store
+from argstream.sanitise import visible_line
 from argstream.stores import open_store
 
-__all__ = ["find_run", "opened", "place_of"]
+__all__ = ["files_of", "find_run", "opened", "place_of", "shown_place"]
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
 _DEFAULT: Final = "argstream.db"
+_IN_MEMORY: Final = "memory:"
+_SQLITE: Final = "sqlite:"
 _MAX_CANDIDATES: Final = 8
 
 
@@ -23,11 +26,24 @@ def place_of(given: str) -> str:
     return given or os.environ.get(_VARIABLE, "") or _DEFAULT
 
 
+def files_of(place: str) -> tuple[Path, ...]:
+    """Give the files that a store is in, which no tool may touch; none if it is elsewhere."""
+    if "://" in place or place == _IN_MEMORY:
+        return ()
+    return (Path(place.removeprefix(_SQLITE)),)
+
+
+def shown_place(place: str) -> str:
+    """Give the name of a store as it can be shown: no password is in it."""
+    is_plain = "://" not in place or not {"@", "?"} & {*place}
+    return visible_line(place) if is_plain else f"{place.partition('://')[0]}://…"
+
+
 @asynccontextmanager
 async def opened(place: str) -> AsyncIterator[Store]:
     """Open a store that is there, by its name, or the usual one; looking does not make one."""
     place = place_of(place)
-    if "://" not in place and not _is_there(Path(place.removeprefix("sqlite:"))):
+    if "://" not in place and not _is_there(Path(place.removeprefix(_SQLITE))):
         shown = f" {place!r}" if "@" not in place else ""  # which may have a password in it
         raise UsageError(
             f"there is no store{shown}: name the SQLite file or the redis:// address that the "

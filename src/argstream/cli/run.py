@@ -18,6 +18,7 @@ from argstream.cli._input import UnreadableFile, chunks, complain
 from argstream.cli._rules import read_rules
 from argstream.cli._shown import Shown
 from argstream.cli._stopping import Stopping
+from argstream.cli._stores import files_of, place_of
 from argstream.errors import ArgstreamError, UsageError
 from argstream.events import ApprovalRequested
 from argstream.sanitise import visible_line
@@ -61,13 +62,14 @@ def run_prompt(prompt: str, options: RunOptions) -> int:
 def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
     model = model_named(chosen_model(options.model))
     folder, kits = folder_named(options.folder), kits_named(options.tools)
-    looks = Looks(read_file=text_reader(folder) if "files" in kits else None)
+    hidden = files_of(place_of(options.store))  # also if this run is not kept: others are
+    looks = Looks(read_file=text_reader(folder, hidden=hidden) if "files" in kits else None)
     text = _standard_input() if prompt == "-" else prompt
     with Shown(looks, as_json=options.as_json) as shown:
         approver = _who_decides(options, shown, looks)
         agent = Agent(
             model,
-            tools_of(kits, folder),
+            tools_of(kits, folder, hidden),
             instructions=options.instructions or INSTRUCTIONS.format(folder=folder),
             policy=read_rules(None, options.policy).policy,
             approver=approver,

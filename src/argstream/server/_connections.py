@@ -2,15 +2,22 @@
 
 uvicorn waits for ever for the head of a request, and keeps whatever comes of it. Here a head must
 be there within some seconds, and be no longer than some bytes; so must be what comes after a body.
-Where connections are short, the one that has been idle longest makes room for the next.
+Nor is anybody waited for who does not take what he is sent. Where connections are short, the one
+that has been idle longest makes room for the next.
 """
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from typing import Any, Final
 
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from argstream.server.limits import Limits
@@ -21,19 +28,15 @@ __all__ = ["Connection", "Connections"]
 _MAX_AHEAD: Final = 8
 """How many requests may wait on a connection for the one before them to be answered."""
 
-_HEAD_TOO_LONG: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\n"
-    b"connection: close\r\n"
-    b"\r\n"
-)
-
+_NOTHING_LINGERS: Final = struct.pack("ii", 1, 0)
+_HANG_UP: Final = {"connection": "close"}
 
 _NO_ROOM: Final = Problem(
     503,
     "too-many-connections",
-    "this server has as many connections as it takes: come again later",
-    {"retry-after": "5", "connection": "close"},
+    "this server has as many connections as it takes (max_connections, or what the system lets it "
+    "open): come again later",
+    {"retry-after": "5", **_HANG_UP},
 )
 
 
@@ -77,6 +80,7 @@ class Connection(HttpToolsProtocol):
         self._all = server_state
         self._limits = server_state.limits
         self._deadline: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
         self._in_head = False
         self._unanswered: deque[RequestResponseCycle] = deque()
         # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
@@ -91,6 +95,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._have_head()
+        self._is_taken()
         # uvicorn tells only the last request that nobody is there, not the one being answered.
         for cycle in self._unanswered:
             cycle.disconnected = True
@@ -104,11 +109,9 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._unread > self._limits.max_head_bytes:
-            if not self._unanswered:
-                self.transport.write(_HEAD_TOO_LONG)
-                self.transport.close()
-            else:
-                self.hang_up()
+            most = self._limits.max_head_bytes
+            detail = f"the head of a request has at most {most} bytes (max_head_bytes={most})"
+            self._refuse(Problem(431, "head-too-long", detail, _HANG_UP))
         elif not self._unanswered:
             self._await_head()
         else:
@@ -160,16 +163,54 @@ class Connection(HttpToolsProtocol):
         super().timeout_keep_alive_handler()
         self._hang_up_later()
 
+    def pause_writing(self) -> None:
+        """Have sent more than is taken: the time for that runs."""
+        super().pause_writing()
+        if self._stuck is None:
+            self._stuck = self.loop.call_later(self._limits.stalled_seconds, self.hang_up)
+
+    def resume_writing(self) -> None:
+        """Be read again."""
+        self._is_taken()
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        self._refuse(Problem(400, "no-http", msg, _HANG_UP))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer as if nothing else had been asked for: there are no sockets, nor need there be."""
+
     def hang_up(self) -> None:
         """End the connection, whatever is on its way."""
         self._have_head()
+        self._is_taken()
         self.connections.discard(self)  # at once: the next to come is counted before it is gone
+        connection = self.transport.get_extra_info("socket")
+        if connection is not None:  # the kernel, too, would wait for one who does not read
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
         self.transport.abort()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer what never gets to the app; never into the midst of another answer."""
+        if self._unanswered:
+            self.hang_up()
+            return
+        response = problem_response(problem)
+        lines = [STATUS_LINE[response.status_code]]
+        lines += [b"%s: %s\r\n" % header for header in response.raw_headers]
+        self.transport.write(b"".join([*lines, b"\r\n", response.body]))
+        self.transport.close()
 
     def _hang_up_later(self) -> None:
         """Give the other side time to read what was sent, but not for ever."""
         if self._deadline is None:
             self._deadline = self.loop.call_later(self._limits.keep_alive_seconds, self.hang_up)
+
+    def _is_taken(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _await_head(self) -> None:
         self._all.idle.setdefault(self)

@@ -11,6 +11,7 @@ from argstream.errors import UsageError
 
 __all__ = ["is_loopback", "listen", "room_for"]
 
+_SEND_BUFFER: Final = 128 * 1024
 _BACKLOG: Final = 2048
 _TRIES: Final = 20  # to find a port that is free for all addresses of a name
 
@@ -103,6 +104,9 @@ def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Each connection has the same. By itself the kernel keeps megabytes for one who does not
+        # read, and a thousand of these would be gigabytes.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((address, port))

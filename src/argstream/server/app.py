@@ -21,7 +21,7 @@ from argstream.server.doors import LOOPBACK_HOSTS, Doors, NameUser
 from argstream.server.drivers import AgentDriver, Driver
 from argstream.server.guarding import OPEN_PATH, Guard
 from argstream.server.limits import Limits
-from argstream.server.problems import Problem
+from argstream.server.problems import Problem, problem_response
 from argstream.server.rates import Rates
 from argstream.server.runs import Runs
 
@@ -29,6 +29,9 @@ __all__ = ["AgentServer"]
 
 _HEALTHY_WITHIN: Final = 2.0
 """How long the store may take to answer, in seconds, to be taken for one that works."""
+
+
+_CLOSED: Final = Problem(503, "closed", "this server has ended: enter it again to use it")
 
 
 class AgentServer:
@@ -73,6 +76,7 @@ class AgentServer:
         )
         self._channels = Channels(driver.store)
         self._endings = Endings(self._channels.drain)
+        self._is_closed = False
         context = Context(self._runs, self._channels, self.limits, rates)
         apis = (runs_api, converse_api, chat_api, ag_ui_api)
         routes = [route for api in apis for route in api.routes(context)]
@@ -85,11 +89,17 @@ class AgentServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
-        if scope["type"] != "lifespan":
+        if scope["type"] == "http":
+            if self._is_closed:
+                await problem_response(_CLOSED)(scope, receive, send)
+                return
             self._begin()
         await self._app(scope, receive, send)
 
     async def __aenter__(self) -> Self:
+        self._runs.open()
+        self._channels.open()
+        self._is_closed = False
         self._begin()
         return self
 
@@ -115,6 +125,7 @@ class AgentServer:
 
     async def aclose(self) -> None:
         """End what goes on here; what has happened is in the store."""
+        self._is_closed = True
         self._endings.forget()
         await self._channels.aclose()
         await self._runs.aclose()

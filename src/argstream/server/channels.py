@@ -147,6 +147,10 @@ class Channels:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
+    def open(self) -> None:
+        """Begin, also after an end."""
+        self._is_draining = False
+
     def drain(self) -> None:
         """Tell all who watch to come again, elsewhere: the server ends."""
         self._is_draining = True

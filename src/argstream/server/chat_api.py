@@ -2,6 +2,8 @@
 
 ==============================  ==================================================================
 ``POST /api/chat``              what ``DefaultChatTransport`` posts; the answer is a stream
+``GET /api/chat/{id}``          all messages so far, for a page that is loaded anew, and the newest
+                                run; of a chat that is not there, none
 ``GET /api/chat/{id}/stream``   all of the answer so far and what comes, for ``resumeStream``; 204
                                 if the last run is over. With ``?ended=true`` that run is told as
                                 well: for one whose connection broke before its end
@@ -10,8 +12,14 @@
                                 (as JSON, though no body is needed)
 ==============================  ==================================================================
 
-``id`` is that of the chat, which is the id of the conversation. Of the messages that a client posts
-only the last one counts: the history is what the store has. The last one can be
+``id`` is that of the chat, which is the id of the conversation. A page that is loaded anew does::
+
+    const {messages} = await (await fetch(`/api/chat/${encodeURIComponent(id)}`)).json()
+    const chat = new Chat({id, messages, …})  // or useChat({id, messages, resume: true, …})
+    await chat.resumeStream()
+
+Of the messages that a client posts only the last one counts, or the one of the assistant that it
+names (``messageId``): the history is what the store has. It can be
 
 - a message of the user: a new run. If it takes the place of an earlier one (``regenerate``, or
   ``sendMessage`` with a ``messageId``), the run goes on from before that one;
@@ -23,17 +31,24 @@ The protocol has no way to change the input of a call on approving it. A front e
 field of the body: ``edits``, by the ids of approvals, each with the whole input that is to be run::
 
     chat.addToolApprovalResponse({id, approved: true, options: {body: {edits: {[id]: input}}}})
+
+A new message is refused while a run waits for an approval. It stays the last on the page, and the
+approval can still be answered: then ``chat.sendMessage()``, with nothing, sends the answer, and
+``chat.regenerate()`` what had been refused.
 """
 
 from functools import partial
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.agent import Conversation
 from argstream.decisions import Approval, Approve, Deny
+from argstream.errors import UnknownRun
 from argstream.events import RunSnapshot
 from argstream.log import RunInfo
 from argstream.protocols.ai_sdk import (
@@ -46,6 +61,8 @@ from argstream.protocols.ai_sdk import (
     history_before,
     meant,
 )
+from argstream.protocols.ai_sdk.history import ChatHistory
+from argstream.protocols.encoding import snapshot_in
 from argstream.server.context import Context
 from argstream.server.problems import Problem
 from argstream.server.streams import EventStream
@@ -53,6 +70,10 @@ from argstream.server.streams import EventStream
 __all__ = ["routes"]
 
 _FORMAT: Final = "ai-sdk"
+_RUNS_SHOWN: Final = 100
+"""How many runs of a conversation are read for its messages: each log has all that was said before
+it. What is before these is told by the oldest of them."""
+_LONGEST_REASON: Final = 10_000
 
 
 def routes(context: Context) -> list[Route]:
@@ -62,6 +83,7 @@ def routes(context: Context) -> list[Route]:
         Route("/api/chat", api.post, methods=["POST"]),
         Route("/api/chat/{id:path}/stream", api.resume, methods=["GET"]),
         Route("/api/chat/{id:path}/stop", api.stop, methods=["POST"]),
+        Route("/api/chat/{id:path}", api.show, methods=["GET"]),
     ]
 
 
@@ -74,11 +96,29 @@ class _ChatApi:
         body = await self._context.body(request, ChatBody)
         if not body.id:
             raise Problem(422, "unusable", "a chat has an id: it names the conversation")
-        match meant(body):
+        match meant(_up_to_answers(body)):
             case Said() as said:
                 return await self._say(request, body.id, said)
             case Answered() as answered:
                 return await self._answer(request, body.id, answered)
+
+    async def show(self, request: Request) -> Response:
+        chat_id = request.path_params["id"]
+        history, newest = ChatHistory(), None
+        for info in await self._runs.store.runs(
+            session_id=chat_id, user=self._context.user(request), limit=_RUNS_SHOWN
+        ):
+            try:
+                run = snapshot_in(await self._runs.store.snapshot(info.run_id))
+            except UnknownRun:  # it was deleted meanwhile
+                continue
+            newest = newest or {"id": run.run_id, "status": run.status}
+            history.add(run)
+            if history.is_whole:
+                break
+        told = {"id": chat_id, "messages": history.messages(), "run": newest}
+        headers = {"cache-control": "no-store"}
+        return Response(msgspec.json.encode(told), 200, headers, "application/json")
 
     async def resume(self, request: Request) -> Response:
         info = await self._context.newest(request, request.path_params["id"])
@@ -94,7 +134,9 @@ class _ChatApi:
         conversation = await self._context.conversation(request, chat_id)
         if said.is_again:
             before = history_before(conversation.messages, said)
+            grants = conversation.grants
             conversation = Conversation(before, id=conversation.id, user=conversation.user)
+            conversation.grants = grants
         run_id = await self._context.start(request, said.prompt, conversation)
         return await self._watch(request, run_id)
 
@@ -123,6 +165,19 @@ class _ChatApi:
         )
 
 
+def _up_to_answers(body: ChatBody) -> ChatBody:
+    """Leave out what is behind a message of the assistant that is sent for its answers.
+
+    A client sends these though its user has said something else meanwhile, which was refused; it
+    goes on in the message that it names.
+    """
+    if body.trigger == "submit-message":
+        for place, message in enumerate(body.messages):
+            if message.role == "assistant" and message.id == body.message_id:
+                return replace(body, messages=body.messages[: place + 1])
+    return body
+
+
 def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
     """Say which calls are decided on how; raises Problem for what is not asked, or not so."""
     calls = info.calls_by_digest
@@ -147,6 +202,8 @@ def _out_of_date() -> Problem:
 
 
 def _approval(digest: str, answer: Answer) -> Approval:
+    if len(answer.reason) > _LONGEST_REASON:
+        raise Problem(422, "unusable", f"a reason has at most {_LONGEST_REASON} characters")
     if answer.approved:
         return Approve(arguments=answer.edit, digest=digest, reason=answer.reason)
     if answer.edit is not None:

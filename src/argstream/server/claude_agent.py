@@ -20,7 +20,7 @@ from anyio import to_thread
 from argstream.agent import Conversation, Observer
 from argstream.decisions import Approve, Decisions
 from argstream.errors import MissingExtra, UsageError
-from argstream.log import Store
+from argstream.log import RunInfo, Store
 from argstream.server.drivers import DrivenRun
 
 try:
@@ -94,7 +94,7 @@ class ClaudeAgentDriver:
         source.run_id = run.run_id
         return run
 
-    def resume(self, run_id: str) -> DrivenRun | None:  # noqa: ARG002 - as all drivers
+    def resume(self, info: RunInfo) -> DrivenRun | None:  # noqa: ARG002 - as all drivers
         """Give None: nobody can go on with what a process of Claude Code has begun."""
         return None
 

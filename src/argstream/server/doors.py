@@ -14,6 +14,8 @@ __all__ = ["LOOPBACK_HOSTS", "Doors", "NameUser"]
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 """The names by which a browser on the same machine asks for a server."""
 
+_SHORTEST_TOKEN: Final = 16
+
 NameUser: TypeAlias = Callable[[Request], str | Awaitable[str]]
 
 
@@ -39,6 +41,11 @@ class Doors(msgspec.Struct, frozen=True, kw_only=True):
             and " " not in self.token
         ):
             raise UsageError("a token must be of visible ASCII characters, without spaces")
+        if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
+            raise UsageError(
+                f"a token has at least {_SHORTEST_TOKEN} characters, so that nobody guesses it: "
+                "take one of chance, such as openssl rand -hex 16 gives"
+            )
         _check_is_no_text("hosts", self.hosts)
         _check_is_no_text("origins", self.origins)
         for host in self.hosts or ():

@@ -14,14 +14,15 @@ from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 from argstream.agent import Agent, Conversation
+from argstream.agent.approvals import Grant
 from argstream.decisions import Decisions
 from argstream.errors import UsageError
 from argstream.events import Event
-from argstream.log import Store
+from argstream.log import RunInfo, Store
 
 __all__ = ["AgentDriver", "DrivenRun", "Driver"]
 
-_REMEMBERED: Final = 1_000
+_REMEMBERED: Final = 10_000
 """Of how many conversations it is remembered what need not be asked about any more."""
 
 
@@ -52,7 +53,7 @@ class Driver(Protocol):
     def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
         """Give a run that begins when it is first asked for an event."""
 
-    def resume(self, run_id: str) -> DrivenRun | None:
+    def resume(self, info: RunInfo) -> DrivenRun | None:
         """Go on with a run that has paused or was cut off, with what the store has of decisions.
 
         None if nobody can go on with such runs: if one was cut off, ``stop`` writes its end.
@@ -85,8 +86,9 @@ class AgentDriver:
             )
         self._agent = agent
         self._store = agent.store
-        # What need not be asked about any more is known to a conversation, and to nobody else.
-        self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
+        # What need not be asked about any more is not in the store: rules of the same name may be
+        # others in another process.
+        self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -100,19 +102,23 @@ class AgentDriver:
 
     def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
         """Give a run of the agent."""
-        self._remember(conversation)
+        conversation.grants = self._grants_in(conversation)
         return self._agent.run_stream(prompt, conversation)
 
-    def _remember(self, conversation: Conversation) -> None:
+    def _grants_in(self, conversation: Conversation) -> set[Grant]:
+        """Give what need not be asked about in a conversation; all of its runs share it."""
         name = (conversation.user, conversation.id)
-        self._conversations[name] = conversation
-        self._conversations.move_to_end(name)
-        if len(self._conversations) > _REMEMBERED:
-            self._conversations.popitem(last=False)
+        grants = self._grants.setdefault(name, conversation.grants)
+        self._grants.move_to_end(name)
+        if len(self._grants) > _REMEMBERED:
+            self._grants.popitem(last=False)
+        return grants
 
-    def resume(self, run_id: str) -> DrivenRun | None:
+    def resume(self, info: RunInfo) -> DrivenRun | None:
         """Go on with a run, if no other process still drives it."""
-        return self._agent.resume(run_id)
+        conversation = Conversation(id=info.session_id, user=info.user)
+        conversation.grants = self._grants_in(conversation)
+        return self._agent.resume(info.run_id, conversation=conversation)
 
     async def conversation(self, id: str, user: str) -> Conversation:  # noqa: A002 - what it is
         """Give a conversation, with what was said before.
@@ -121,9 +127,7 @@ class AgentDriver:
         """
         conversation = await self._agent.conversation(id, user=user)
         if conversation.is_fresh:  # whatever was there under this name is forgotten
-            self._conversations.pop((user, id), None)
-        elif (before := self._conversations.get((user, id))) is not None:
-            conversation.grants = before.grants
+            self._grants.pop((user, id), None)
         return conversation
 
     async def check(self, run_id: str, decisions: Decisions) -> None:

@@ -7,13 +7,16 @@ problem+json, and what was not expected goes to the log, without what is secret.
 """
 
 import inspect
+import logging
 import re
+import time
 from collections.abc import Awaitable
 from typing import Final, TypeAlias
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from argstream.server._failures import log_failure, logger
@@ -52,6 +55,8 @@ _SINGLE: Final = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
 )
 
+_LONGEST_PATH: Final = 200  # in the log
+
 _ENDS_A_LINE: Final = re.compile(rb"[\r\n\0]")
 
 Headed: TypeAlias = list[tuple[bytes, bytes]]
@@ -87,14 +92,15 @@ class Guard:
         scope["app"] = self
         scope.pop("starlette.exception_handlers", None)
         added: Headed = []
-        started = False
+        status = 0
+        began = time.monotonic()
 
         def answer(message: Message) -> Awaitable[None]:
             # No coroutine of its own: what streams pays a call for each chunk, and no more.
-            nonlocal started
-            if not started:
+            nonlocal status
+            if not status:
                 _add_headers(message, added)
-                started = True
+                status = message["status"]
             return send(message)
 
         try:
@@ -106,9 +112,16 @@ class Guard:
             problem = problem_of(error)
             if problem is not error and problem.status >= 500:
                 log_failure(error, problem, scope, self._secrets)
+            if problem.status == 405:
+                self._name_methods(problem, scope)
             # A head that is sent cannot be taken back: to end here makes the server hang up.
-            if not started:
+            if not status:
                 await problem_response(problem, Request(scope))(scope, receive, answer)
+        finally:
+            if logger.isEnabledFor(logging.DEBUG):
+                taken = (time.monotonic() - began) * 1_000
+                path = scope["path"][:_LONGEST_PATH]
+                logger.debug("%s %r: %d in %.0f ms", scope["method"], path, status, taken)
 
     async def _admit(self, scope: Scope, receive: Receive, added: Headed) -> ASGIApp | None:
         """Raise a Problem, give the answer to a preflight, or None: the request may go on."""
@@ -127,6 +140,7 @@ class Guard:
         if method == "OPTIONS" and b"origin" in headers and _asks_ahead(scope):
             return _preflight
         if _path(scope) == OPEN_PATH and safe:
+            self._count(scope, "health ")
             return None
         if self._token is not None and not _has_token(
             self._token, headers, cookie_counts=safe or own_page
@@ -182,7 +196,7 @@ class Guard:
             return ""
         try:
             named = self._user(request)
-            user = await named if inspect.isawaitable(named) else named
+            user: object = await named if inspect.isawaitable(named) else named
         except Problem:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, he is not let in
@@ -191,12 +205,23 @@ class Guard:
             logger.warning("%r: no user, for a %s", path, type(error).__name__)
             raise Problem(403, "no-user", "who asks is not known, or may not") from None
         if not isinstance(user, str):
-            raise TypeError(f"user=… must give a str, not {type(user).__name__}")
+            logger.error("user=… must give a str, not %s", type(user).__name__)
+            raise Problem(500, "internal-error", "the log of the server says what went wrong")
         return user
 
-    def _count(self, scope: Scope) -> None:
+    def _count(self, scope: Scope, prefix: str = "") -> None:
         if self._rates is not None:
-            self._rates.request(client_of(scope))
+            self._rates.request(f"{prefix}{client_of(scope)}")
+
+    def _name_methods(self, problem: Problem, scope: Scope) -> None:
+        """Name those of all routes of a path: the router knows the first of them only."""
+        methods: set[str] = set()
+        for route in getattr(self._app, "routes", ()):
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+                methods |= route.methods or set()
+        if methods:
+            problem.headers["Allow"] = ", ".join(sorted(methods))
+            problem.detail = f"this path takes {problem.headers['Allow']}"
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:
@@ -236,6 +261,9 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json":
         raise Problem(415, "json-needed", "send the header 'Content-Type: application/json'")
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        detail = "send the body as it is, without the header Content-Encoding"
+        raise Problem(415, "encoded-body", detail, {"accept-encoding": "identity"})
 
 
 def _wrong_origin() -> Problem:

@@ -24,11 +24,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a body may take to arrive."""
     max_depth: int = 256
     """How deep the JSON of a body may be nested, as deep as a model may nest its arguments."""
+    max_values: int = 250_000
+    """How many values the JSON of a body may hold, of whatever kind: they need far more room than
+    their text."""
+    max_incoming_bytes: int = 128 * 1024 * 1024
+    """How many bytes of bodies may be held at once that are not read as a whole yet."""
+    max_incoming_bytes_per_client: int = 32 * 1024 * 1024
+    """How many of these may be of one client."""
     max_prompt_chars: int = 400_000
     """The longest message to the model."""
 
     requests_per_minute: int = 6_000
-    """How many requests a client may make, on average; a tenth of it may come at once."""
+    """How many requests a client may make, on average; a tenth of it may come at once. How often he
+    asks whether the server is alive is counted apart: who watches over it may share his address."""
     runs_per_minute: int = 120
     """How many runs a client may start, on average; a tenth of it may come at once."""
     max_clients: int = 20_000
@@ -44,7 +52,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How many of these may be of one client."""
 
     stalled_seconds: float = 60.0
-    """How long a viewer may take nothing of what is sent before his connection is ended."""
+    """How long who is sent something may leave it untaken before his connection is ended."""
 
     max_connections: int = 12_000
     """How many connections may be open; for one more, the one that idles longest is closed."""

@@ -20,6 +20,10 @@ from argstream.errors import (
 
 __all__ = ["Problem", "problem_of", "problem_response"]
 
+# An answer is no place to give back what was sent: it would be as large as that.
+_LONGEST_DETAIL: Final = 400
+_LONGEST_INSTANCE: Final = 200
+
 
 class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
     """A request that cannot be answered, as it is told to who made it."""
@@ -39,12 +43,14 @@ class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
         self.headers = dict(headers or {})
 
 
-_OURS: Final[tuple[tuple[type[ArgstreamError], int, str], ...]] = (
-    (UnknownRun, 404, "unknown-run"),
-    (AlreadyDecided, 403, "already-decided"),
-    (UsageError, 422, "unusable"),
-    (RunTaken, 409, "run-taken"),
-    (StoreFailure, 503, "store-failure"),
+# The last is what is told in place of what the error says: places and processes are the business of
+# who runs the server.
+_OURS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
+    (UnknownRun, 404, "unknown-run", ""),
+    (AlreadyDecided, 403, "already-decided", ""),
+    (UsageError, 422, "unusable", ""),
+    (RunTaken, 409, "run-taken", "another process drives the run: come again in a moment"),
+    (StoreFailure, 503, "store-failure", "the store does not work just now: come again later"),
 )
 
 
@@ -54,9 +60,9 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, HTTPException):
         return _of_router(error)
-    for kind, status, code in _OURS:
+    for kind, status, code, words in _OURS:
         if isinstance(error, kind):
-            return Problem(status, code, str(error))
+            return Problem(status, code, words or str(error))
     return Problem(500, "internal-error", "something went wrong: the log of the server says what")
 
 
@@ -78,13 +84,17 @@ def problem_response(problem: Problem, request: Request | None = None) -> Respon
         "type": f"urn:argstream:{problem.code}",
         "title": problem.code.replace("-", " "),
         "status": problem.status,
-        "detail": problem.detail,
+        "detail": _cut(problem.detail, _LONGEST_DETAIL),
     }
     if request is not None:
-        body["instance"] = request.url.path
+        body["instance"] = _cut(request.url.path, _LONGEST_INSTANCE)
     return Response(
         msgspec.json.encode(body),
         problem.status,
         {**problem.headers, "cache-control": "no-store"},
         "application/problem+json",
     )
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

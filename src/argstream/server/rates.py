@@ -36,10 +36,11 @@ def client_of(scope: Scope) -> str:
     address: str = (scope.get("client") or ("",))[0]
     if ":" in address:
         try:
-            network = int(IPv6Address(address)) >> 64
+            known = IPv6Address(address)
         except ValueError:  # a server may put there what it likes
             return f"address {address[:_LONGEST_NAME]}"
-        return f"network {network:x}"
+        mapped = known.ipv4_mapped
+        return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
     return f"address {address[:_LONGEST_NAME]}"
 
 
@@ -73,27 +74,34 @@ class Buckets:
 
 
 class Place:
-    """A place that somebody has, until he gives it back; doing so twice is no harm."""
+    """A place, or several, that somebody has until he gives them back; twice is no harm."""
 
-    __slots__ = ("_client", "_places")
+    __slots__ = ("_client", "_places", "_size")
 
     def __init__(self, places: "Places", client: str) -> None:
-        self._places: Places | None = places
+        self._places = places
         self._client = client
+        self._size = 0
+
+    def grow(self, size: int) -> None:
+        """Take so many more, or be refused; those that one has stay."""
+        self._places.reserve(self._client, size)
+        self._size += size
 
     def release(self) -> None:
-        """Give it back."""
-        places, self._places = self._places, None
-        if places is not None:
-            places.give_back(self._client)
+        """Give all back."""
+        size, self._size = self._size, 0
+        if size:
+            self._places.give_back(self._client, size)
 
 
 class Places:
     """So many at once, and so many of them for one client."""
 
-    def __init__(self, what: str, in_all: int, per_client: int) -> None:
-        """Say what they are in the plural: it is told to who gets none."""
+    def __init__(self, what: str, limit: str, in_all: int, per_client: int) -> None:
+        """Say what they are, in the plural, and which limit it is: it is told to who gets none."""
         self._what = what
+        self._limit = limit
         self._in_all = in_all
         self._per_client = per_client
         self._taken: Counter[str] = Counter()
@@ -103,52 +111,81 @@ class Places:
         return self._total
 
     def take(self, client: str) -> Place:
-        """Take a place, or refuse it: 429 if the client has too many, 503 if all have."""
-        code = f"too-many-{self._what.replace(' ', '-')}"
-        if self._taken[client] >= self._per_client:
-            detail = f"you have {self._per_client} {self._what}, which is all that one may have"
-            raise Problem(429, code, f"{detail}: end one first", {"retry-after": "5"})
-        if self._total >= self._in_all:
-            self._forget_if_none(client)
-            detail = f"this server has {self._in_all} {self._what}, which is all that it takes"
-            raise Problem(503, code, f"{detail}: come again later", {"retry-after": "5"})
-        self._taken[client] += 1
-        self._total += 1
+        """Take a place, or be refused."""
+        place = self.hold(client)
+        place.grow(1)
+        return place
+
+    def hold(self, client: str) -> Place:
+        """Begin with none, and take them as they are needed."""
         return Place(self, client)
 
-    def give_back(self, client: str) -> None:
-        """Take note that a place is free: its holder calls this, and once."""
-        self._taken[client] -= 1
-        self._total -= 1
-        self._forget_if_none(client)
+    def reserve(self, client: str, size: int) -> None:
+        """Count so many, or refuse them: 429 if the client has too many, 503 if all have."""
+        taken = self._taken.get(client, 0)
+        if taken + size > self._per_client:
+            raise self._refused(429, f"{self._limit}_per_client={self._per_client}", "a client")
+        if self._total + size > self._in_all:
+            raise self._refused(503, f"{self._limit}={self._in_all}", "this server")
+        self._taken[client] = taken + size
+        self._total += size
 
-    def _forget_if_none(self, client: str) -> None:
+    def give_back(self, client: str, size: int) -> None:
+        """Take note that so many are free: their holder calls this, and once."""
+        self._taken[client] -= size
+        self._total -= size
         if not self._taken[client]:
             del self._taken[client]
+
+    def _refused(self, status: int, limit: str, who: str) -> Problem:
+        return Problem(
+            status,
+            f"too-many-{self._what.replace(' ', '-')}",
+            f"too many {self._what}: {limit} is all that {who} may have at once; come again when "
+            "some have ended",
+            {"retry-after": "5"},
+        )
 
 
 class Rates:
     """All that is counted in one server process."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
         self._requests = Buckets(limits.requests_per_minute, limits.max_clients, clock)
         self._starts = Buckets(limits.runs_per_minute, limits.max_clients, clock)
-        self.viewers = Places("open streams", limits.max_viewers, limits.max_viewers_per_client)
+        self.viewers = Places(
+            "open streams", "max_viewers", limits.max_viewers, limits.max_viewers_per_client
+        )
         """Places for those who watch: one for each stream, held while it is open."""
-        self.running = Places("runs", limits.max_running, limits.max_running_per_client)
+        self.running = Places(
+            "runs", "max_running", limits.max_running, limits.max_running_per_client
+        )
         """Places for runs: one for each, held while it is driven here."""
+        self.incoming = Places(
+            "bytes of bodies",
+            "max_incoming_bytes",
+            limits.max_incoming_bytes,
+            limits.max_incoming_bytes_per_client,
+        )
+        """Places for bodies: one for each byte, held until the body is read as a whole."""
 
     def request(self, client: str) -> None:
         """Count a request, or refuse it: 429."""
-        _refuse(self._requests.take(client), "too-many-requests", "requests")
+        limit = f"requests_per_minute={self._limits.requests_per_minute}"
+        _refuse(self._requests.take(client), "too-many-requests", "requests", limit)
 
     def start(self, client: str) -> None:
         """Count the start of a run, or refuse it: 429."""
-        _refuse(self._starts.take(client), "too-many-starts", "runs in so short a time")
+        limit = f"runs_per_minute={self._limits.runs_per_minute}"
+        _refuse(self._starts.take(client), "too-many-starts", "runs in so short a time", limit)
 
 
-def _refuse(seconds: float, code: str, what: str) -> None:
+def _refuse(seconds: float, code: str, what: str, limit: str) -> None:
     if seconds:
         wait = math.ceil(seconds)
-        detail = f"too many {what}: come again in {wait} s"
+        detail = (
+            f"too many {what}: {limit} is all that a client may make, and a tenth of it at once; "
+            f"come again in {wait} s"
+        )
         raise Problem(429, code, detail, {"retry-after": str(wait)})

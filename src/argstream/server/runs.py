@@ -4,20 +4,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from argstream.agent import Conversation
 from argstream.decisions import Approve, Decisions
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested, RunSnapshot, RunStatus
+from argstream.events import ApprovalRequested, RunStatus
 from argstream.log import RunInfo, Store
 from argstream.server._driving import Driving
+from argstream.server._look_out import LookOut
 from argstream.server.drivers import Driver
 from argstream.server.problems import Problem
 from argstream.snapshot_events import pending_of
 
 __all__ = ["Runs", "other_request"]
+
+_AT_ONCE: Final = 10
+"""How many runs of a conversation may have been begun at the same moment."""
 
 T = TypeVar("T")
 logger = logging.getLogger("argstream.server")
@@ -28,7 +32,9 @@ class Runs:
 
     def __init__(self, driver: Driver, *, look_out_seconds: float, max_running: int) -> None:
         self._driver = driver
-        self._driving = Driving(driver, look_out_seconds, max_running)
+        self._driving = Driving(driver, max_running)
+        self._look_out = LookOut(driver.store, self._driving, look_out_seconds)
+        self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -37,11 +43,17 @@ class Runs:
         return self._driver.store
 
     def look_out(self) -> None:
-        """Begin to look for runs that other processes have left."""
-        self._driving.look_out()
+        """Begin to look for runs that other processes have left, unless that goes on already."""
+        self._look_out.begin()
+
+    def open(self) -> None:
+        """Begin, also after an end."""
+        self._driving.open()
+        self.look_out()
 
     async def aclose(self) -> None:
         """Leave the runs to other processes, and close what is open."""
+        await self._look_out.aclose()
         await self._driving.aclose()
         await self._driver.aclose()
 
@@ -99,12 +111,13 @@ class Runs:
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
             raise _busy(conversation.run_id)
+        if newest:
+            self._newest[conversation] = newest[0].run_id
         return conversation
 
     async def pending(self, run_id: str) -> list[ApprovalRequested]:
         """Give what somebody must decide on before a run can go on."""
-        snapshot = (await self.store.snapshot(run_id)).event
-        return [*pending_of(snapshot)] if isinstance(snapshot, RunSnapshot) else []
+        return [*pending_of((await self.store.snapshot(run_id)).event)]
 
     # What is done
 
@@ -126,15 +139,39 @@ class Runs:
     ) -> str:
         try:
             async with self._turn(conversation):
-                newest = await self.newest(conversation.id, conversation.user)
-                if newest is not None and not newest.is_over:  # begun since it was looked at
-                    raise _busy(newest.run_id)
+                await self._require_unchanged(conversation)
+                if self._driving.is_full:
+                    raise _full("come again")
                 run = self._driver.begin(prompt, conversation)
                 await self._driving.begin(run, rested)
+                await self._require_first(run.run_id, conversation)
         except BaseException:
             rested()
             raise
         return run.run_id
+
+    async def _require_unchanged(self, conversation: Conversation) -> None:
+        """Refuse to go on with what is not the newest that was said in a conversation."""
+        newest = await self.newest(conversation.id, conversation.user)
+        if newest is None:
+            return
+        if not newest.is_over:
+            raise _busy(newest.run_id)
+        if self._newest.get(conversation, newest.run_id) != newest.run_id:
+            raise Problem(
+                409, "conversation-changed", "another message was quicker: send this one again"
+            )
+
+    async def _require_first(self, run_id: str, conversation: Conversation) -> None:
+        """Of runs that were begun at the same moment in several processes, let the first go on."""
+        found = await self.store.runs(
+            session_id=conversation.id, user=conversation.user, limit=_AT_ONCE
+        )
+        going = [info for info in found if not info.is_over]
+        first = min(going, key=lambda info: (info.created, info.run_id), default=None)
+        if first is not None and first.run_id != run_id:
+            await self.stop(run_id, "another message was quicker")
+            raise _busy(first.run_id)
 
     def _turn(self, conversation: Conversation) -> asyncio.Lock:
         """Give what keeps two messages that come at once from beginning a run each."""
@@ -148,12 +185,7 @@ class Runs:
         """
         await self._require_pending(run_id, decisions)
         if self._driving.is_full:
-            raise Problem(
-                503,
-                "too-many-runs",
-                "as many runs go on here as may (max_running): decide again in a moment",
-                {"retry-after": "5"},
-            )
+            raise _full("decide again")
         await _finished(self._decide(run_id, decisions))
 
     async def _decide(self, run_id: str, decisions: Decisions) -> None:
@@ -177,8 +209,15 @@ class Runs:
                 raise other_request(call_id)
 
     async def stop(self, run_id: str, reason: str = "") -> None:
-        """End a run."""
-        await self._driver.stop(run_id, reason)
+        """End a run; if it has ended meanwhile, all is as wanted."""
+        await _finished(self._stop(run_id, reason))
+
+    async def _stop(self, run_id: str, reason: str) -> None:
+        try:
+            await self._driver.stop(run_id, reason)
+        except UsageError:
+            if not (await self.store.info(run_id)).is_over:
+                raise
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:
@@ -194,6 +233,15 @@ async def _finished(work: Coroutine[Any, Any, T]) -> T:
 def _is_told_to_nobody(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("what a client asked for who has left could not be done: %s", error)
+
+
+def _full(what_to_do: str) -> Problem:
+    return Problem(
+        503,
+        "too-many-runs",
+        f"as many runs go on here as may (max_running): {what_to_do} in a moment",
+        {"retry-after": "5"},
+    )
 
 
 def _busy(run_id: str) -> Problem:

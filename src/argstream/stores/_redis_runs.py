@@ -39,6 +39,7 @@ def _info(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
         owner=found[b"owner"].decode() if is_driven else None,
         claimed_until=until if is_driven else None,
         pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
+        has_posts=posts_of(fields) not in (None, Posts()),
         user=found.get(b"user", b"").decode(),  # older runs have none
     )
 

@@ -226,5 +226,6 @@ class RunState(Struct, kw_only=True):
             owner=self.owner if is_driven else None,
             claimed_until=self.until if is_driven else None,
             pending=dict(self.pending),
+            has_posts=self.posts() not in (None, Posts()),
             user=self.user,
         )

@@ -84,6 +84,18 @@ def test_there_is_nobody_to_be_asked(tmp_path: Path) -> None:
     assert "there is" not in shell(tmp_path, "(echo hi > /dev/tty) && echo there is")
 
 
+def test_the_keys_that_we_read_are_not_in_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"HOME", "ANTHROPIC_BASE_URL", "MY_API_KEY"}
+    keys = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "XAI_API_KEY"}
+    for name in kept | keys | {"ARGSTREAM_TOKEN", "ARGSTREAM_STORE"}:
+        monkeypatch.setenv(name, f"value of {name}")
+    found = {line.partition("=")[0] for line in shell(tmp_path, "env").splitlines()}
+    assert found & {*os.environ} == {*os.environ} - keys - {"ARGSTREAM_TOKEN", "ARGSTREAM_STORE"}
+    assert found >= kept
+
+
 @pytest.mark.parametrize("command", ["echo \0", "x" * 3_000_000])
 def test_what_cannot_be_started_is_told(tmp_path: Path, command: str) -> None:
     with pytest.raises(ToolFailure, match="the command could not be started"):

@@ -5,18 +5,21 @@ import net from "node:net";
 
 const [base, version] = process.argv.slice(2);
 const { Chat } = await import(`react${version}`);
-const { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } = await import(
-  `ai${version}`
-);
+const {
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  safeValidateUIMessages,
+} = await import(`ai${version}`);
 
 /** A chat as a front end has it, which keeps what it was told. */
 class Told {
   requests = [];
   finished = [];
 
-  constructor(id, { address = base, automatic = true } = {}) {
+  constructor(id, { address = base, automatic = true, messages = [] } = {}) {
     this.chat = new Chat({
       id,
+      messages,
       transport: new DefaultChatTransport({
         api: `${address}/api/chat`,
         fetch: (url, options) => {
@@ -88,6 +91,17 @@ const resumed = async (id) => {
   await answer.text();
   return answer;
 };
+
+/** What a page that is loaded anew is given; both versions must take it. */
+async function shown(id) {
+  const answer = await fetch(`${base}/api/chat/${encodeURIComponent(id)}`);
+  const { messages, run } = await answer.json();
+  if (messages.length) {
+    const checked = await safeValidateUIMessages({ messages: structuredClone(messages) });
+    if (!checked.success) throw checked.error;
+  }
+  return { messages, run };
+}
 
 const over = (told, finished) =>
   until(
@@ -277,6 +291,105 @@ const scenes = {
     const again = new Told(id);
     await again.chat.resumeStream();
     return { paused, nothing: again.told(), ...told.told() };
+  },
+
+  async reload_when_over() {
+    const id = "over/reload?";
+    const before = new Told(id);
+    for (const text of ["hello", "send to nobody", "keep odd keys", "fail"]) await before.say(text);
+    for (const approved of [true, false]) {
+      await before.say("send to ada");
+      const finished = before.finished.length;
+      await before.answer(before.asked()[0].approval.id, approved, { reason: "so it is" });
+      await over(before, finished + 1);
+    }
+    await before.say("count");
+    await before.chat.regenerate();
+    const first = await shown(id);
+    const told = new Told(id, { messages: structuredClone(first.messages) });
+    await told.chat.resumeStream();
+    const reloaded = told.told();
+    await told.say("count");
+    const last = await shown(id);
+    return { before: before.told(), first, reloaded, last, ...told.told() };
+  },
+
+  async reload_while_asked() {
+    const before = new Told("reload asked");
+    await before.say("hello");
+    await before.say("send to ada and eve");
+    const first = await shown("reload asked");
+    const told = new Told("reload asked", { messages: structuredClone(first.messages) });
+    await told.chat.resumeStream();
+    const paused = told.told();
+    for (const { approval } of told.asked()) await told.answer(approval.id, true);
+    await over(told, 2);
+    const decided = told.told();
+    await told.say("count");
+    return { before: before.told(), first, paused, decided, ...told.told() };
+  },
+
+  async reload_while_it_speaks() {
+    const id = "reload speaking";
+    const before = new Told(id);
+    await before.say("hello");
+    before.say("keep a speech");
+    await until(() => before.text().length > 40, "some text");
+    const first = await shown(id);
+    const told = new Told(id, { messages: structuredClone(first.messages) });
+    await told.chat.resumeStream();
+    const resumed = told.told();
+    await over(before, 2);
+    await told.say("count");
+    return { before: before.told(), first, resumed, ...told.told() };
+  },
+
+  async reload_while_it_writes() {
+    const before = new Told("reload writing");
+    before.say("write much");
+    await until(() => before.calls()[0]?.input?.content?.length, "some input");
+    const first = await shown("reload writing");
+    const told = new Told("reload writing", { messages: structuredClone(first.messages) });
+    await told.chat.resumeStream();
+    return { first, ...told.told() };
+  },
+
+  async reload_nothing() {
+    return shown("nobody has said anything here");
+  },
+
+  async said_while_asked() {
+    const told = new Told("said while asked");
+    await told.say("send to ada");
+    await told.say("count");
+    const refused = told.told();
+    await told.answer(told.asked()[0].approval.id, true);
+    await told.chat.sendMessage();
+    const answered = told.told();
+    await told.chat.regenerate();
+    return { refused, answered, ...told.told() };
+  },
+
+  async said_while_asked_and_taken_back() {
+    const told = new Told("taken back");
+    await told.say("send to ada");
+    await told.say("count");
+    told.chat.messages = told.chat.messages.slice(0, -1);
+    told.chat.clearError();
+    await told.answer(told.asked()[0].approval.id, true);
+    await over(told, 3);
+    return told.told();
+  },
+
+  async stop_and_say() {
+    const told = new Told("stop and say");
+    await told.say("send to ada");
+    await told.chat.stop();
+    await stop("stop and say");
+    told.chat.messages = (await shown("stop and say")).messages;
+    const stopped = told.told();
+    await told.say("count");
+    return { stopped, ...told.told() };
   },
 
   async answered_elsewhere() {

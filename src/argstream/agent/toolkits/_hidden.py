@@ -24,15 +24,15 @@ class Hidden:
             raise UsageError(f"hidden is a list of paths: [{files!r}]")
         self._names: dict[_Names, set[str]] = {}
         for names in _ways(root, files):
-            *directory, name = map(folded, names)
-            self._names.setdefault(tuple(directory), set()).update(
-                f"{name}{ending}" for ending in _BESIDE
+            *directory, name = names
+            self._names.setdefault(tuple(map(folded, directory)), set()).update(
+                folded(f"{name}{ending}") for ending in _BESIDE
             )
 
     def seen(self, directory: Sequence[str], names: Iterable[str]) -> set[str]:
         """Give those of the names in a directory that are not hidden."""
-        hidden = self._names.get(tuple(map(folded, directory)), set()) if self._names else set()
-        return {name for name in names if not hidden or folded(name) not in hidden}
+        hidden = self._names.get(tuple(map(folded, directory)))
+        return {name for name in names if hidden is None or folded(name) not in hidden}
 
     def covers(self, way: Sequence[str]) -> bool:
         """Say whether the way leads to a hidden file, or would lead through one."""

@@ -1,8 +1,8 @@
 """``argstream serve``: an agent over HTTP, for curl and for other people's front ends."""
 
 import asyncio
-import logging
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,8 +20,9 @@ from argstream.cli._input import complain
 from argstream.cli._options import LogLevel
 from argstream.cli._rules import read_rules
 from argstream.cli._stopping import Stopping
-from argstream.cli._stores import place_of
+from argstream.cli._stores import files_of, place_of, shown_place
 from argstream.cli.serve.greeting import Greeting
+from argstream.cli.serve.log_lines import tell_log
 from argstream.cli.serve.script import ScriptedGuide
 from argstream.cli.serve.tools import script_tools
 from argstream.errors import ArgstreamError, UsageError
@@ -38,6 +39,8 @@ __all__ = ["ServeOptions", "serve_agent"]
 _TOKEN: Final = "ARGSTREAM_TOKEN"
 _SCRIPT: Final = "script"
 _CLAUDE: Final = "claude-agent"
+_PATIENCE: Final = 1.0
+"""Seconds for the store to answer, before it is said what is waited for."""
 _PIECES_A_STEP: Final = 10
 """How many pieces the script could write while its longer tool makes a step."""
 
@@ -58,6 +61,8 @@ class ServeOptions(NamedTuple):
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     """By which names it is asked for, besides those of this machine."""
+    forwarded_from: tuple[str, ...] = ()
+    """The addresses of proxies."""
     pace: float = 0.03
     log_level: LogLevel = "warning"
 
@@ -72,7 +77,7 @@ def serve_agent(options: ServeOptions) -> int:
 
     Returns the exit status: 0 if it ended in order, 2 if it cannot be started.
     """
-    _tell_log(options.log_level)
+    tell_log(options.log_level)
     with Stopping() as stopping, TemporaryDirectory(prefix="argstream-serve-") as name:
         try:
             _serve(options, Path(name).resolve())
@@ -85,12 +90,21 @@ def serve_agent(options: ServeOptions) -> int:
 def _serve(options: ServeOptions, room: Path) -> None:
     name = chosen_model(options.model) or _SCRIPT
     place = place_of(options.store)
-    token = options.token or os.environ.get(_TOKEN, "") or None
+    set_token = os.environ.pop(_TOKEN, "")  # what is started from here need not know it
+    token = options.token or set_token or None
+    proxies = _proxies(options)
     agent = _agent(name, options, place, room)
-    app = AgentServer(agent, token=token, hosts=_hosts(options, token), origins=options.origins)
-    asyncio.run(_require(agent.store))
-    greeting = Greeting(name, place, has_token=token is not None)
-    serve(app, host=options.host, port=options.port, on_listening=greeting.show)
+    hosts = _hosts(options, token)
+    app = AgentServer(agent, token=token, hosts=hosts, origins=options.origins)
+    asyncio.run(_require(agent.store, place))
+    greeting = Greeting(name, shown_place(place), token is not None, options.host, hosts)
+    serve(
+        app,
+        host=options.host,
+        port=options.port,
+        forwarded_from=proxies,
+        on_listening=greeting.show,
+    )
 
 
 def _agent(name: str, options: ServeOptions, place: str, room: Path) -> "Agent | ClaudeAgentDriver":
@@ -112,7 +126,7 @@ def _agent(name: str, options: ServeOptions, place: str, room: Path) -> "Agent |
     kits = kits_named(options.tools)
     return Agent(
         model_named(name),
-        tools_of(kits, folder),
+        tools_of(kits, folder, files_of(place)),
         instructions=options.instructions or (INSTRUCTIONS.format(folder=folder) if kits else ""),
         policy=read_rules(None, options.policy).policy,
         max_turns=options.max_turns,
@@ -134,9 +148,10 @@ def _refuse(options: ServeOptions, model: str, *names: str) -> None:
     usual = ServeOptions()._asdict()
     given = [f"--{name}" for name in names if getattr(options, name) != usual[name]]
     if given:
+        mean, them = ("means", "it") if len(given) == 1 else ("mean", "them")
         raise UsageError(
-            f"{' and '.join(given)} mean nothing for --model {model}, which has its own: leave "
-            "them out, or name another model"
+            f"{' and '.join(given)} {mean} nothing for --model {model}, which has its own: leave "
+            f"{them} out, or name another model"
         )
 
 
@@ -148,14 +163,26 @@ def _hosts(options: ServeOptions, token: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys((*LOOPBACK_HOSTS, *own, *options.hosts)))
 
 
-async def _require(store: Store | None) -> None:
+def _proxies(options: ServeOptions) -> tuple[str, ...]:
+    """Give the addresses of proxies; one that is mistyped would never be believed."""
+    for address in options.forwarded_from:
+        try:
+            ip_network(address)
+        except ValueError:
+            raise UsageError(
+                f"--forwarded-from is an address such as 10.0.0.7, or a network such as "
+                f"10.0.0.0/8, not {address!r}"
+            ) from None
+    return options.forwarded_from
+
+
+async def _require(store: Store | None, place: str) -> None:
     """Raise ``StoreFailure`` now if the store cannot be used, and not when somebody asks."""
     if store is not None:
-        await store.runs(limit=1)
-
-
-def _tell_log(level: LogLevel) -> None:
-    """Have what happens told on standard error; of what others log, only what went wrong."""
-    number = getattr(logging, level.upper())
-    logging.basicConfig(level=max(number, logging.WARNING), format="%(levelname)s: %(message)s")
-    logging.getLogger("argstream").setLevel(number)
+        loop = asyncio.get_running_loop()
+        waiting = f"waiting for the store {shown_place(place)} …"
+        hint = loop.call_later(_PATIENCE, complain, waiting)
+        try:
+            await store.runs(limit=1)
+        finally:
+            hint.cancel()

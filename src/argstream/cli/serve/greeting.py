@@ -1,6 +1,8 @@
 """What ``argstream serve`` says when it listens: where, and what to try next."""
 
+from ipaddress import ip_address
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from argstream.sanitise import visible_line
 
@@ -10,6 +12,7 @@ _MODELS: Final = {
     "script": "Its model is a script: no key is needed, and --model names a real one.",
     "claude-agent": "It is Claude Code, which asks before it changes anything.",
 }
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to know it by
 _PATHS: Final = (
     ("POST /api/converse", "one answer, as a stream of small objects"),
     ("POST /api/chat", "for useChat of the AI SDK"),
@@ -24,8 +27,12 @@ class Greeting(NamedTuple):
 
     model: str
     place: str
-    """Where the runs are kept."""
+    """Where the runs are kept, as it can be shown."""
     has_token: bool
+    host: str
+    """Where it listens."""
+    hosts: tuple[str, ...] | None
+    """By which names it may be asked for; None is any."""
 
     def show(self, url: str) -> None:
         """Say it, of a server at this address."""
@@ -34,12 +41,27 @@ class Greeting(NamedTuple):
     def text(self, url: str) -> str:
         """Give the words; no token is in them, and no password."""
         model = _MODELS.get(self.model, f"Its model is {visible_line(self.model)}.")
-        place = "Redis" if "@" in self.place else visible_line(self.place)
         token = '-H "authorization: Bearer $ARGSTREAM_TOKEN" ' if self.has_token else ""
         paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
         return (
-            f"An agent at {url}, until Ctrl-C. {model} Its runs are kept in {place}.\n\n"
+            f"An agent at {url}, until Ctrl-C. {model} Its runs are kept in {self.place}.\n"
+            f"{self._others(url)}\n"
             f"  curl -N {url}/api/converse -H 'content-type: application/json' {token}"
             """-d '{"message": "Hello"}'\n\n"""
             f"{paths}\n"
         )
+
+    def _others(self, url: str) -> str:
+        """Say by which names others can reach it; nothing if they cannot."""
+        if self.host == "localhost" or _is_loopback(self.host):
+            return ""
+        names = [name for name in self.hosts or () if name not in _EVERYWHERE]
+        by = f"as {visible_line(', '.join(names))}" if names else "by any name of this machine"
+        return f"Others can reach it on port {urlsplit(url).port}, {by}, if they know the token.\n"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name: what it stands for is not known here
+        return False

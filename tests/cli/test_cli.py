@@ -161,6 +161,12 @@ class TestParse:
 
 
 class TestCommand:
+    def test_python_finds_it_by_the_name_of_the_package(self) -> None:
+        command = [sys.executable, "-m", "argstream", "--version"]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == argstream("--version").stdout
+
     def test_help_and_version(self) -> None:
         assert b"parse" in argstream("--help").stdout
         assert argstream("--version").stdout.startswith(b"argstream 0.")

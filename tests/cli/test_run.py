@@ -60,6 +60,17 @@ def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Machine:
     return Machine(folder, capsys)
 
 
+def test_its_store_is_not_among_the_files_of_the_folder(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.folder)
+    call = CallTool("write_file", {"path": "runs.db-wal", "content": "no log"})
+    replies = [Reply(call), Reply("I could not.")]
+    done = machine.run("Go", "--store", "runs.db", replies=replies)
+    assert done.status == 0
+    assert "runs.db-wal is kept from these tools: leave it alone" in done.stdout
+
+
 def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
     tmp_path: Path,
 ) -> None:

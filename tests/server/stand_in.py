@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from argstream.errors import StoreFailure
 from argstream.server.bodies import read_json
 from argstream.server.doors import Doors
 from argstream.server.guarding import Guard
@@ -50,15 +51,18 @@ class StandIn:
             [
                 Route("/healthz", self._health),
                 Route("/decisions", self._decide, methods=["POST"]),
-                Route("/runs/{run_id}", self._show, methods=["GET", "DELETE"]),
+                Route("/runs/{run_id}", self._show, methods=["GET"]),
+                Route("/runs/{run_id}", self._show, methods=["DELETE"]),
                 Route("/events", self._events),
                 Route("/fails", self._fail),
+                Route("/store-fails", self._fail_to_store),
                 Route("/slow", self._slow),
                 Route("/large", self._large),
                 Route("/splits", self._split),
             ]
         )
-        self._app = Guard(router, self.doors, Rates(self.limits))
+        self.rates = Rates(self.limits)
+        self._app = Guard(router, self.doors, self.rates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -78,7 +82,7 @@ class StandIn:
         return JSONResponse({"status": "ok"})
 
     async def _decide(self, request: Request) -> Response:
-        decision = await read_json(request, Decision, self.limits)
+        decision = await read_json(request, Decision, self.limits, incoming=self.rates.incoming)
         self.decided.append(decision)
         return JSONResponse({"taken": True})
 
@@ -109,6 +113,9 @@ class StandIn:
     async def _fail(self, request: Request) -> Response:
         raise ValueError(f"failed with {request.headers.raw} at {request.url}")
 
+    async def _fail_to_store(self, request: Request) -> Response:
+        raise StoreFailure(f"cannot write\nto /srv/canary.db at {request.url.query}")
+
     async def _slow(self, _: Request) -> Response:
         await asyncio.sleep(30)
         return Response()
@@ -126,6 +133,11 @@ class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+
+    @property
+    def detail(self) -> str:
+        """What it says is wrong."""
+        return str(json.loads(self.body)["detail"])
 
     @property
     def problem(self) -> str:

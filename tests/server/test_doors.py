@@ -85,6 +85,11 @@ class TestToken:
         with pytest.raises(UsageError, match="visible ASCII"):
             Doors(token=token)
 
+    def test_is_long_enough_not_to_be_guessed(self) -> None:
+        with pytest.raises(UsageError, match="at least 16 characters"):
+            Doors(token="x" * 15)
+        assert Doors(token="x" * 16).token
+
     def test_is_not_shown(self) -> None:
         assert TOKEN not in repr(Doors(token=TOKEN))
 
@@ -262,6 +267,11 @@ class TestOtherSites:
         assert (refused.status, refused.problem) == (415, "json-needed")
         assert not app.decided
 
+    def test_a_packed_body_is_refused_in_words(self, opened: tuple[StandIn, int]) -> None:
+        refused = call(opened[1], "POST", "/decisions", APPROVAL, content_encoding="gzip")
+        assert (refused.status, refused.problem) == (415, "encoded-body")
+        assert "without the header Content-Encoding" in refused.detail
+
     def test_json_may_name_its_charset(self, opened: tuple[StandIn, int]) -> None:
         app, port = opened
         kind = "Application/JSON; charset=utf-8"
@@ -320,6 +330,7 @@ class TestUser:
     ) -> None:
         assert self.named(lambda _: None) == "500 internal-error"
         assert "must give a str, not NoneType" in caplog.text
+        assert len(caplog.text.splitlines()) == 1
 
 
 class TestAnswers:
@@ -337,4 +348,17 @@ class TestAnswers:
     def test_to_a_wrong_method_name_the_right_ones(self, port: int) -> None:
         refused = call(port, "PUT", body={}, authorization=BEARER)
         assert (refused.status, refused.problem) == (405, "method-not-allowed")
-        assert set(refused.headers["allow"].split(", ")) == {"get", "head", "delete"}
+        assert refused.headers["allow"] == "delete, get, head"
+        assert "DELETE, GET, HEAD" in refused.detail
+
+    def test_do_not_give_back_a_page_of_what_was_asked(self, port: int) -> None:
+        refused = call(port, path=f"/{'a' * 50_000}", authorization=BEARER)
+        assert (refused.status, refused.problem) == (404, "not-found")
+        assert len(refused.body) < 500
+
+    def test_to_who_asks_for_a_socket_are_those_to_any_request(
+        self, port: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        wanted = {"connection": "upgrade, close", "upgrade": "websocket"}
+        assert call(port, authorization=BEARER, **wanted).status == 200
+        assert not caplog.text

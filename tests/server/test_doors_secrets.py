@@ -2,6 +2,8 @@
 
 import json
 import logging
+import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,7 @@ from tests.server.stand_in import Answer, ask, call, serving
 TOKEN = "canary-token-0001"
 WRONG = "canary-wrong-0002"
 QUERY = "canary-query-0003"
+CODED = "canary%2Dquery-%30004"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
     with serving(Doors(token=TOKEN)) as (_, port):
         monkeypatch.setattr(logging.getLogger("uvicorn.access"), "handlers", [caplog.handler])
         for path in ("/fails", "/runs/one", "/no/such"):
-            path_with_query = f"{path}?access_token={QUERY}&x={QUERY}%20more"
+            path_with_query = f"{path}?access_token={QUERY}&x={QUERY}%20more&{CODED}&y={CODED}"
             answers += [
                 call(port, path=path_with_query, **headers)
                 for headers in (
@@ -48,7 +51,7 @@ def test_no_secret_gets_into_a_log_or_an_answer_even_if_an_error_quotes_it(
     assert {answer.status for answer in answers} == {200, 403, 404, 422, 500}
     assert "ValueError: failed with" in caplog.text
     shown = caplog.text + "".join(capfd.readouterr()) + str(answers)
-    for secret in (TOKEN, WRONG, QUERY, cookie.partition("=")[2]):
+    for secret in (TOKEN, WRONG, QUERY, CODED, "canary-query-0004", cookie.partition("=")[2]):
         assert secret not in shown
 
 
@@ -59,6 +62,32 @@ def test_no_trace_gets_into_an_answer(port: int, caplog: pytest.LogCaptureFixtur
         assert word not in failed.body
     assert "Traceback" in caplog.text
     assert {record.name for record in caplog.records} == {"argstream.server"}
+
+
+def test_a_store_that_fails_is_a_line_in_the_log_and_fixed_words_for_clients(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = call(port, path=f"/store-fails?{QUERY}")
+    assert (failed.status, failed.problem) == (503, "store-failure")
+    assert failed.detail == "the store does not work just now: come again later"
+    assert "canary" not in failed.body.decode()
+    [line] = caplog.messages
+    assert line.endswith("503 store-failure: cannot write to /srv/canary.db at [removed]")
+
+
+def test_each_request_is_a_line_for_who_wants_to_see_them(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    call(port, path=f"/runs/one?{QUERY}")
+    assert not caplog.messages
+    caplog.set_level(logging.DEBUG, "argstream.server")
+    call(port, path=f"/runs/one?{QUERY}")
+    call(port, path="/no\n/such")
+    while len(caplog.messages) < 2:
+        time.sleep(0.01)
+    one, other = caplog.messages
+    assert re.fullmatch(r"GET '/runs/one': 200 in \d+ ms", one)
+    assert re.fullmatch(r"GET '/no%0a/such': 404 in \d+ ms".replace("%0a", r"\\n"), other)
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,14 @@ class TestBuckets:
 
 class TestPlaces:
     def test_are_so_many_for_one_and_so_many_in_all(self) -> None:
-        places = Places("open streams", 3, 2)
+        places = Places("open streams", "max_viewers", 3, 2)
         first = places.take("ann")
         places.take("ann")
-        with pytest.raises(Problem, match="you have 2 open streams") as too_many:
+        with pytest.raises(Problem, match="max_viewers_per_client=2 is all") as too_many:
             places.take("ann")
         assert (too_many.value.status, too_many.value.code) == (429, "too-many-open-streams")
         places.take("bob")
-        with pytest.raises(Problem, match="this server has 3 open streams") as full:
+        with pytest.raises(Problem, match="max_viewers=3 is all that this server") as full:
             places.take("cem")
         assert full.value.status == 503
         assert full.value.headers["retry-after"]
@@ -84,15 +84,26 @@ class TestPlaces:
         assert len(places) == 2
 
     def test_are_given_back_once(self) -> None:
-        places = Places("runs", 5, 5)
+        places = Places("runs", "max_running", 5, 5)
         place = places.take("ann")
         places.take("ann")
         place.release()
         place.release()
         assert len(places) == 1
 
+    def test_may_be_taken_little_by_little_and_are_given_back_together(self) -> None:
+        places = Places("bytes", "max_bytes", 10, 10)
+        place = places.hold("ann")
+        place.grow(6)
+        with pytest.raises(Problem):
+            place.grow(5)
+        place.grow(4)
+        assert len(places) == 10
+        place.release()
+        assert len(places) == 0
+
     def test_who_has_none_is_forgotten(self) -> None:
-        places = Places("runs", 1, 1)
+        places = Places("runs", "max_running", 1, 1)
         holder = places.take("ann")
         for number in range(1_000):
             with pytest.raises(Problem):
@@ -117,6 +128,9 @@ class TestClients:
         assert client_of({"client": ("2001:db8:1:3::1", 1)}) not in named
         assert client_of({"client": ("no:address", 1)}) == "address no:address"
 
+    def test_with_an_ipv4_address_inside_of_ipv6_are_that_address(self) -> None:
+        assert client_of({"client": ("::ffff:192.0.2.1", 1)}) == "address 192.0.2.1"
+
     def test_have_short_names(self) -> None:
         assert len(client_of({"argstream.user": "\ud800" * 10_000})) < 100
         assert len(client_of({"client": ("a" * 10_000, 1)})) < 120
@@ -126,7 +140,8 @@ class TestRates:
     def test_of_starts_are_refused_in_words(self) -> None:
         rates = Rates(Limits(runs_per_minute=6), Clock())
         rates.start("ann")
-        with pytest.raises(Problem, match="come again in 10 s") as refused:
+        words = "runs_per_minute=6 is all .* come again in 10 s"
+        with pytest.raises(Problem, match=words) as refused:
             rates.start("ann")
         assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "10"})
 
@@ -137,7 +152,15 @@ class TestRates:
         assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
         assert answers[-1].problem == "too-many-requests"
         assert answers[-1].headers["retry-after"] == "2"
+        assert "requests_per_minute=30" in answers[-1].detail
         assert healthy.status == 200
+
+    def test_of_asking_for_health_are_counted_apart(self) -> None:
+        with serving(limits=Limits(requests_per_minute=30)) as (_, port):
+            answers = [call(port, path="/healthz") for _ in range(4)]
+            other = call(port)
+        assert [answer.status for answer in answers] == [200, 200, 200, 429]
+        assert other.status == 200
 
     def test_bound_how_often_a_token_can_be_guessed(self) -> None:
         doors = Doors(token="a-token-nobody-guesses")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -73,6 +73,11 @@ class TestListening:
     def test_an_address_of_another_machine_is_told(self) -> None:
         with pytest.raises(UsageError, match=r"no address '192\.0\.2\.1'"):
             Serving(StandIn(Doors(token=TOKEN)), host="192.0.2.1")
+
+    @pytest.mark.parametrize("app", ["module:app", None, object()])
+    def test_what_cannot_be_served_is_told(self, app: Any) -> None:
+        with pytest.raises(UsageError, match=r"an AgentServer is served, not a \w+: serve\(Agent"):
+            Serving(app)
 
     def test_what_the_app_raises_when_it_begins_gets_out(self) -> None:
         class Broken(StandIn):

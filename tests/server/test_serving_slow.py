@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from argstream.server.limits import Limits
-from tests.server.stand_in import LARGE, StandIn, call, connect, read_answer, serving
+from tests.server.stand_in import LARGE, StandIn, ask, call, connect, read_answer, serving
 
 GET = b"GET /runs/one HTTP/1.1\r\nhost: localhost\r\n\r\n"
 EVENTS = GET.replace(b"/runs/one", b"/events")
@@ -81,7 +81,9 @@ class TestEndlessHeads:
         with connect(served[1]) as connection:
             connection.sendall(b"GET /runs/one HTTP/1.1\r\nhost: localhost\r\nx: ")
             connection.sendall(line * 11)
-            assert read_answer(connection).status == 431
+            refused = read_answer(connection)
+        assert (refused.status, refused.problem) == (431, "head-too-long")
+        assert "max_head_bytes=10000" in refused.detail
 
     def test_of_a_usual_length_are_read(self, served: tuple[StandIn, int]) -> None:
         assert call(served[1], x="a" * 9_000).status == 200
@@ -104,8 +106,11 @@ class TestEndlessHeads:
             connection.sendall(EVENTS)
             assert b"200 OK" in connection.recv(4096)
             connection.sendall(GET * 100)
-            while connection.recv(65536):
-                pass
+            heard = b""
+            with contextlib.suppress(ConnectionError):
+                while piece := connection.recv(65536):
+                    heard += piece
+            assert b"HTTP/1.1" not in heard  # in the midst of what is sent
         # Nor may the one that was answered go on for nobody; the time limit is the assertion:
         while app.watching:
             time.sleep(0.01)
@@ -121,6 +126,44 @@ def test_an_answer_that_is_not_read_is_not_kept_for_ever(closing: bytes) -> None
             while piece := stalled.recv(1 << 20):
                 received += len(piece)
     assert 0 < received < LARGE
+
+
+def test_what_is_no_http_is_refused_in_words(served: tuple[StandIn, int]) -> None:
+    refused = ask(served[1], b"HELO there\r\n\r\n")
+    assert (refused.status, refused.problem) == (400, "no-http")
+
+
+class TestWhoDoesNotRead:
+    LARGE = GET.replace(b"/runs/one", b"/large")
+
+    def test_is_not_waited_for_however_much_he_asks_for(self) -> None:
+        with serving(limits=Limits(stalled_seconds=0.3)) as (_, port), connect(port) as stalled:
+            stalled.sendall(self.LARGE * 3)
+            time.sleep(0.8)
+            received = 0
+            with contextlib.suppress(ConnectionError):
+                while piece := stalled.recv(1 << 20):
+                    received += len(piece)
+        assert 0 < received < LARGE
+
+    def test_keeps_nobody_out(self) -> None:
+        limits = Limits(stalled_seconds=0.3, max_connections=3)
+        with serving(limits=limits) as (_, port), ExitStack() as open_ones:
+            for _ in range(3):
+                open_ones.enter_context(connect(port)).sendall(self.LARGE * 2)
+            while call(port).status != 200:  # the time limit is the assertion
+                time.sleep(0.05)
+
+    def test_and_then_does_is_kept(self) -> None:
+        with serving(limits=Limits(stalled_seconds=0.5)) as (_, port), connect(port) as slow:
+            slow.sendall(self.LARGE)
+            time.sleep(0.1)
+            received = 0
+            while received < LARGE:
+                received += len(slow.recv(1 << 20))
+            time.sleep(0.6)
+            slow.sendall(GET)
+            assert b"200 OK" in slow.recv(1 << 20)
 
 
 class TestIdleConnections:

@@ -96,12 +96,13 @@ class _Folding:
             self.parts.append(self._calls[call_id])
         call = self._become(part, "input-streaming")
         call.pop("input", None)
-        call |= {"rawInput": ""} | _chosen(part, "toolName", "providerExecuted", "inputEncoding")
+        call |= _chosen(part, "toolName", "providerExecuted", "inputEncoding")
         if "providerMetadata" in part:
             call["callProviderMetadata"] = part["providerMetadata"]
 
     def _grow_call(self, part: Part) -> None:
-        self._calls[part["toolCallId"]]["rawInput"] += part["inputTextDelta"]
+        call = self._calls[part["toolCallId"]]
+        call["rawInput"] = call.get("rawInput", "") + part["inputTextDelta"]
 
     def _show(self, part: Part, state: str) -> None:
         if part["toolCallId"] not in self._calls:
@@ -146,9 +147,9 @@ def _chosen(part: Part, *names: str) -> Part:
 
 def _with_input(part: Part) -> Part:
     """Give a call that is being written with the input as far as it has come."""
-    if part.get("state") != "input-streaming":
+    text: str | None = part.get("rawInput")
+    if text is None:
         return part
-    text: str = part["rawInput"]
     if part.get("inputEncoding") == "text":
         return part | {"input": text}
     parser = Parser()

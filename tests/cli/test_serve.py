@@ -349,7 +349,8 @@ class TestWrongUse:
         self,
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            store = f"redis://:sk-canary@127.0.0.1:{silent.getsockname()[1]}/0"
+            address = f"127.0.0.1:{silent.getsockname()[1]}/0"
+            store = f"redis://:sk-canary@{address}"
             with subprocess.Popen(
                 [COMMAND, "serve", "--store", store], stderr=subprocess.PIPE, env=QUIET, text=True
             ) as process:
@@ -358,7 +359,7 @@ class TestWrongUse:
                 process.terminate()
                 assert process.wait(10) == 143
                 assert process.stderr.read() == ""
-        assert waiting == "argstream: waiting for the store redis://… …\n"
+        assert waiting == f"argstream: waiting for the store redis://{address} …\n"
 
     @pytest.mark.parametrize("missing", [["uvicorn"], ["uvicorn", "httpx2", "anyio"]])
     def test_a_missing_extra_is_named_with_its_command(self, missing: list[str]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from argstream.errors import UsageError
@@ -52,7 +53,8 @@ def told(events: Iterable[Event], version: Version = "1.0") -> list[dict[str, An
 
 def shown(events: Iterable[Event], known: list[dict[str, Any]] | None = None) -> list[Any]:
     """Give what one is told who comes after these events."""
-    written = AgUiEncoder("thread", "ask", "1.0", known).opening(snapshot_of(records_of(events)))
+    has = None if known is None else msgspec.json.encode(known)
+    written = AgUiEncoder("thread", "ask", "1.0", has).opening(snapshot_of(records_of(events)))
     return [event.data for event in read(written.data)]
 
 
@@ -265,7 +267,7 @@ def test_an_edit_is_told() -> None:
 
 
 def test_an_observed_run_that_waits_for_a_person_is_interrupted_though_it_does_not_pause() -> None:
-    encoder = AgUiEncoder("thread", "ask", "1.0", [])
+    encoder = AgUiEncoder("thread", "ask", "1.0", b"[]")
     records = records_of(
         [
             RunStarted("run_1", "Go"),

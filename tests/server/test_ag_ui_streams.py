@@ -59,22 +59,40 @@ def read_by_clients(
     return run_node("ag_ui_streams.mjs", str(file))
 
 
+def told(encoder: AgUiEncoder, case: _Case, version: Version, start: int = 0) -> list[Written]:
+    """Give what is told from a portion on: after each stream the client asks with all it has."""
+    portions = as_told(case.events, case.cuts)
+    written: list[Written] = []
+    for place, portion in enumerate(portions[start:], start + 1):
+        written.append(encoder.take(portion))
+        if written[-1].ends:
+            encoder = AgUiEncoder("thread", "ask", version, KNOWN)
+            encoder.begin(so_far(portions, place))
+    return written
+
+
+def so_far(portions: Sequence[Sequence[Record]], place: int) -> Record:
+    return snapshot_of([record for portion in portions[:place] for record in portion])
+
+
 def whole(case: _Case, version: Version) -> list[bytes]:
     """Give the streams of one who sees the run from its beginning."""
-    encoder = AgUiEncoder("thread", "ask", version, [USER])
-    return streams_of([encoder.take(portion) for portion in as_told(case.events, case.cuts)])
+    return streams_of(told(AgUiEncoder("thread", "ask", version, KNOWN), case, version))
 
 
 def cut_and_joined_again(case: _Case, version: Version) -> list[bytes]:
     """Give those of one whose connection is cut somewhere, and who then comes again."""
     portions = as_told(case.events, case.cuts)
     place = 1 + case.place % len(portions)
-    encoder = AgUiEncoder("thread", "ask", version, [USER])
+    encoder = AgUiEncoder("thread", "ask", version, KNOWN)
     before = streams_of([encoder.take(portion) for portion in portions[:place]])
-    seen = [record for portion in portions[:place] for record in portion]
-    opening = encoder.opening(snapshot_of(seen))
-    after = [encoder.take(portion) for portion in portions[place:]]
-    return [*before, *streams_of([opening, *after])]
+    encoder = AgUiEncoder("thread", "ask", version, KNOWN)
+    encoder.begin(so_far(portions, place))
+    opening = encoder.opening(so_far(portions, place))
+    if opening.ends:
+        encoder = AgUiEncoder("thread", "ask", version, KNOWN)
+        encoder.begin(so_far(portions, place))
+    return [*before, *streams_of([opening, *told(encoder, case, version, place)])]
 
 
 def test_both_clients_take_every_stream_and_see_the_same_whenever_they_come(tmp_path: Path) -> None:

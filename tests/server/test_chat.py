@@ -209,6 +209,79 @@ def test_with_a_new_message_an_old_answer_is_only_history(world: tuple[Client, E
     assert len(effects.seen) == before
 
 
+def test_an_answer_in_a_message_that_is_named_counts(world: tuple[Client, Effects]) -> None:
+    client, effects = world
+    approval = asked(client, "named")
+    before = len(effects.seen)
+    messages = [said("send to ada"), answered(approval), said("And now?")]
+
+    parts(client.post("/api/chat", {"id": "named", "messages": messages, "messageId": "a"}))
+
+    assert len(effects.seen) == before + 1
+
+
+def test_what_was_approved_for_good_is_so_when_it_is_asked_for_again(
+    world: tuple[Client, Effects],
+) -> None:
+    client, effects = world
+    asked(client, "for good")
+    run_id = client.get("/api/chat/for%20good").json()["run"]["id"]
+    assert client.decide(run_id, decision="approve", always="session").status_code < 300
+    client.until(run_id, "completed")
+    before = len(effects.seen)
+
+    body = {"id": "for good", "messages": [said("send to ada")], "trigger": "regenerate-message"}
+    told = parts(client.post("/api/chat", body))
+
+    assert told[-1]["finishReason"] == "stop"
+    assert len(effects.seen) == before + 1
+
+
+def test_a_reason_has_a_bound(world: tuple[Client, Effects]) -> None:
+    client, effects = world
+    approval = asked(client, "reason")
+    before = len(effects.seen)
+
+    refused = answer(client, "reason", answered(approval | {"reason": "x" * 10_001}))
+
+    assert refusal(refused) == (422, "unusable")
+    assert len(effects.seen) == before
+
+
+def shown(client: Client, chat: str) -> Any:
+    answer = client.get(f"/api/chat/{chat}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_messages_of_a_chat_are_of_one_user(world: tuple[Client, Effects]) -> None:
+    client, _ = world
+    ada, eve = client.named("ada"), client.named("eve")
+    asked(ada, "my own")
+
+    assert len(shown(ada, "my own")["messages"]) == 2
+    assert shown(eve, "my own") == {"id": "my own", "messages": [], "run": None}
+
+
+def test_the_messages_of_a_chat_are_not_kept_on_the_way(world: tuple[Client, Effects]) -> None:
+    client, _ = world
+
+    assert client.get("/api/chat/new").headers["cache-control"] == "no-store"
+
+
+def test_a_run_that_was_deleted_is_told_by_the_one_after_it(world: tuple[Client, Effects]) -> None:
+    client, _ = world
+    for text in ("hello", "count"):
+        parts(client.post("/api/chat", {"id": "gone", "message": said(text)}))
+    before = shown(client, "gone")["messages"]
+    assert client.delete(f"/api/runs/{before[1]['id']}").status_code == 204
+
+    after = shown(client, "gone")["messages"]
+
+    assert [one["id"] for one in after[:2]] == ["message-0", "message-1"]
+    assert [one["parts"] for one in after] == [one["parts"] for one in before]
+
+
 def test_a_front_end_may_send_the_last_message_alone(world: tuple[Client, Effects]) -> None:
     client, effects = world
     told = parts(client.post("/api/chat", {"id": "alone", "message": said("send to ada")}))

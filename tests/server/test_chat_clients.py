@@ -36,6 +36,21 @@ def call(scene: Scene) -> Scene:
     return only
 
 
+def every_call(messages: list[Scene]) -> list[Scene]:
+    return [call for message in messages for call in calls({"messages": [message]})]
+
+
+def without_ids(message: Scene) -> Scene:
+    """A message without what is not told again: the user's id; and what version 6 does not keep."""
+    if message["role"] == "user":
+        return message | {"id": ""}
+    parts = [dict(part) for part in message["parts"]]
+    for part in parts:
+        if "approval" in part:
+            part["approval"] = part["approval"] | {"requestReason": ""}
+    return message | {"parts": parts}
+
+
 def kinds(scene: Scene) -> list[str]:
     return [part["type"] for part in scene["messages"][-1]["parts"]]
 
@@ -195,6 +210,109 @@ def test_a_page_that_is_loaded_anew_shows_what_is_asked(scenes: dict[str, Scene]
 def test_there_is_nothing_to_resume_when_the_run_is_over(scenes: dict[str, Scene]) -> None:
     assert scenes["reload"]["nothing"]["status"] == "ready"
     assert scenes["reload"]["nothing"]["messages"] == []
+
+
+def test_a_page_that_is_loaded_anew_is_given_all_that_it_had(scenes: dict[str, Scene]) -> None:
+    scene = scenes["reload_when_over"]
+    before, first = scene["before"]["messages"], scene["first"]["messages"]
+
+    assert [without_ids(message) for message in first] == [
+        without_ids(message) for message in before
+    ]
+    assert [one["state"] for one in every_call(first)] == [
+        "output-error",
+        "output-available",
+        "output-available",
+        "output-denied",
+    ]
+    assert [message["id"] for message in first[1::2]] == [one["id"] for one in before[1::2]]
+    assert scene["first"]["run"] == {"id": first[-1]["id"], "status": "completed"}
+
+
+def test_then_there_is_nothing_to_resume_and_the_next_message_goes_on(
+    scenes: dict[str, Scene],
+) -> None:
+    scene = scenes["reload_when_over"]
+    first, last = scene["first"]["messages"], scene["last"]["messages"]
+
+    assert scene["reloaded"]["messages"] == first
+    assert scene["reloaded"]["requests"] == ["GET"]
+    assert scene["text"].endswith("send to ada, , count, count")
+    assert last[: len(first)] == first
+    assert without_ids(last[-1]) == without_ids(scene["messages"][-1])
+
+
+def test_what_is_asked_can_be_answered_by_a_page_that_is_loaded_anew(
+    scenes: dict[str, Scene],
+) -> None:
+    scene = scenes["reload_while_asked"]
+
+    assert scene["first"]["run"]["status"] == "paused"
+    assert [message["id"] for message in scene["paused"]["messages"]] == [
+        message["id"] for message in scene["first"]["messages"]
+    ]
+    assert scene["paused"]["messages"][-1] == scene["before"]["messages"][-1]
+    assert [one["state"] for one in calls(scene["decided"])] == ["output-available"] * 2
+    assert len(scene["decided"]["messages"]) == 4
+    assert scene["text"] == "You said: hello, send to ada and eve, , count"
+    assert len(scene["messages"]) == 6
+
+
+def test_a_page_that_is_loaded_anew_in_the_midst_of_an_answer_goes_on_in_it(
+    scenes: dict[str, Scene],
+) -> None:
+    scene = scenes["reload_while_it_speaks"]
+    first, resumed = scene["first"], scene["resumed"]["messages"]
+
+    assert first["run"] == {"id": first["messages"][-1]["id"], "status": "running"}
+    assert len(first["messages"][-1]["parts"][-1]["text"]) < len(SPEECH)
+    assert [message["id"] for message in resumed] == [one["id"] for one in first["messages"]]
+    assert resumed[-1] == scene["before"]["messages"][-1]
+    assert scene["text"] == "You said: hello, keep a speech, , count"
+    assert len(scene["messages"]) == 6
+
+
+def test_a_page_that_is_loaded_anew_shows_what_is_being_written(scenes: dict[str, Scene]) -> None:
+    scene = scenes["reload_while_it_writes"]
+    shown = call(scene["first"])
+
+    assert shown["state"] == "input-streaming"
+    assert MUCH.startswith(shown["input"]["content"])
+    assert call(scene)["input"]["content"] == MUCH
+    assert len(scene["messages"]) == 2
+
+
+def test_a_chat_in_which_nothing_was_said_has_no_messages(scenes: dict[str, Scene]) -> None:
+    assert scenes["reload_nothing"]["messages"] == []
+    assert scenes["reload_nothing"]["run"] is None
+
+
+def test_an_approval_is_answered_though_something_else_was_said(scenes: dict[str, Scene]) -> None:
+    scene = scenes["said_while_asked"]
+    roles = ["user", "assistant", "user", "assistant"]
+
+    assert "urn:argstream:conversation-busy" in scene["refused"]["error"]
+    assert scene["answered"]["status"] == "ready"
+    assert [message["role"] for message in scene["answered"]["messages"]] == roles[:3]
+    assert every_call(scene["answered"]["messages"])[0]["output"] == "sent to ada"
+    assert scene["text"] == "You said: send to ada, , count"
+    assert [message["role"] for message in scene["messages"]] == roles
+
+
+def test_what_was_said_too_early_can_be_taken_back(scenes: dict[str, Scene]) -> None:
+    scene = scenes["said_while_asked_and_taken_back"]
+
+    assert scene["status"] == "ready"
+    assert scene["text"] == "I send it.sent to ada"
+    assert len(scene["messages"]) == 2
+
+
+def test_one_who_stops_what_is_asked_can_say_something_else(scenes: dict[str, Scene]) -> None:
+    scene = scenes["stop_and_say"]
+
+    assert call(scene["stopped"])["state"] == "output-error"
+    assert scene["text"] == "You said: send to ada, , count"
+    assert scene["status"] == "ready"
 
 
 def test_what_was_answered_elsewhere_is_not_answered_again(scenes: dict[str, Scene]) -> None:

@@ -35,8 +35,10 @@ def files_of(place: str) -> tuple[Path, ...]:
 
 def shown_place(place: str) -> str:
     """Give the name of a store as it can be shown: no password is in it."""
-    is_plain = "://" not in place or not {"@", "?"} & {*place}
-    return visible_line(place) if is_plain else f"{place.partition('://')[0]}://…"
+    scheme, separator, rest = place.partition("://")
+    if not separator:
+        return visible_line(place)
+    return visible_line(f"{scheme}://{'…' if '?' in rest else rest.rpartition('@')[2]}")
 
 
 @asynccontextmanager

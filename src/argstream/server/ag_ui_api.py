@@ -48,6 +48,7 @@ from argstream.protocols.ag_ui import (
     Answers,
     RunAgentInput,
     answers_of,
+    known_of,
     prompt_of,
     version_of,
 )
@@ -116,14 +117,17 @@ class _AgUiApi:
         """Say whether a request without answers is about a run that is there."""
         if prompt is None or info.is_over:
             return prompt is None
-        [first] = await self._runs.store.read(info.run_id, limit=1)
-        return isinstance(first.event, RunStarted) and first.event.prompt == prompt
+        records = await self._runs.store.read(info.run_id, limit=1)
+        event = records[0].event if records else None  # if it was deleted meanwhile
+        return isinstance(event, RunStarted) and event.prompt == prompt
 
     async def _watch(
         self, request: Request, run_id: str, asked: RunAgentInput, *, after: int | None = None
     ) -> EventStream:
         version = version_of(asked.protocol_version)
-        make = partial(AgUiEncoder, asked.thread_id, asked.run_id, version, asked.messages)
+        # Who sees a run from its beginning is not told anything back.
+        known = None if after == 0 else known_of(asked.messages)
+        make = partial(AgUiEncoder, asked.thread_id, asked.run_id, version, known)
         # The client names its request in the stream: so nobody else can share it.
         return await self._context.watch(request, run_id, object(), make, after=after)
 

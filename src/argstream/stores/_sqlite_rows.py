@@ -46,12 +46,15 @@ _GROW_ALL: Final = (
     "WHERE runs.run_id = new.run_id AND runs.token = new.token AND runs.seq = new.before "
     "AND runs.status IN ('running', 'paused')"
 )
-_WRITE: Final = "INSERT INTO records (run, seq, line) VALUES "
+_WRITE: Final = (
+    "INSERT INTO records (run, seq, line) SELECT column1, column2, column3 FROM (VALUES {}) "
+    "WHERE column1 IS NOT NULL"
+)
 _WRITE_ALL: Final = (
     "INSERT INTO records (run, seq, line) SELECT runs.key, new.column2, new.column3 "
     "FROM (VALUES {}) AS new JOIN runs ON runs.run_id = new.column1"
 )
-_ROWS_AT_ONCE: Final = 128
+_ROWS_AT_ONCE: Final = 512
 _PAGE_BYTES: Final = 4_000_000
 
 
@@ -191,19 +194,23 @@ def write(connection: Connection, key: int, batch: Batch) -> None:
     five milliseconds before it hands back.
     """
     rows = [(key, seq, line) for seq, line in enumerate(batch.lines, batch.first)]
-    for statement, values in _in_few(_WRITE + "{}", rows):
+    for statement, values in _in_few(_WRITE, rows):
         connection.execute(statement, values)
 
 
 def _in_few(statement: str, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, list[Any]]]:
-    """Give as few statements as possible for so many rows, of which few differ."""
-    start, left = 0, len(rows)
-    while left:
-        count = min(1 << (left.bit_length() - 1), _ROWS_AT_ONCE)
-        some = rows[start : start + count]
-        marks = f"({', '.join('?' * len(rows[0]))})"
-        yield statement.format(", ".join([marks] * count)), [one for row in some for one in row]
-        start, left = start + count, left - count
+    """Give as few statements as possible for so many rows, of which few differ.
+
+    What is missing to a round number of rows is filled up with nulls, which match nothing.
+    """
+    width = len(rows[0])
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[start : start + _ROWS_AT_ONCE]
+        count = 1 << (len(some) - 1).bit_length()
+        marks = ", ".join([f"({', '.join('?' * width)})"] * count)
+        values: list[Any] = [one for row in some for one in row]
+        values += [None] * (width * (count - len(some)))
+        yield statement.format(marks), values
 
 
 def there(connection: Connection, key: int, batch: Batch) -> list[bytes]:

@@ -5,6 +5,7 @@ from argstream.protocols.ag_ui.inputs import (
     Answers,
     RunAgentInput,
     answers_of,
+    known_of,
     prompt_of,
     version_of,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "RunAgentInput",
     "Version",
     "answers_of",
+    "known_of",
     "prompt_of",
     "version_of",
 ]

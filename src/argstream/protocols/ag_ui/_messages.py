@@ -1,7 +1,9 @@
 """A conversation as the messages of AG-UI: what clients keep, and are shown anew when they ask."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from argstream.events import RunSnapshot, SeenBlock, SeenCall, SeenText, SeenThinking
 from argstream.history import CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
@@ -10,13 +12,15 @@ from argstream.protocols.ag_ui._story import Story, lost_messages
 from argstream.protocols.ag_ui.wire import AgUiEvent, note
 from argstream.protocols.calls import text_of
 
-__all__ = ["AgUiMessage", "besides_messages", "messages_snapshot"]
+__all__ = ["besides_messages", "messages_snapshot"]
 
 AgUiMessage: TypeAlias = dict[str, Any]
 
+_known_messages: Final = msgspec.json.Decoder(list[AgUiMessage])
+
 
 def messages_snapshot(
-    snapshot: RunSnapshot, story: Story, known: Sequence[AgUiMessage] | None
+    snapshot: RunSnapshot, story: Story, known: bytes | None
 ) -> list[AgUiEvent]:
     """Tell a client all messages that it should have.
 
@@ -91,9 +95,10 @@ def _calling(message_id: str, call_id: str, name: str, arguments: str) -> AgUiMe
 # What was said before
 
 
-def _without_run(known: Iterable[AgUiMessage], run_id: str) -> Iterator[AgUiMessage]:
+def _without_run(known: bytes, run_id: str) -> Iterator[AgUiMessage]:
     start = f"{run_id}-"
-    return (message for message in known if not str(message.get("id")).startswith(start))
+    messages = _known_messages.decode(known)
+    return (message for message in messages if not str(message.get("id")).startswith(start))
 
 
 def _said_before(snapshot: RunSnapshot) -> Iterator[AgUiMessage]:

@@ -22,7 +22,7 @@ from argstream.events import (
     RunStopped,
 )
 from argstream.log import Record
-from argstream.protocols.ag_ui._messages import AgUiMessage, besides_messages, messages_snapshot
+from argstream.protocols.ag_ui._messages import besides_messages, messages_snapshot
 from argstream.protocols.ag_ui._story import Story
 from argstream.protocols.ag_ui.wire import (
     AgUiEvent,
@@ -69,9 +69,13 @@ class AgUiEncoder:
         thread_id: str,
         run_id: str,
         version: Version = "0.0.59",
-        known: Sequence[AgUiMessage] | None = None,
+        known: bytes | None = None,
     ) -> None:
-        """Name what the client calls the run, and the messages that it has, if it has told."""
+        """Name what the client calls the run, and the messages that it has, if it has told.
+
+        These are a JSON array. They are kept until a stream has begun: a channel may be there for
+        long, and nobody else has a use for them.
+        """
         self._thread_id = thread_id
         self._run_id = run_id
         self._version: Version = version
@@ -113,6 +117,7 @@ class AgUiEncoder:
         run = snapshot_in(snapshot)
         story = Story.of(run)
         told = self._all_so_far(run, story)
+        self._known = None
         if run.end is not None:
             told.append(self._final(run.end))
         elif _rest_of(run) is None:
@@ -163,7 +168,7 @@ class AgUiEncoder:
             told = [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
         else:
             return []
-        self._rest = None
+        self._rest = self._known = None
         return told
 
     def _started(self, story: Story) -> AgUiEvent:

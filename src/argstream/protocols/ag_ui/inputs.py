@@ -4,18 +4,23 @@ What was said before is the log's, whatever the client tells of it; its tools, i
 context are not used. Of all that it sends only the text of a new message counts, and the decisions.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from argstream.decisions import Approval, Approve, Deny
 from argstream.errors import UsageError
 from argstream.protocols.ag_ui.wire import Version
-from argstream.protocols.ids import ChosenId, ConversationId
+from argstream.protocols.ids import ChosenId, ConversationId, Reason
 
-__all__ = ["Answers", "RunAgentInput", "answers_of", "prompt_of", "version_of"]
+__all__ = ["Answers", "RunAgentInput", "answers_of", "known_of", "prompt_of", "version_of"]
+
+_MOST_KNOWN: Final = 1_000
+"""How many messages a client is told back; one that has more is told what the log has of them."""
+
+_Message: TypeAlias = dict[str, Any]
 
 
 class ResumeEntry(Struct, frozen=True, rename="camel"):
@@ -31,7 +36,9 @@ class RunAgentInput(Struct, frozen=True, rename="camel"):
 
     thread_id: ConversationId
     run_id: ChosenId
-    messages: list[dict[str, Any]]
+    messages: list[Raw]
+    """All that it has, each as it was sent: decoded, many small ones take a hundred times the room,
+    and only the last one is read."""
     protocol_version: str | None = None
     """Left out by those that speak 0.0.59."""
     resume: list[ResumeEntry] | None = None
@@ -42,7 +49,7 @@ class _Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     approved: bool
     edited_args: dict[str, Any] | None = None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def version_of(protocol_version: str | None) -> Version:
@@ -50,17 +57,15 @@ def version_of(protocol_version: str | None) -> Version:
     return "0.0.59" if protocol_version is None else "1.0"
 
 
-def prompt_of(messages: Iterable[Mapping[str, Any]]) -> str | None:
+def prompt_of(messages: Sequence[Raw]) -> str | None:
     """Give the text of the last message if a person wrote it, which makes it a new one.
 
     None if not: then the client wants to go on seeing what it has asked for.
 
-    >>> prompt_of([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}])
+    >>> prompt_of([Raw(b'{"role": "user", "content": [{"type": "text", "text": "Hi"}]}')])
     'Hi'
     """
-    last: Mapping[str, Any] = {}
-    for last in messages:  # noqa: B007 - the last one is meant
-        pass
+    last = _decoded(messages[-1]) if messages else {}
     if last.get("role") != "user":
         return None
     content = last.get("content")
@@ -68,6 +73,26 @@ def prompt_of(messages: Iterable[Mapping[str, Any]]) -> str | None:
     if not text.strip():
         raise UsageError("the last message is empty: write what the agent should do")
     return text
+
+
+def known_of(messages: Sequence[Raw]) -> bytes | None:
+    """Give the messages that a client has, to tell them back to it, as the text of a JSON array.
+
+    None if they are too many for that.
+
+    >>> known_of([Raw(b'{"id": "1"}'), Raw(b'{ "id": "2" }')])
+    b'[{"id":"1"},{"id":"2"}]'
+    """
+    if len(messages) > _MOST_KNOWN:
+        return None
+    return b"[%b]" % b",".join(msgspec.json.encode(_decoded(message)) for message in messages)
+
+
+def _decoded(message: Raw) -> _Message:
+    try:
+        return msgspec.json.decode(message, type=_Message)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"each message must be an object: {error}") from error
 
 
 def _texts(content: object) -> Iterable[str]:

@@ -7,6 +7,7 @@ given at the client; what ended without an answer has no approval.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from argstream.jsonstream import PENDING, Parser
@@ -28,7 +29,7 @@ def folded(message_id: str, parts: Iterable[Part]) -> Part:
         "id": message_id,
         "role": "assistant",
         "metadata": folding.metadata,
-        "parts": [*map(_with_input, folding.parts)],
+        "parts": [part | _input_so_far(part) for part in folding.parts],
     }
 
 
@@ -38,19 +39,19 @@ class _Folding:
     def __init__(self) -> None:
         self.metadata: Part = {}
         self.parts: list[Part] = []
-        self._words: dict[str, Part] = {}  # by their ids: those that were begun last
+        self._words: dict[tuple[str, str], Part] = {}  # the last of each kind and id
         self._calls: dict[str, Part] = {}
         self._approvals: dict[str, Part] = {}  # by the ids of their calls
         self._takers: Mapping[str, Callable[[Part], None]] = {
             "start": self._take_metadata,
             "finish": self._take_metadata,
             "start-step": lambda _: self.parts.append({"type": "step-start"}),
-            "text-start": self._begin_words,
-            "text-delta": self._grow_words,
-            "text-end": self._end_words,
-            "reasoning-start": self._begin_words,
-            "reasoning-delta": self._grow_words,
-            "reasoning-end": self._end_words,
+            "text-start": partial(self._begin_words, "text"),
+            "text-delta": partial(self._grow_words, "text"),
+            "text-end": partial(self._end_words, "text"),
+            "reasoning-start": partial(self._begin_words, "reasoning"),
+            "reasoning-delta": partial(self._grow_words, "reasoning"),
+            "reasoning-end": partial(self._end_words, "reasoning"),
             "tool-input-start": self._begin_call,
             "tool-input-delta": self._grow_call,
             "tool-input-available": lambda part: self._show(part, "input-available"),
@@ -73,19 +74,18 @@ class _Folding:
 
     # Words
 
-    def _begin_words(self, part: Part) -> None:
-        kind = part["type"].removesuffix("-start")
-        words = {"type": kind, "text": "", "state": "streaming"}
+    def _begin_words(self, kind: str, part: Part) -> None:
+        words = {"type": kind, "text": "", "state": "streaming"} | _chosen(part, "providerMetadata")
         if kind == "reasoning":
             words["id"] = part["id"]
-        self._words[part["id"]] = words | _chosen(part, "providerMetadata")
-        self.parts.append(self._words[part["id"]])
+        self._words[kind, part["id"]] = words
+        self.parts.append(words)
 
-    def _grow_words(self, part: Part) -> None:
-        self._words[part["id"]]["text"] += part["delta"]
+    def _grow_words(self, kind: str, part: Part) -> None:
+        self._words[kind, part["id"]]["text"] += part["delta"]
 
-    def _end_words(self, part: Part) -> None:
-        self._words[part["id"]]["state"] = "done"
+    def _end_words(self, kind: str, part: Part) -> None:
+        self._words[kind, part["id"]]["state"] = "done"
 
     # Calls
 
@@ -135,6 +135,7 @@ class _Folding:
 
     def _become(self, part: Part, state: str) -> Part:
         call = self._calls[part["toolCallId"]]
+        call |= _input_so_far(call)
         for name in _PASSING:
             call.pop(name, None)
         call["state"] = state
@@ -145,13 +146,13 @@ def _chosen(part: Part, *names: str) -> Part:
     return {name: part[name] for name in names if name in part}
 
 
-def _with_input(part: Part) -> Part:
-    """Give a call that is being written with the input as far as it has come."""
+def _input_so_far(part: Part) -> Part:
+    """Give the input of a call that is being written, as far as it has come."""
     text: str | None = part.get("rawInput")
     if text is None:
-        return part
+        return {}
     if part.get("inputEncoding") == "text":
-        return part | {"input": text}
+        return {"input": text}
     parser = Parser()
     parser.feed(text)
-    return part if parser.value is PENDING else part | {"input": harmless(parser.value)}
+    return {} if parser.value is PENDING else {"input": harmless(parser.value)}

@@ -74,6 +74,19 @@ class MessageWriter:
             self.is_open = False
         return [*reopened, *parts]
 
+    def joining(self, others: "MessageWriter") -> list[Part]:
+        """End what is over for those whose stream goes on from here, so that it can be shared.
+
+        When a stream ended before, theirs or another's, what was said until then was over for them.
+        Where that was is not told to who comes later.
+        """
+        if not self.is_open:
+            return []
+        over = [words.end() for key, words in self._words.items() if key not in others._words]
+        if self._step_is_open and not others._step_is_open:
+            over.append({"type": "finish-step"})
+        return over
+
     # Runs that do not pause: those that are only observed, which tell of no turns
 
     def rest(self) -> list[Part]:

@@ -66,7 +66,7 @@ class AiSdkEncoder:
 
     def opening(self, snapshot: Record) -> Written:
         """Write all so far: the client begins the message anew with it."""
-        return _written(MessageWriter(self._run_id), _events(snapshot))
+        return _written(MessageWriter(self._run_id), _events(snapshot), self._writer)
 
     def parting(self, why: Parting) -> bytes:
         """Write that it goes on elsewhere: a stream without an end would count as a whole one."""
@@ -80,11 +80,16 @@ def _events(snapshot: Record) -> Iterator[Event]:
     yield from events_of(run, with_text=False)
 
 
-def _written(writer: MessageWriter, events: Iterable[Event]) -> Written:
+def _written(
+    writer: MessageWriter, events: Iterable[Event], others: MessageWriter | None = None
+) -> Written:
+    """Write what is told of events; others are those with whom the client goes on from there."""
     parts: list[Part] = []
     for event in events:
         parts += writer.take(event)
     parts += writer.rest()
+    if others is not None:
+        parts += writer.joining(others)
     data = bytearray()
     for part in parts:
         data += frame(part)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from argstream.errors import UsageError
 from argstream.history import Message, TextPart
-from argstream.protocols.ids import ConversationId
+from argstream.protocols.ids import ConversationId, Reason
 
 __all__ = [
     "Answer",
@@ -29,7 +29,7 @@ class ChatApproval(Struct, frozen=True):
 
     id: str
     approved: bool | None = None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 class ChatPart(Struct, frozen=True):

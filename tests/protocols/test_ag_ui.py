@@ -1,5 +1,6 @@
 """AG-UI: what each thing that happens is told as; streams as such are in test_ag_ui_properties."""
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -316,6 +317,20 @@ def test_who_has_a_part_of_the_run_keeps_the_rest_of_what_he_has() -> None:
     assert [message["id"] for message in snapshot["messages"]] == ["u1", "run_0-1", "u2", "run_1-1"]
     assert snapshot["messages"][-1]["content"] == "Hello"
     assert kinds(rest) == ["STEP_STARTED", "TEXT_MESSAGE_START"]
+
+
+@pytest.mark.parametrize("events", [[TextDelta("Hello", 0)], [*CALL, ASKED, PAUSED]])
+def test_what_a_client_has_is_not_kept_once_its_stream_has_begun(events: list[Event]) -> None:
+    known = msgspec.json.encode([{"id": f"u{number}"} for number in range(100)])
+    alone = sys.getrefcount(known)
+    records = records_of([*START, *events])
+    encoder = AgUiEncoder("thread", "ask", "1.0", known)
+    encoder.begin(snapshot_of(records))
+    if PAUSED in events:
+        encoder.take(records_of([RunResumed("run_1")], first=len(records) + 1))
+    else:
+        encoder.opening(snapshot_of(records))
+    assert sys.getrefcount(known) == alone
 
 
 def test_who_has_nothing_is_shown_the_conversation_by_the_log() -> None:

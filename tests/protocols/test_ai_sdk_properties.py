@@ -4,14 +4,21 @@ How often a turn was lost is not kept; so of several marks in a step the last co
 they say: all before it in this step was lost.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argstream.clients import Reply, Think
+from argstream.decisions import Approve, Deny
 from argstream.events import Event, RunStopped
 from argstream.log import Record
 from argstream.protocols.ai_sdk import AiSdkEncoder
+from argstream.stores import MemoryStore
+from tests.agent.following import mailing, send
 from tests.chance_runs import RUN, claude_code, logged_runs
 from tests.protocols.ai_sdk_client import Client, Part
 from tests.protocols.reading import records_of, snapshot_of
@@ -44,24 +51,64 @@ records_and_cut = (
 )
 
 
-@given(records_and_cut)
+def early(records: Sequence[Record]) -> dict[str, Any]:
+    """What one has who was there from the beginning."""
+    client, encoder = Client(), AiSdkEncoder(RUN)
+    for one in records:
+        client.read(encoder.take([one]).data)
+    return shown(client)
+
+
+def late(records: Sequence[Record], cut: int, *, alone: bool) -> dict[str, Any]:
+    """What one has who comes later: where others watch already, or alone."""
+    snapshot = snapshot_of(records[:cut])
+    client, encoder = Client(), AiSdkEncoder(RUN)
+    if alone:
+        encoder.begin(snapshot)
+    else:
+        for one in records[:cut]:
+            encoder.take([one])
+    client.read(encoder.opening(snapshot).data)
+    for one in records[cut:]:
+        client.read(encoder.take([one]).data)
+    return shown(client)
+
+
+@given(records_and_cut, st.booleans())
 def test_who_comes_late_sees_what_those_see_who_were_there(
-    drawn: tuple[list[Record], int],
+    drawn: tuple[list[Record], int], alone: bool
 ) -> None:
     records, cut = drawn
-    early = Client()
-    encoder = AiSdkEncoder(RUN)
-    for one in records:
-        early.read(encoder.take([one]).data)
 
-    late = Client()
-    encoder = AiSdkEncoder(RUN)
-    encoder.begin(snapshot_of(records[:cut]))
-    late.read(encoder.opening(snapshot_of(records[:cut])).data)
-    for one in records[cut:]:
-        late.read(encoder.take([one]).data)
+    assert late(records, cut, alone=alone) == early(records)
 
-    assert shown(late) == shown(early)
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_pause_in_the_past_leaves_nothing_open_for_who_comes_later(alone: bool) -> None:
+    records = asyncio.run(run_with_pauses())
+    kinds = [record.event.type for record in records]
+    assert kinds.count("run_paused") == 3
+    whole = early(records)
+
+    for cut in range(1, len(records) + 1):
+        assert late(records, cut, alone=alone) == whole, kinds[:cut]
+
+
+async def run_with_pauses() -> list[Record]:
+    """A real run whose model speaks before, between and after calls that are decided one by one."""
+    store = MemoryStore()
+    agent, _ = mailing(
+        Reply(Think("Hm."), "To ada,", send("ada"), " and to eve.", send("eve"), " So be it."),
+        Reply("To me as well.", send("me")),
+        Reply("All is sent."),
+        store=store,
+    )
+    result = await agent.run_async("Send it")
+    while result.pending:
+        request = result.pending[0]
+        decision = Deny("not to her") if request.arguments == {"to": "eve"} else Approve()
+        result = await agent.resume(result, {request.call_id: decision})
+    return await store.read(result.run_id)
 
 
 @given(logged_runs())

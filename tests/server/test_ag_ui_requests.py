@@ -6,7 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from argstream.log import Record
 from argstream.server import AgentServer
+from argstream.stores import MemoryStore
 from tests.agent.following import Effects
 from tests.protocols.reading import read
 from tests.server.chat_scenes import playing
@@ -132,3 +134,32 @@ def test_a_thread_may_have_any_name(client: Client) -> None:
     client.told("a/b é?", "hello")
     followed = client.http.get("/api/ag-ui/a%2Fb%20%C3%A9%3F/stream")
     assert [event.data["type"] for event in read(followed.content)][-1] == "RUN_FINISHED"
+
+
+def test_who_asks_the_same_when_the_run_was_just_deleted_begins_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, _ = playing()
+    store = agent.store
+    assert isinstance(store, MemoryStore)
+    read_first = store.read
+
+    async def read_deleted(run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        if limit == 1:
+            await store.delete(run_id)
+        return await read_first(run_id, after, limit)
+
+    with serving(AgentServer(agent)) as base, httpx.Client(base_url=base, timeout=20) as http:
+        client = Client(http, Effects())
+        first = client.told("deleted", "send to ada")
+        monkeypatch.setattr(store, "read", read_deleted)  # as another process may
+        second = client.told("deleted", "send to ada")
+    assert first[0]["metadata"] != second[0]["metadata"]
+
+
+def test_many_small_messages_are_taken_and_not_told_back(client: Client) -> None:
+    asked = interrupts(client.told("many", "send to ada"))
+    again = client.told("many", messages=[{}] * 20_000)
+    roles = [message["role"] for message in again[1]["messages"]]
+    assert roles == ["user", "assistant", "assistant"]
+    assert interrupts(again) == asked

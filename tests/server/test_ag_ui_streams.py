@@ -9,7 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from argstream.events import Event
+from argstream.log import Record
 from argstream.protocols.ag_ui import AgUiEncoder, Version
+from argstream.protocols.encoding import Written
 from tests.protocols.reading import snapshot_of
 from tests.protocols.test_ag_ui_properties import (
     agent_runs,
@@ -21,6 +23,7 @@ from tests.server.nodes import run_node
 
 RUNS = 60
 USER = {"id": "said", "role": "user", "content": "Go"}
+KNOWN = json.dumps([USER]).encode()
 
 
 class _Case(NamedTuple):

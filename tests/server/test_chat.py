@@ -244,8 +244,16 @@ def test_a_reason_has_a_bound(world: tuple[Client, Effects]) -> None:
 
     refused = answer(client, "reason", answered(approval | {"reason": "x" * 10_001}))
 
-    assert refusal(refused) == (422, "unusable")
+    assert refusal(refused) == (422, "wrong-body")
     assert len(effects.seen) == before
+
+
+def test_a_chat_has_an_id(world: tuple[Client, Effects]) -> None:
+    client, _ = world
+
+    refused = client.post("/api/chat", {"id": "", "messages": [said("send to ada")]})
+
+    assert refusal(refused) == (422, "wrong-body")
 
 
 def shown(client: Client, chat: str) -> Any:
@@ -307,7 +315,6 @@ def test_nothing_is_said_again_if_the_store_knows_of_nothing(world: tuple[Client
     ("body", "detail"),
     [
         ({"id": "x", "messages": []}, "there is no message"),
-        ({"id": "", "messages": [said("send to ada")]}, "a chat has an id"),
         ({"id": "x", "messages": [said("  ")]}, "not empty"),
         ({"id": "x", "messages": [{"role": "system", "parts": []}]}, "must be the user's"),
         ({"id": "x", "messages": [{"role": "assistant", "parts": []}]}, "nothing new"),

@@ -9,6 +9,9 @@ __all__ = ["Inbox"]
 Item = TypeVar("Item")
 
 _ROOM: Final = 1024
+_TIMES_AS_LONG: Final = 2.0
+_LONGEST: Final = 0.2
+"""How many times as long as the last was worked on may pass until the next; and in seconds."""
 
 
 class Inbox(Generic[Item]):
@@ -18,7 +21,7 @@ class Inbox(Generic[Item]):
         self._items: deque[Item] = deque()
         self._bell = asyncio.Event()  # for the one
         self._emptied: asyncio.Event | None = None  # for the many, if any of them waits
-        self._taken_at = 0.0
+        self._taken_at = self._took = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -30,13 +33,20 @@ class Inbox(Generic[Item]):
         self._bell.set()
 
     def post_soon(self, item: Item, pause: float) -> None:
-        """Add something that can wait for more, until so many seconds after the last was taken."""
+        """Add something that can wait for more, until so many seconds after the last was taken.
+
+        If that took long to be worked off, it waits longer: where all are busy, less is done by
+        doing it seldom.
+        """
         self._items.append(item)
         if self._timer is not None or self._bell.is_set():
             return
+        if not pause:
+            self._bell.set()
+            return
         loop = asyncio.get_running_loop()
-        due = self._taken_at + pause
-        if not pause or due <= loop.time():
+        due = self._taken_at + max(pause, min(_TIMES_AS_LONG * self._took, _LONGEST))
+        if due <= loop.time():
             self._bell.set()
         else:
             self._timer = loop.call_at(due, self._bell.set)
@@ -61,6 +71,7 @@ class Inbox(Generic[Item]):
 
     def worked_off(self) -> None:
         """Say that what was taken is done with."""
+        self._took = asyncio.get_running_loop().time() - self._taken_at
         if self._emptied is not None:
             self._emptied.set()
             self._emptied = None

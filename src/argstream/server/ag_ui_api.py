@@ -41,6 +41,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.decisions import Approval
+from argstream.errors import UnknownRun
 from argstream.events import RunStarted
 from argstream.log import RunInfo
 from argstream.protocols.ag_ui import (
@@ -117,8 +118,11 @@ class _AgUiApi:
         """Say whether a request without answers is about a run that is there."""
         if prompt is None or info.is_over:
             return prompt is None
-        records = await self._runs.store.read(info.run_id, limit=1)
-        event = records[0].event if records else None  # if it was deleted meanwhile
+        try:
+            records = await self._runs.store.read(info.run_id, limit=1)
+        except UnknownRun:  # it was deleted meanwhile
+            return False
+        event = records[0].event if records else None
         return isinstance(event, RunStarted) and event.prompt == prompt
 
     async def _watch(

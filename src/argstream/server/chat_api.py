@@ -73,7 +73,6 @@ _FORMAT: Final = "ai-sdk"
 _RUNS_SHOWN: Final = 100
 """How many runs of a conversation are read for its messages: each log has all that was said before
 it. What is before these is told by the oldest of them."""
-_LONGEST_REASON: Final = 10_000
 
 
 def routes(context: Context) -> list[Route]:
@@ -94,8 +93,6 @@ class _ChatApi:
 
     async def post(self, request: Request) -> Response:
         body = await self._context.body(request, ChatBody)
-        if not body.id:
-            raise Problem(422, "unusable", "a chat has an id: it names the conversation")
         match meant(_up_to_answers(body)):
             case Said() as said:
                 return await self._say(request, body.id, said)
@@ -202,8 +199,6 @@ def _out_of_date() -> Problem:
 
 
 def _approval(digest: str, answer: Answer) -> Approval:
-    if len(answer.reason) > _LONGEST_REASON:
-        raise Problem(422, "unusable", f"a reason has at most {_LONGEST_REASON} characters")
     if answer.approved:
         return Approve(arguments=answer.edit, digest=digest, reason=answer.reason)
     if answer.edit is not None:

@@ -13,10 +13,10 @@
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,6 +24,7 @@ from starlette.routing import Route
 from argstream.decisions import Approval, Approve, Deny
 from argstream.events import ApprovalRequested, Remembered, RunStatus
 from argstream.log import RunInfo
+from argstream.protocols.ids import Reason
 from argstream.protocols.native import NativeEncoder
 from argstream.server.context import Context
 from argstream.server.problems import Problem
@@ -33,9 +34,6 @@ __all__ = ["routes"]
 
 _LARGEST: Final = 2**53
 _MOST: Final = 1_000
-
-
-Reason: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
 
 class _NewRun(Struct, forbid_unknown_fields=True):

@@ -248,7 +248,6 @@ class Tails:
         # The collector of garbage may end a follower at any moment, in any thread.
         self._lock = threading.RLock()
         self._tails: dict[str, dict[AbstractEventLoop, Tail]] = {}
-        self._untold: dict[AbstractEventLoop, list[Tail]] = {}  # those that there is news for
 
     @contextmanager
     def watching(self, run_id: str) -> Iterator[Tail]:
@@ -351,27 +350,18 @@ class Tails:
                 is_told = tail.unheard is not None
                 tail.unheard = tail.unheard or Unheard()
                 note(tail.unheard)
-                if is_told:
-                    continue
-                # A loop is woken once for all that happens before it runs.
-                is_woken = loop in self._untold
-                self._untold.setdefault(loop, []).append(tail)
-            if is_woken:
+            if is_told:
                 continue
             try:
-                loop.call_soon_threadsafe(self._deliver, loop)
+                loop.call_soon_threadsafe(self._deliver, tail)
             except RuntimeError:  # the loop was closed, and those in it never got to leave
-                for lost in self._untold.pop(loop, ()):
-                    self._drop(lost.run_id, loop, lost)
+                self._drop(tail.run_id, loop, tail)
 
-    def _deliver(self, loop: AbstractEventLoop) -> None:
+    def _deliver(self, tail: Tail) -> None:
         with self._lock:
-            tails = self._untold.pop(loop, [])
-        for tail in tails:
-            with self._lock:
-                news, tail.unheard = tail.unheard, None
-            if news is not None:
-                tail.hear(news)
+            news, tail.unheard = tail.unheard, None
+        if news is not None:
+            tail.hear(news)
 
     def _drop(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
         with self._lock:

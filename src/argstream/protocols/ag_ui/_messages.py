@@ -19,9 +19,7 @@ AgUiMessage: TypeAlias = dict[str, Any]
 _known_messages: Final = msgspec.json.Decoder(list[AgUiMessage])
 
 
-def messages_snapshot(
-    snapshot: RunSnapshot, story: Story, known: bytes | None
-) -> list[AgUiEvent]:
+def messages_snapshot(snapshot: RunSnapshot, story: Story, known: bytes | None) -> list[AgUiEvent]:
     """Tell a client all messages that it should have.
 
     A client drops what is not among these. So what it had before the run is told back to it as it

@@ -73,8 +73,8 @@ class AgUiEncoder:
     ) -> None:
         """Name what the client calls the run, and the messages that it has, if it has told.
 
-        These are a JSON array. They are kept until a stream has begun: a channel may be there for
-        long, and nobody else has a use for them.
+        These are a JSON array, which is kept only until it is told back: streams may be many, and
+        last long.
         """
         self._thread_id = thread_id
         self._run_id = run_id
@@ -117,7 +117,6 @@ class AgUiEncoder:
         run = snapshot_in(snapshot)
         story = Story.of(run)
         told = self._all_so_far(run, story)
-        self._known = None
         if run.end is not None:
             told.append(self._final(run.end))
         elif _rest_of(run) is None:
@@ -162,13 +161,13 @@ class AgUiEncoder:
             told = [self._started(story)]
         elif self._rest == "paused" and (is_over or isinstance(event, RunResumed)):
             told = [self._started(story), *story.going_on(), *self._held]
-            self._held = []
+            self._held, self._known = [], None
         elif self._rest == "waiting" and self._view and (is_over or story.settles(event)):
             # What else has happened while this client was asked is told here.
             told = [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
         else:
             return []
-        self._rest = self._known = None
+        self._rest = None
         return told
 
     def _started(self, story: Story) -> AgUiEvent:
@@ -176,6 +175,7 @@ class AgUiEncoder:
 
     def _all_so_far(self, run: RunSnapshot, story: Story) -> list[AgUiEvent]:
         messages = messages_snapshot(run, story, self._known)
+        self._known = None
         return [self._started(story), *messages, *besides_messages(run, story)]
 
     def _interrupted(self, story: Story) -> AgUiEvent:

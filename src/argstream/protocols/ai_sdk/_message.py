@@ -8,6 +8,7 @@ text after something else has begun.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from argstream.events import (
@@ -46,13 +47,13 @@ class MessageWriter:
     def __init__(self, run_id: str) -> None:
         self.is_open = False
         """Whether a stream has begun and not ended."""
+        self.step_is_open = False
         self._run_id = run_id
         self._words: dict[_Key, _Words] = {}  # what is open
         self._calls = CallWriter()
         self._turn = 0
         self._is_waiting = False  # though the run has not paused
         self._has_step = False
-        self._step_is_open = False
         self._has_blocks = False  # whether this attempt of the turn has
         self._usage = Usage()
         self._stop_reason: str | None = None
@@ -61,6 +62,11 @@ class MessageWriter:
     def longest_input(self) -> int:
         """How long the longest input is that is being written."""
         return self._calls.longest_input
+
+    @property
+    def open_words(self) -> "AbstractSet[_Key]":
+        """What is being said or thought."""
+        return self._words.keys()
 
     def take(self, event: Event) -> list[Part]:
         """Take the next event, and give the parts that tell of it."""
@@ -82,8 +88,8 @@ class MessageWriter:
         """
         if not self.is_open:
             return []
-        over = [words.end() for key, words in self._words.items() if key not in others._words]
-        if self._step_is_open and not others._step_is_open:
+        over = [words.end() for key, words in self._words.items() if key not in others.open_words]
+        if self.step_is_open and not others.step_is_open:
             over.append({"type": "finish-step"})
         return over
 
@@ -174,13 +180,13 @@ class MessageWriter:
         self._has_blocks = False
 
     def _begin_step(self) -> Iterator[Part]:
-        self._has_step = self._step_is_open = True
+        self._has_step = self.step_is_open = True
         yield {"type": "start-step"}
 
     def _end_step(self) -> Iterator[Part]:
         yield from self._end_words()
-        if self._step_is_open:
-            self._step_is_open = False
+        if self.step_is_open:
+            self.step_is_open = False
             yield {"type": "finish-step"}
 
     def _begin_block(self) -> Iterator[Part]:

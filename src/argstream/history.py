@@ -5,13 +5,14 @@ of its own that it wants to see again unchanged (a signature, encrypted reasonin
 part carries it in ``item``; whoever builds the next request for the same provider sends that.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from argstream.deltas import CallKind
 
 __all__ = [
+    "NOTE",
     "CallPart",
     "Item",
     "Message",
@@ -21,6 +22,7 @@ __all__ = [
     "TextPart",
     "ThinkingPart",
     "Verdict",
+    "said_by_user",
 ]
 
 Item: TypeAlias = dict[str, Any]
@@ -77,6 +79,10 @@ class OpaquePart(Struct, frozen=True, tag="opaque", kw_only=True):
 Part: TypeAlias = TextPart | ThinkingPart | CallPart | ResultPart | OpaquePart
 
 
+NOTE: Final = "argstream-note"
+"""The id of a message in which an agent tells the model something of its own, and no user does."""
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """One turn."""
 
@@ -84,3 +90,10 @@ class Message(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     id: str = ""
     model: str = ""
+
+
+def said_by_user(message: Message) -> str:
+    """Give what a person says in a message; nothing if it has results, or is somebody else's."""
+    if message.role != "user" or message.id == NOTE:
+        return ""
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))

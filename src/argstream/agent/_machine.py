@@ -48,7 +48,7 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
-from argstream.history import Message
+from argstream.history import NOTE, Message
 
 __all__ = ["Machine"]
 
@@ -270,7 +270,7 @@ class Machine:
     def _begin_turn_again(self, note: str) -> None:
         self._calls.give_up(LOST_TURN)
         if note:
-            self.state.say(note)
+            self.state.say(note, NOTE)
         self._start_turn(self.state.turns, self.state.attempt + 1)
 
     def _take_up(self, decisions: Decisions, now: float, times: Times) -> None:

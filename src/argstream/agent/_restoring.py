@@ -40,6 +40,7 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
+from argstream.history import NOTE
 
 __all__ = ["restore"]
 
@@ -91,7 +92,7 @@ class _Restoring:
             case RunResumed(note=note):
                 state.status = "running"
                 if note:
-                    state.say(note)
+                    state.say(note, NOTE)
             case RunCompleted():
                 self._end("completed")
             case RunFailed():

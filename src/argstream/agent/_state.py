@@ -131,9 +131,9 @@ class RunState(Struct):
 
     # What the loop and its restoration have in common
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, message_id: str = "") -> None:
         """Add what the model is told next."""
-        self.messages.append(Message(role="user", parts=(TextPart(text=text),)))
+        self.messages.append(Message(role="user", parts=(TextPart(text=text),), id=message_id))
 
     def begin_turn(self, turn: int, attempt: int) -> None:
         """Take that the model is asked for a turn."""

@@ -28,7 +28,14 @@ from argstream.events import (
     TurnCompleted,
     TurnStarted,
 )
-from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
+from argstream.history import (
+    CallPart,
+    Message,
+    ResultPart,
+    TextPart,
+    ThinkingPart,
+    said_by_user,
+)
 from argstream.protocols.ai_sdk._folding import folded
 from argstream.protocols.ai_sdk._message import MessageWriter
 from argstream.protocols.ai_sdk._parts import Part
@@ -71,16 +78,9 @@ def _is_part(run: RunSnapshot, history: Sequence[Message]) -> bool:
     place = len(run.history)
     return (
         place < len(history)
-        and _said_in(history[place]) == run.prompt
+        and said_by_user(history[place]) == run.prompt
         and tuple(history[:place]) == run.history
     )
-
-
-def _said_in(message: Message) -> str:
-    """Give what the user says in a message; nothing if it is another's, or has results."""
-    if message.role != "user":
-        return ""
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
 # Runs
@@ -111,7 +111,7 @@ def _earlier_messages(history: Sequence[Message]) -> Iterator[Part]:
     """Give the messages of runs that are not there; their ids are their places."""
     answers: list[Message] = []
     for place, message in enumerate(history):
-        if said := _said_in(message):
+        if said := said_by_user(message):
             yield from _earlier_answer(place, answers)
             yield _user_message(f"message-{place}", said)
             answers = []

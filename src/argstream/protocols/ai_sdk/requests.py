@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from argstream.errors import UsageError
-from argstream.history import Message, TextPart
+from argstream.history import Message, said_by_user
 from argstream.protocols.ids import ConversationId, Reason
 
 __all__ = [
@@ -140,8 +140,8 @@ def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ..
 
     Raises ``UsageError`` if the client tells of other things than the store has.
     """
-    places = [place for place, message in enumerate(messages) if _is_said(message)]
-    texts = [_text(messages[place]) for place in places]
+    places = [place for place, message in enumerate(messages) if said_by_user(message)]
+    texts = [said_by_user(messages[place]) for place in places]
     if said.before is None:
         count = max(len(places) - 1, 0)
     elif texts[: len(said.before)] == list(said.before):
@@ -152,11 +152,3 @@ def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ..
             "be said again in it: send a new message"
         )
     return tuple(messages if count >= len(places) else messages[: places[count]])
-
-
-def _is_said(message: Message) -> bool:
-    return message.role == "user" and any(isinstance(part, TextPart) for part in message.parts)
-
-
-def _text(message: Message) -> str:
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))

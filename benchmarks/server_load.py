@@ -11,12 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from server_report import crowds_table, stalled_table
+from server_report import crowds_table, sending_table, stalled_table
 from server_results import CROWDS, Crowd, Crowded, crowded
+from server_sending import LOOPS, WAYS, Sent, dearer, sent
 from server_stalled import Stalls, stalls
 from tables import markdown_table, plain_table
 
-_STALLED = "stalled clients"
+_STALLED, _SENDING = "stalled clients", "sending"
 
 
 def main() -> int:
@@ -26,11 +27,14 @@ def main() -> int:
     stalled = _stalled(options.stalled) if options.only in _STALLED else None
     tables = [crowds_table(found)] if found else []
     tables += [stalled_table(stalled)] if stalled else []
+    sending = _sending() if options.only in _SENDING else []
+    tables += [sending_table(sending)] if sending else []
     print("\n\n".join(plain_table(*table) for table in tables))
     if options.write is not None:
         options.write.write_text("\n\n".join(markdown_table(*table) for table in tables) + "\n")
     complaints = [complaint for one in found for complaint in one.complaints]
     complaints += stalled.complaints if stalled else []
+    complaints += dearer(sending)
     for complaint in complaints:
         print(f"MISSED  {complaint}", file=sys.stderr)
     return 1 if complaints else 0
@@ -63,6 +67,16 @@ def _stalled(clients: int) -> Stalls:
     _progress(f"{_STALLED}: {clients:,} of them, about a minute …")
     found = stalls(clients)
     _progress(f"{_STALLED}: {found.dropped:,} cut off, {found.bytes_each / 1000:.0f} kB each")
+    return found
+
+
+def _sending() -> list[Sent]:
+    found = []
+    for loop in LOOPS:
+        for way in WAYS:
+            one = sent(way, loop, viewers=500, seconds=4.0)
+            _progress(f"{_SENDING}: {way}, {loop}: {one.cpu_per_frame * 1e6:.1f} µs per frame")
+            found.append(one)
     return found
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from server_results import Crowded
+from server_sending import OURS, WAYS, Sent
 from server_stalled import Stalls
 from tables import Table, milliseconds, rate, share
 
-__all__ = ["crowds_table", "stalled_table"]
+__all__ = ["crowds_table", "sending_table", "stalled_table"]
 
 
 def crowds_table(found: Sequence[Crowded]) -> Table:
@@ -42,6 +43,26 @@ def crowds_table(found: Sequence[Crowded]) -> Table:
                 str(len(one.watched.wrong)),
             ]
             for one in found
+        ],
+    )
+
+
+def sending_table(found: Sequence[Sent]) -> Table:
+    """Tell what a frame costs the server, in which way it is sent."""
+    loops = list(dict.fromkeys(one.loop for one in found))
+    cost = {(one.way, one.loop): one.cpu_per_frame for one in found}
+    return Table(
+        ["µs of CPU time per frame", *loops, *(f"argstream / this, {loop}" for loop in loops)],
+        [
+            [
+                way,
+                *(f"{cost[way, loop] * 1e6:.1f}" for loop in loops),
+                *(
+                    "" if way == OURS else f"{cost[OURS, loop] / cost[way, loop]:.2f}"
+                    for loop in loops
+                ),
+            ]
+            for way in WAYS
         ],
     )
 

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass
 
 import msgspec
@@ -33,10 +33,13 @@ from argstream.stores import MemoryStore
 from server_host import Usage
 from server_results import hosting
 
-__all__ = ["BARE", "OURS", "THEIRS", "WAYS", "Sent", "sent"]
+__all__ = ["BARE", "LOOPS", "OURS", "THEIRS", "WAYS", "Sent", "dearer", "sent"]
 
 OURS, THEIRS, BARE = "argstream", "sse-starlette", "starlette, written before"
 WAYS = [OURS, THEIRS, BARE]
+LOOPS = ["uvloop", "asyncio"]
+"""With httptools, and with h11."""
+_MOST_OF_THEIRS = 0.9
 _PATHS = {OURS: "/ours", THEIRS: "/theirs", BARE: "/bare"}
 _RUN = "run_1"
 _PER_SECOND = 20
@@ -113,8 +116,8 @@ async def _serve(loop: str, http: str) -> None:
     config = uvicorn.Config(
         Starlette(routes=routes),
         port=0,
-        loop=loop,  # type: ignore[arg-type] # one of its names
-        http=http,  # type: ignore[arg-type] # as above
+        loop=loop,
+        http=http,
         log_level="error",
         timeout_graceful_shutdown=1,
         backlog=2_048,
@@ -156,6 +159,16 @@ def sent(way: str, loop: str, *, viewers: int, seconds: float) -> Sent:
     return Sent(way, loop, frames, used)
 
 
+def dearer(found: Sequence[Sent]) -> list[str]:
+    """Say where our way costs more than it may, beside sse-starlette's."""
+    cost = {(one.way, one.loop): one.cpu_per_frame for one in found}
+    return [
+        f"sending, {loop}: {cost[OURS, loop] / cost[THEIRS, loop]:.2f} of what sse-starlette takes"
+        for loop in LOOPS
+        if (OURS, loop) in cost and cost[OURS, loop] > _MOST_OF_THEIRS * cost[THEIRS, loop]
+    ]
+
+
 def _read(poll: select.epoll, connections: dict[int, socket.socket], seconds: float) -> int:
     """Read for some seconds, and say how many frames there were."""
     frames = 0
@@ -168,6 +181,6 @@ def _read(poll: select.epoll, connections: dict[int, socket.socket], seconds: fl
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.Runner(
-        loop_factory=uvicorn.Config("", loop=sys.argv[2]).get_loop_factory()  # type: ignore[arg-type] # as above
-    ).run(_serve(sys.argv[2], sys.argv[3]))
+    asyncio.Runner(loop_factory=uvicorn.Config("", loop=sys.argv[2]).get_loop_factory()).run(
+        _serve(sys.argv[2], sys.argv[3])
+    )

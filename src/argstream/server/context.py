@@ -35,7 +35,7 @@ class Context:
 
     async def body(self, request: Request, kind: type[T], default: T | None = None) -> T:
         """Read the body of a request as JSON of a kind; a ``Problem`` says where it is wrong."""
-        return await read_json(request, kind, self.limits, default)
+        return await read_json(request, kind, self.limits, default, self._rates.incoming)
 
     def user(self, request: Request) -> str:
         """Say whose request it is; "" if the host app names nobody."""
@@ -90,7 +90,7 @@ class Context:
             raise Problem(
                 413,
                 "message-too-long",
-                f"a message has at most {self.limits.max_prompt_chars} characters",
+                f"a message has at most {self.limits.max_prompt_chars} characters (max_prompt_chars)",
             )
         client = client_of(request.scope)
         if watched:

@@ -39,6 +39,8 @@ class Order(msgspec.Struct, frozen=True):
     at: float
     """When it begins to write."""
     pieces: int
+    texts: int
+    """How many of them are a text; the others are an argument."""
     per_second: float
     size: int = 0
     """How many characters a piece has at least."""
@@ -62,7 +64,7 @@ def marks_of(text: str) -> list[Mark]:
 
 
 class PacedModel:
-    """Writes half of its pieces as a text, the others as an argument; then the run is over."""
+    """Writes a text, and then an argument, at a steady pace; then the run is over."""
 
     name = "paced"
     protocol: ProtocolName = "anthropic"
@@ -88,17 +90,16 @@ class PacedModel:
 
 def _events(order: Order) -> Iterator[bytes]:
     """Give the pieces as they are sent, each with what is said before and after it."""
-    half = order.pieces // 2
     for number in range(1, order.pieces + 1):
         text = order.written(number)
-        if number <= half:
+        if number <= order.texts:
             begin = _open(0, {"type": "text", "text": ""}) if number == 1 else b""
-            end = _close(0) if number == half else b""
+            end = _close(0) if number == order.texts else b""
             yield begin + _TEXT % text.encode() + end
             continue
         call = {"type": "tool_use", "id": "call_1", "name": "write_file", "input": {}}
-        begin = _open(1, call) if number == half + 1 else b""
-        before = _BEFORE if number == half + 1 else ""
+        begin = _open(1, call) if number == order.texts + 1 else b""
+        before = _BEFORE if number == order.texts + 1 else ""
         after = _AFTER if number == order.pieces else ""
         piece = (before + text + after).replace('"', '\\"')
         yield begin + _JSON % piece.encode() + (_close(1) if after else b"")

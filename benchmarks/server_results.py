@@ -30,13 +30,12 @@ class Crowd:
     per_second: float
     lead: float
     """How many seconds it may take until all are there."""
-    spread: float = 0.0
 
 
 CROWDS = [
     Crowd("2,000 viewers of one run", MEMORY, 1, 2_000, 50, lead=8),
-    Crowd("500 runs, in memory", MEMORY, 500, 1, 20, lead=15, spread=5),
-    Crowd("500 runs, SQLite", SQLITE, 500, 1, 20, lead=15, spread=5),
+    Crowd("500 runs, in memory", MEMORY, 500, 1, 20, lead=15),
+    Crowd("500 runs, SQLite", SQLITE, 500, 1, 20, lead=15),
 ]
 
 
@@ -134,7 +133,6 @@ def watched_by(crowd: Crowd, port: int, seconds: float, at: float) -> Iterator[V
         pieces=round(seconds * crowd.per_second),
         per_second=crowd.per_second,
         at=at,
-        spread=crowd.spread,
     )
     with _started("server_viewers.py", json.dumps(asdict(watching))) as process:
         yield Viewers(crowd.name, process)

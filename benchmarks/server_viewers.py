@@ -40,10 +40,6 @@ class Watching:
     per_second: float
     at: float
     """When the first run begins to say something."""
-    spread: float = 0.0
-    """How many seconds later than the first run the last one begins to."""
-    size: int = 0
-    """How many characters a piece has at least."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,10 @@ def watch(watching: Watching) -> Watched:
     crowd = _Crowd(watching)
     asking = HTTPConnection("127.0.0.1", watching.port)
     for number in range(watching.runs):
-        offset = watching.spread * number / watching.runs
-        order = Order(at + offset, watching.pieces, watching.per_second, watching.size)
+        # Not all at the same moment, and each with another part of it as an argument.
+        share = (number + 1) / (watching.runs + 1)
+        texts = round(watching.pieces * share)
+        order = Order(at + share / watching.per_second, watching.pieces, texts, watching.per_second)
         run_id = begin_run(asking, order)
         for _ in range(watching.viewers):
             crowd.watch(run_id)
@@ -172,7 +170,7 @@ def watch(watching: Watching) -> Watched:
     if left < -0.1:
         sys.exit(f"it took {-left:.1f} s too long to begin: this machine is too busy")
     used = Usage.here()
-    end = at + watching.spread + watching.pieces / watching.per_second + _LATE
+    end = at + watching.pieces / watching.per_second + _LATE
     while not crowd.is_over and time.monotonic() < end:
         crowd.look(0.1)
     return crowd.watched(at, used)

@@ -23,6 +23,9 @@ __all__ = ["SOMEBODYS", "UNFINISHED", "Opened", "check_path", "failure", "open_f
 
 _APPLICATION_ID: Final = 0x61726773  # "args": so that `file` and we can tell what it is
 _VERSION: Final = 2
+_CHECKPOINT_PAGES: Final = 10_000
+"""After how many pages SQLite's own log is moved into the database, which waits for the disk: where
+much is written, by default that would be several times a second."""
 UNFINISHED: Final = "status IN ('running', 'paused')"
 SOMEBODYS: Final = "user <> ''"
 _INDEXES: Final = (
@@ -185,6 +188,7 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
             "a local disk"
         )
     _kind(connection)  # so that the log is there, too
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
 def _create(connection: Connection, path: Path) -> None:

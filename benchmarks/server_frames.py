@@ -118,9 +118,11 @@ def _read(event: bytes) -> Frame | None:
 class Viewing:
     """One who watches: how far he has come, and whether that goes on as it must."""
 
-    __slots__ = ("frames", "has_ended", "last", "pieces", "seq", "snapshots")
+    __slots__ = ("frames", "has_ended", "last", "pieces", "seq", "snapshots", "wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        """How many pieces there are in all."""
         self.pieces = Pieces()
         self.seq = 0
         self.last = 0

@@ -15,7 +15,7 @@ def crowds_table(found: Sequence[Crowded]) -> Table:
     return Table(
         [
             "what goes on",
-            "pieces a second",
+            "deltas a second",
             "frames a second",
             "MB a second",
             "p50 ms",
@@ -30,7 +30,7 @@ def crowds_table(found: Sequence[Crowded]) -> Table:
         [
             [
                 one.crowd.name,
-                rate(one.watched.pieces / one.watched.seconds),
+                rate(one.crowd.runs * one.crowd.per_second),
                 rate(one.watched.frames / one.watched.seconds),
                 f"{one.watched.bytes / one.watched.seconds / 1e6:.1f}",
                 milliseconds(one.watched.p50),

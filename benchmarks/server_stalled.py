@@ -99,7 +99,7 @@ def _watch_memory(host: Host, until: float) -> int:
 
 def _read(connection: socket.socket, until: float) -> tuple[str, int]:
     """Read a stream to its end; say what is wrong with it, and how many snapshots it has."""
-    viewing = Viewing()
+    viewing = Viewing(_PIECES)
     connection.settimeout(1.0)
     try:
         while not viewing.pieces.is_over:
@@ -112,7 +112,7 @@ def _read(connection: socket.socket, until: float) -> tuple[str, int]:
                 return "who reads again is cut off", viewing.snapshots
     except (OSError, ValueError, Wrong) as error:
         return f"who reads again: {error}", viewing.snapshots
-    if viewing.last != _PIECES:
+    if viewing.last != viewing.wanted:
         return f"who reads again is told of {viewing.last} pieces", viewing.snapshots
     return "", viewing.snapshots
 

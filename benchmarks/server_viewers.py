@@ -37,6 +37,7 @@ class Watching:
     viewers: int
     """Of each run."""
     pieces: int
+    """Of the first run; the last one has half as many again."""
     per_second: float
     at: float
     """When the first run begins to say something."""
@@ -75,11 +76,11 @@ class _Crowd:
         self.wrong: list[str] = []
         self.viewings: list[Viewing] = []
 
-    def watch(self, run_id: str) -> None:
+    def watch(self, run_id: str, pieces: int) -> None:
         connection = socket.socket()
         open_stream(connection, self._watching.port, run_id)
         connection.setblocking(False)  # noqa: FBT003 - its name says what it does
-        viewing = Viewing()
+        viewing = Viewing(pieces)
         self.viewings.append(viewing)
         self._sockets[connection.fileno()] = (connection, viewing)
         self._poll.register(connection, select.EPOLLIN)
@@ -121,8 +122,8 @@ class _Crowd:
         seconds = time.monotonic() - began
         now = Usage.here()
         usage = Usage(now.cpu_seconds - used.cpu_seconds, now.bytes_now, now.bytes_most)
-        wanted = self._watching.pieces
         for viewing in self.viewings:
+            wanted = viewing.wanted
             if not viewing.has_ended or viewing.last != wanted:
                 self.wrong.append(
                     f"of {wanted} pieces came {viewing.last}, and the end "
@@ -155,13 +156,15 @@ def watch(watching: Watching) -> Watched:
     crowd = _Crowd(watching)
     asking = HTTPConnection("127.0.0.1", watching.port)
     for number in range(watching.runs):
-        # Not all at the same moment, and each with another part of it as an argument.
+        # All at the same pace, but not at the same moment; each with another part of it as an
+        # argument, and the last one half as long again as the first.
         share = (number + 1) / (watching.runs + 1)
-        texts = round(watching.pieces * share)
-        order = Order(at + share / watching.per_second, watching.pieces, texts, watching.per_second)
+        pieces = round(watching.pieces * (1 + share / 2))
+        first = at + share / watching.per_second
+        order = Order(first, pieces, round(pieces * share), watching.per_second)
         run_id = begin_run(asking, order)
         for _ in range(watching.viewers):
-            crowd.watch(run_id)
+            crowd.watch(run_id, pieces)
             crowd.look(0)
     gc.collect()
     gc.disable()  # nothing here goes in circles, and there is much of it
@@ -170,7 +173,7 @@ def watch(watching: Watching) -> Watched:
     if left < -0.1:
         sys.exit(f"it took {-left:.1f} s too long to begin: this machine is too busy")
     used = Usage.here()
-    end = at + watching.pieces / watching.per_second + _LATE
+    end = at + 1.5 * watching.pieces / watching.per_second + _LATE
     while not crowd.is_over and time.monotonic() < end:
         crowd.look(0.1)
     return crowd.watched(at, used)

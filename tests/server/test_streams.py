@@ -57,7 +57,7 @@ class Client:
     async def has(self, count: int) -> None:
         """Wait until so much was sent."""
         while len(self.sent) < count:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
 
 def play(course: Coroutine[Any, Any, None]) -> None:
@@ -109,6 +109,20 @@ def test_it_ends_when_the_client_goes_away() -> None:
         client.leaves.set()
         await sending
         assert client.closed == 1
+
+    play(course())
+
+
+def test_what_is_long_is_not_sent_on_to_nobody() -> None:
+    async def course() -> None:
+        client = Client(MemoryStore())
+        await client.feeding.write(RunStarted(RUN, "Go"), TextDelta("x" * 3_000_000, 0))
+        stream = await client.stream()
+        sending = asyncio.create_task(stream(GET, client.receive, client.send))
+        await client.has(3)
+        client.leaves.set()
+        await sending
+        assert len(client.sent) < 20
 
     play(course())
 

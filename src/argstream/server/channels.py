@@ -210,6 +210,8 @@ class Viewer:
             while (written := await self._next()) is not None:
                 for piece in _cut(written.data):
                     yield piece
+                    if len(piece) == _PIECE:  # of a long one, which must not hold up the others,
+                        await asyncio.sleep(0)  # nor be sent on when nobody is there any more
                 if written.ends:
                     return
         finally:

@@ -86,11 +86,11 @@ class Context:
         """
         if not prompt.strip():
             raise Problem(422, "unusable", "a message is a text that is not empty")
-        if len(prompt) > self.limits.max_prompt_chars:
+        if len(prompt) > (most := self.limits.max_prompt_chars):
             raise Problem(
                 413,
                 "message-too-long",
-                f"a message has at most {self.limits.max_prompt_chars} characters (max_prompt_chars)",
+                f"a message has at most {most} characters (max_prompt_chars)",
             )
         client = client_of(request.scope)
         if watched:

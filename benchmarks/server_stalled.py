@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 from server_frames import Viewing, Wrong
 from server_host import MEMORY, STALLED_SECONDS
 from server_pace import Order
-from server_results import Crowd, Host, hosting, watched_by
+from server_results import MOST_SECONDS, Crowd, Host, hosting, watched_by
 from server_viewers import Watched, begin_run, open_stream
 
 __all__ = ["MOST_BYTES", "Stalls", "stalls"]
@@ -51,6 +51,8 @@ class Stalls:
         found = [self.returned] if self.returned else []
         if self.bytes_each > MOST_BYTES:
             found.append(f"each costs {self.bytes_each:,.0f} bytes")
+        if self.others.p99 > MOST_SECONDS:
+            found.append(f"others wait for more than {self.others.p99 * 1000:.0f} ms, one of 100")
         if self.dropped < self.clients:
             found.append(f"only {self.dropped} of {self.clients} were cut off")
         return [f"stalled clients: {complaint}" for complaint in [*found, *self.others.wrong]]

@@ -62,11 +62,13 @@ def read_by_clients(
     return run_node("ag_ui_streams.mjs", str(file))
 
 
-def told(encoder: AgUiEncoder, case: _Case, version: Version, start: int = 0) -> list[Written]:
-    """Give what is told from a portion on: after each stream the client asks with all it has."""
+def told(
+    encoder: AgUiEncoder, case: _Case, version: Version, start: int = 0, end: int | None = None
+) -> list[Written]:
+    """Give what is told of some portions: after each stream the client asks with all it has."""
     portions = as_told(case.events, case.cuts)
     written: list[Written] = []
-    for place, portion in enumerate(portions[start:], start + 1):
+    for place, portion in enumerate(portions[start:end], start + 1):
         written.append(encoder.take(portion))
         if written[-1].ends:
             encoder = AgUiEncoder("thread", "ask", version, KNOWN)
@@ -88,7 +90,7 @@ def cut_and_joined_again(case: _Case, version: Version) -> list[bytes]:
     portions = as_told(case.events, case.cuts)
     place = 1 + case.place % len(portions)
     encoder = AgUiEncoder("thread", "ask", version, KNOWN)
-    before = streams_of([encoder.take(portion) for portion in portions[:place]])
+    before = streams_of(told(encoder, case, version, end=place))
     encoder = AgUiEncoder("thread", "ask", version, KNOWN)
     encoder.begin(so_far(portions, place))
     opening = encoder.opening(so_far(portions, place))

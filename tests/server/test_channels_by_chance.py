@@ -5,15 +5,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from argstream.events import (
     Event,
     RunCompleted,
     RunFailed,
+    RunResumed,
     RunSnapshot,
+    RunStarted,
     RunStopped,
+    ToolArgsDelta,
+    ToolCallStarted,
+    TurnStarted,
 )
 from argstream.log import Record, merged
 from argstream.protocols.native import Frame
@@ -58,6 +63,20 @@ def _little_is_kept() -> Iterator[None]:
         yield
 
 
+_SAME_ID_AGAIN: list[Event] = [
+    RunStarted(RUN, "Go"),
+    TurnStarted(1),
+    ToolCallStarted("call", 0, "write"),
+    ToolArgsDelta("call", "write", '{"path": "a'),
+    RunResumed(RUN, "crash"),
+    TurnStarted(1, 2),
+    ToolCallStarted("call", 0, "shell"),
+    ToolArgsDelta("call", "shell", '{"command": "l'),
+    ToolArgsDelta("call", "shell", 's"}'),
+]
+
+
+@example(_SAME_ID_AGAIN, [1], [4], [_Watcher(7, None, frozenset())])
 @given(
     runs(),
     st.lists(st.integers(1, 7), min_size=1, max_size=6),

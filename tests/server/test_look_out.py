@@ -10,10 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from argstream import Agent
+from argstream.agent import Conversation
 from argstream.decisions import Approve
 from argstream.errors import StoreFailure
+from argstream.events import RunPaused
 from argstream.log import Record, RunInfo
 from argstream.server import AgentServer
+from argstream.server.drivers import AgentDriver
+from argstream.server.runs import Runs
 from argstream.stores import MemoryStore
 from tests.agent.following import send
 from tests.server.talking import agent_for, served
@@ -159,3 +163,28 @@ class _Together(MemoryStore):
 def _asgi(agent: Agent) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(AgentServer(agent, hosts=None))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+def test_a_decision_in_the_very_moment_of_the_pause_is_followed() -> None:
+    async def main() -> None:
+        for delay in range(30):
+            agent, effects = agent_for(send("ada"), "Sent.")
+            assert agent.store is not None
+            # Nobody looks out: what is missed here is missed for good.
+            runs = Runs(AgentDriver(agent), look_out_seconds=1_000, max_running=10)
+            run_id = await runs.start("Go", Conversation(), lambda: None)
+            async for record in agent.store.follow(run_id):
+                if isinstance(record.event, RunPaused):
+                    break
+            for _ in range(delay % 10):
+                await asyncio.sleep(0)
+            pending = (await agent.store.info(run_id)).pending
+            decisions = {call_id: Approve(digest=digest) for call_id, digest in pending.items()}
+            await runs.decide(run_id, decisions)
+            async with asyncio.timeout(5):
+                async for _ in agent.store.follow(run_id):
+                    pass
+            await runs.aclose()
+            assert effects.seen == [("send", {"to": "ada"})]
+
+    asyncio.run(main())

@@ -81,9 +81,13 @@ def test_a_run_of_one_process_is_followed_decided_and_stopped_in_another(
     with two(store, effects) as (one, other):
         run_id = one.start()
         here, there = Followed(one, run_id), Followed(other, run_id)
-        one.until(run_id, "paused")
-        assert other.decide(run_id, decision="approve").status_code == 202
-        assert other.decide(run_id, decision="approve").status_code == 403
+        [request] = one.until(run_id, "paused")["pending"]
+        decision = {request["call_id"]: {"decision": "approve", "digest": request["digest"]}}
+        answers = [
+            client.post(f"/api/runs/{run_id}/decisions", {"decisions": decision})
+            for client in (other, one, other)
+        ]
+        assert [answer.status_code for answer in answers] == [202, 403, 403]
         assert folded(here.events()) == folded(there.events())
         assert folded(here.events()).status == "completed"
         assert effects.read_text() == "ada\n"

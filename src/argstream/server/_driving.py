@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from argstream.errors import ArgstreamError, RunTaken
@@ -12,7 +12,7 @@ from argstream.log import RunInfo, Store
 from argstream.sanitise import visible_line
 from argstream.server.drivers import DrivenRun, Driver
 
-__all__ = ["Driving"]
+__all__ = ["Driving", "reported"]
 
 _AFTER_EXPIRY: Final = 0.05
 """How long after a request has expired its run goes on: the clocks of others may be behind."""
@@ -90,18 +90,25 @@ class Driving:
             if begun is not None and not begun.done():
                 begun.set_exception(error)
             else:
-                report(run.run_id, error)
+                _report(run.run_id, error)
         finally:
             self._driven.discard(run.run_id)
             if begun is not None:
                 begun.cancel()  # does nothing if it is done
         match last:
             case RunPaused(pending=pending):
+                # Who decided while this task was about to end has left it to this task.
+                await reported(run.run_id, self.go_on_if_posted(run.run_id))
                 self.expect(run.run_id, pending)
             case RunFailed(code=code, message=message):
                 logger.warning("run %s: failed: %s: %s", run.run_id, code, visible_line(message))
             case _:
                 pass
+
+    async def go_on_if_posted(self, run_id: str) -> None:
+        """Go on with a run that waits for a person, if somebody has decided."""
+        if (await self._store.info(run_id)).has_posts:
+            await self.go_on(run_id)
 
     def expect(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
         """See to it that a run that waits for a person goes on when it has waited long enough."""
@@ -114,10 +121,7 @@ class Driving:
 
     async def _expire(self, run_id: str, moment: float) -> None:
         await asyncio.sleep(max(moment - time.time(), 0.0) + _AFTER_EXPIRY)
-        try:
-            await self.go_on(run_id)
-        except Exception as error:  # noqa: BLE001 - logged; the look-out finds it again
-            report(run_id, error)
+        await reported(run_id, self.go_on(run_id))
 
     def open(self) -> None:
         """Go on with runs, again perhaps."""
@@ -135,7 +139,17 @@ class Driving:
         self._tasks.clear()  # of an event loop that has ended before, there is nothing to end
 
 
-def report(run_id: str, error: Exception) -> None:
+async def reported(run_id: str, work: Awaitable[None]) -> bool:
+    """Do something for a run; log why it does not go on, if that fails, and give False."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - logged; the look-out comes back to it
+        _report(run_id, error)
+        return False
+    return True
+
+
+def _report(run_id: str, error: Exception) -> None:
     """Log why a run does not go on."""
     if isinstance(error, RunTaken):
         logger.debug("run %s: another process was quicker", run_id)

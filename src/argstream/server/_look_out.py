@@ -10,7 +10,7 @@ from typing import Final
 
 from argstream.events import RunPaused
 from argstream.log import RunInfo, Store
-from argstream.server._driving import Driving, report
+from argstream.server._driving import Driving, reported
 
 __all__ = ["LookOut"]
 
@@ -59,7 +59,7 @@ class LookOut:
         for info in await self._store.runs(status="running"):
             if info.is_abandoned and self._driving.is_ours(info):
                 logger.info("run %s: nobody drives it, so it goes on here", info.run_id)
-                await self._go_on(info)
+                await reported(info.run_id, self._driving.go_on(info.run_id))
 
     async def _look_at_paused(self) -> None:
         paused = [
@@ -70,23 +70,14 @@ class LookOut:
         seen, self._seen = self._seen, {}
         for info in paused:
             if info.has_posts:
-                await self._go_on(info)
-            elif seen.get(info.run_id) == info.seq or await self._expect(info):
+                await reported(info.run_id, self._driving.go_on(info.run_id))
+            elif seen.get(info.run_id) == info.seq or await reported(
+                info.run_id, self._expect(info)
+            ):
                 self._seen[info.run_id] = info.seq
 
-    async def _go_on(self, info: RunInfo) -> None:
-        try:
-            await self._driving.go_on(info.run_id)
-        except Exception as error:  # noqa: BLE001 - of this run: the others are looked at as well
-            report(info.run_id, error)
-
-    async def _expect(self, info: RunInfo) -> bool:
-        """Note when what a run waits for expires; False if that could not be found out."""
-        try:
-            [last] = await self._store.read(info.run_id, info.seq - 1, 1)
-        except Exception as error:  # noqa: BLE001 - as above
-            report(info.run_id, error)
-            return False
+    async def _expect(self, info: RunInfo) -> None:
+        """Note when what a run waits for expires."""
+        [last] = await self._store.read(info.run_id, info.seq - 1, 1)
         if isinstance(last.event, RunPaused):
             self._driving.expect(info.run_id, last.event.pending)
-        return True

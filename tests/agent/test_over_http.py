@@ -190,6 +190,7 @@ def test_a_stop_closes_the_connection(api: str) -> None:
     assert isinstance(events[-1], RunStopped)
 
 
+@pytest.mark.bulk
 def test_200_runs_at_once_in_one_process() -> None:
     lock, seen = threading.Lock(), []
 

@@ -47,6 +47,7 @@ def looking(agent: Agent, is_done: Callable[[list[RunInfo]], bool], seconds: flo
     asyncio.run(serve())
 
 
+@pytest.mark.bulk
 def test_what_was_decided_and_left_is_found_among_many_that_wait() -> None:
     store = MemoryStore()
     agent, effects = agent_for(*[send("ada")] * 1_100, "Sent.", store=store)

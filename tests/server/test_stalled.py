@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
 from argstream import Agent
 from argstream.clients import ScriptedModel
@@ -16,6 +17,8 @@ from argstream.server import AgentServer, Limits, Serving
 from tests.server.stalling import Stalled
 from tests.server.talking import Client, folded, served
 from tests.server.watching import frames_of
+
+pytestmark = pytest.mark.bulk
 
 SIZE = 3_000_000
 TEXT = "".join(f"{number:09d} " for number in range(SIZE // 10))

@@ -1,11 +1,9 @@
 """The driver of Claude Code: the real one, on a provider of our own."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import claude_agent_sdk
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
@@ -25,26 +23,10 @@ from argstream.server.claude_agent import ClaudeAgentDriver
 from argstream.stores import MemoryStore
 from argstream.testing import MockProvider
 from argstream.testing.script import CallTool, Reply
+from tests.agent.claude_code import claude_code_alone  # noqa: F401 - a fixture
 from tests.agent.following import complete, one
-from tests.support import program_is_missing
 
-CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-
-
-@pytest.fixture(autouse=True)
-def _claude_code() -> None:
-    """Say if the program is missing that these tests start; where all must be there, fail."""
-    if not CLAUDE.exists():
-        program_is_missing(f"claude-agent-sdk has brought no Claude Code here: {CLAUDE.name}")
-
-
-@pytest.fixture(autouse=True)
-def _nobody_elses_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of who runs the tests, neither keys nor settings, is seen by what is started."""
-    for name in list(os.environ):
-        if name != "PATH":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("claude_code_alone")
 
 
 class Machine:

@@ -41,6 +41,7 @@ _FEW: Final = 2
 _MANY: Final = 8
 _GATHERING: Final = 0.01
 """How long the writer waits for more, in seconds, if there was much the last time."""
+_GLANCE: Final = 0.003
 _MAX_GROUP: Final = 1_000
 
 
@@ -267,7 +268,7 @@ class Writer(_Worker):
         super().__init__(path, busy_seconds)
         self._lookout = lookout
         self._looked = 0.0
-        self._was_many = False
+        self._last = 0  # how much was written at once
         self._is_durable: bool | None = None
 
     def _do(self, jobs: Sequence[_Job]) -> None:
@@ -305,11 +306,20 @@ class Writer(_Worker):
 
     def _next(self) -> list[_Job | _Order]:
         """Where much is written, wait a moment for more: it is cheaper together."""
-        if self._was_many:
-            time.sleep(_GATHERING)
+        if self._last >= _MANY:
+            self._gather()
         items = super()._next()
-        self._was_many = len(items) >= _MANY
+        self._last = len(items)
         return items
+
+    def _gather(self) -> None:
+        """Wait for more; not long if all who wrote the last time are here again at once.
+
+        A look takes the interpreter away from who makes the work, so there is only one.
+        """
+        time.sleep(_GLANCE)
+        if self._queue.qsize() < self._last:
+            time.sleep(_GATHERING - _GLANCE)
 
     def _close(self) -> None:
         self._is_durable = None

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError
-from argstream.events import RunPaused, RunSnapshot
+from argstream.events import RunPaused
 from argstream.log import Record, Store, joined
-from argstream.protocols.encoding import Encoder, Parting, Written
+from argstream.protocols.encoding import Encoder, Parting, Written, snapshot_in
 from argstream.protocols.sse import comment
 from argstream.snapshots import RunView
 
@@ -105,8 +105,7 @@ class Channel:
         self.encoder.begin(snapshot)
         self._view.take(snapshot.event)
         self._last, self._start = snapshot, snapshot.seq
-        event = snapshot.event
-        self._is_read = isinstance(event, RunSnapshot) and event.end is not None
+        self._is_read = snapshot_in(snapshot).end is not None
         if not self._is_read:
             self._kept_at = asyncio.get_running_loop().time()
             self._following = asyncio.create_task(self._follow(snapshot.seq))

@@ -9,13 +9,13 @@ from typing import Final
 
 from argstream.errors import UsageError
 
-__all__ = ["host_name", "is_allowed_host", "normal_host", "normal_origin", "same_origin"]
+__all__ = ["is_allowed_host", "normal_host", "normal_origin", "same_origin"]
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
-def host_name(host: str) -> str | None:
+def _host_name(host: str) -> str | None:
     """Take the port off a Host; None if it is none."""
     match = _HOST.fullmatch(host.lower())
     return match[1] if match else None
@@ -23,7 +23,7 @@ def host_name(host: str) -> str | None:
 
 def is_allowed_host(host: str, allowed: frozenset[str]) -> bool:
     """Tell whether a Host, with or without a port, is one of these names."""
-    return host_name(host) in allowed
+    return _host_name(host) in allowed
 
 
 def normal_host(host: str) -> str:
@@ -43,7 +43,7 @@ def normal_origin(origin: str) -> str:
     if origin == "*":
         return origin
     scheme, separator, host = origin.lower().rstrip("/").partition("://")
-    if scheme not in _DEFAULT_PORTS or not separator or host_name(host) is None:
+    if scheme not in _DEFAULT_PORTS or not separator or _host_name(host) is None:
         raise UsageError(
             f"{origin!r} is no origin: write it with scheme and host and without a path, such as "
             "'https://example.com' or 'http://localhost:3000'"

@@ -4,6 +4,7 @@ Each block is a message of its own. Its id is that of the run with the number of
 it is the same for all who watch, whenever they come.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,7 @@ LOST: Final = "The turn of the model was cut off and began again: this call is v
 NO_RESULT: Final = "There is no result: the run has ended before."
 
 
-class Block:
+class Block(ABC):
     """Something that the model has begun, in the stream of a client."""
 
     def __init__(self, id: str, parent_id: str | None, turn: int) -> None:  # noqa: A002 - what it is
@@ -38,13 +39,13 @@ class Block:
         self.is_open = True
         """Whether more is to come, as far as can be told."""
 
+    @abstractmethod
     def start(self) -> list[AgUiEvent]:
         """Tell that it begins, or goes on in another stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self) -> list[AgUiEvent]:
         """Tell that it is over."""
-        raise NotImplementedError
 
     def event(self, kind: str, **fields: Any) -> AgUiEvent:
         """Tell something of it, in the name of the sub-agent whose it is."""
@@ -69,8 +70,8 @@ class WordsBlock(Block):
             return self._grown(text)
         return [*self.start(), *self._grown(text), *self.end()]
 
-    def _grown(self, text: str) -> list[AgUiEvent]:
-        raise NotImplementedError
+    @abstractmethod
+    def _grown(self, text: str) -> list[AgUiEvent]: ...
 
 
 class TextBlock(WordsBlock):

@@ -132,6 +132,9 @@ class TestStarting:
     def test_it_says_where_it_is_and_what_can_be_asked(self, tmp_path: Path) -> None:
         with serve(tmp_path) as running:
             assert running.url.startswith("http://127.0.0.1:")
+            first, *others = running.greeting.splitlines()
+            assert f"An agent at {running.url}, until Ctrl-C: open it in a browser. " in first
+            assert any("curl -N" in line for line in others)
             assert "Its model is a script: no key is needed" in running.greeting
             assert "kept in argstream.db" in running.greeting
             assert httpx.get(f"{running.url}/healthz").json() == {"status": "ok"}
@@ -140,6 +143,11 @@ class TestStarting:
             assert paths == ["/api/converse", "/api/chat", "/api/ag-ui", "/api/runs"]
             for path in paths:
                 assert running.post(path, {}).status_code in (400, 422)
+
+    def test_who_wants_no_page_is_not_told_of_one(self, tmp_path: Path) -> None:
+        with serve(tmp_path, "--no-page") as running:
+            assert "browser" not in running.greeting
+            assert httpx.get(f"{running.url}/static/argstream.js").status_code == 404
 
     def test_it_ends_in_order_and_leaves_nothing_but_its_store(self, tmp_path: Path) -> None:
         with serve(tmp_path) as running:
@@ -179,6 +187,8 @@ class TestStarting:
     def test_a_token_is_needed_and_never_shown(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--log-level", "debug", ARGSTREAM_TOKEN=TOKEN) as running:
             assert "Bearer $ARGSTREAM_TOKEN" in running.greeting
+            assert "open it in a browser, where you sign in with the token." in running.greeting
+            assert httpx.get(f"{running.url}/static/argstream.js").status_code == 200
             hello = {"message": "Hello"}
             assert running.post("/api/runs", hello).status_code == 403
             let_in = running.post("/api/runs", hello, authorization=f"Bearer {TOKEN}")

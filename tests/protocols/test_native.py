@@ -143,6 +143,28 @@ def test_what_only_its_provider_understands_stays_here() -> None:
         assert [type(part) for part in told.history[0].parts] == [TextPart, CallPart]
 
 
+def test_what_was_said_before_is_left_out_for_who_does_not_want_it() -> None:
+    said = Message(role="user", parts=(TextPart(text="before"),))
+    records = records_of([RunStarted("run_1", "Go", (said,)), TextDelta("Hi", 0)])
+    encoder = NativeEncoder(with_history=False)
+    written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
+    assert b"before" not in written
+    started, _, snapshot = frames(written)
+    assert isinstance(started.event, RunStarted)
+    assert isinstance(snapshot.event, RunSnapshot)
+    assert started.event.prompt == snapshot.event.prompt == "Go"
+
+
+@given(events=runs())
+def test_a_line_says_what_a_frame_says(events: list[Event]) -> None:
+    streamed, lined = NativeEncoder(), NativeEncoder()
+    for record in records_of(events):
+        line = lined.line(record)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        assert [decode(line)] == frames(streamed.take([record]).data)
+
+
 def test_one_event_in_is_one_event_out() -> None:
     nasty = "data: x\r\n\r\nid: 99\n\nevent: y\u2028\u2029\x85\x00\ufeff: z"
     encoder = NativeEncoder()

@@ -12,14 +12,14 @@ _RECEIVE_BUFFER = 4_096
 class Stalled:
     """One who asks for a stream and does not read it, until he does."""
 
-    def __init__(self, url: str, run_id: str) -> None:
+    def __init__(self, url: str, run_id: str, what: str = "events") -> None:
         where = urlsplit(url)
         assert where.hostname is not None
         self._socket = socket.socket()
         # Small, and from the start: so that the server must keep what he does not read.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         self._socket.connect((where.hostname, where.port))
-        request = f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: {where.netloc}\r\n\r\n"
+        request = f"GET /api/runs/{run_id}/{what} HTTP/1.1\r\nhost: {where.netloc}\r\n\r\n"
         self._socket.sendall(request.encode())
         self._socket.settimeout(10)
 

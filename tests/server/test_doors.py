@@ -1,12 +1,13 @@
 """Who is let in: the token, the Host, the Origin, the user; every refusal over real sockets."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from starlette.requests import Request
 
 from argstream.errors import UsageError
-from argstream.server._tokens import COOKIE, token_cookie
+from argstream.server._tokens import cookie_name, token_cookie
 from argstream.server.doors import Doors
 from tests.server.stand_in import StandIn, ask, call, serving
 
@@ -96,17 +97,25 @@ class TestToken:
 
 class TestCookie:
     COOKIE = token_cookie(TOKEN).partition(";")[0]
+    NAME, _, VALUE = COOKIE.partition("=")
+
+    def test_has_a_name_of_its_own_for_each_server_of_a_host(self) -> None:
+        assert re.fullmatch(r"argstream_token_[0-9a-f]{8}", self.NAME)
+        assert cookie_name(f"{TOKEN}x") != self.NAME
+        assert self.NAME.rpartition("_")[2] not in self.VALUE
 
     def test_is_closed_to_scripts_and_other_sites_and_does_not_tell_the_token(self) -> None:
         cookie = token_cookie(TOKEN, secure=True)
-        assert cookie.startswith(f"{COOKIE}=")
+        assert cookie.startswith(f"{cookie_name(TOKEN)}=")
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
         assert TOKEN not in cookie
 
     def test_lets_a_browser_read(self, port: int) -> None:
         assert call(port, cookie=f"a=b; {self.COOKIE}; c=d").status == 200
 
-    @pytest.mark.parametrize("cookie", [f"{COOKIE}={TOKEN}", f"{COOKIE}=", f"x{COOKIE}=1", "; ;="])
+    @pytest.mark.parametrize(
+        "cookie", [f"{NAME}={TOKEN}", f"{NAME}=", f"x{NAME}={VALUE}", f"{NAME}x={VALUE}", "; ;="]
+    )
     def test_of_another_value_does_not(self, port: int, cookie: str) -> None:
         assert call(port, cookie=cookie).problem == "token-needed"
 
@@ -206,7 +215,8 @@ class TestOrigin:
         assert answer.status == 200
         assert answer.headers["access-control-allow-origin"] == FRIEND
         assert answer.headers["access-control-allow-credentials"] == "true"
-        assert "x-vercel-ai-ui-message-stream" in answer.headers["access-control-expose-headers"]
+        for header in ("etag", "x-vercel-ai-ui-message-stream"):
+            assert header in answer.headers["access-control-expose-headers"]
         assert answer.headers["vary"] == "origin"
 
     def test_of_a_friend_may_read_why_he_is_refused(self, port: int) -> None:
@@ -221,7 +231,7 @@ class TestOrigin:
         assert (asked.status, asked.body) == (204, b"")
         assert asked.headers["access-control-allow-origin"] == FRIEND
         assert asked.headers["access-control-allow-methods"] == "get, post, delete"
-        for header in ("authorization", "content-type", "last-event-id"):
+        for header in ("authorization", "content-type", "if-none-match", "last-event-id"):
             assert header in asked.headers["access-control-allow-headers"]
 
     def test_nothing_is_cached_for_others(self, port: int) -> None:

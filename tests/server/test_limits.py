@@ -54,6 +54,14 @@ class TestBuckets:
         assert buckets.take("ann") == 0
         assert buckets.take("ann") == pytest.approx(60)
 
+    def test_may_let_all_of_a_minute_come_at_once(self) -> None:
+        clock = Clock()
+        buckets = Buckets(10, 10, clock, at_once=1.0)
+        assert [buckets.take("ann") for _ in range(10)] == [0] * 10
+        assert buckets.take("ann") == pytest.approx(6)
+        clock.now += 6
+        assert buckets.take("ann") == 0
+
     def test_are_one_for_each_client(self) -> None:
         buckets = Buckets(10, 10, Clock())
         assert [bool(buckets.take(name)) for name in ("ann", "ann", "bob")] == [False, True, False]
@@ -144,6 +152,16 @@ class TestRates:
         with pytest.raises(Problem, match=words) as refused:
             rates.start("ann")
         assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "10"})
+
+    def test_of_wrong_tokens_are_counted_for_each_client_and_refused_in_words(self) -> None:
+        rates = Rates(Limits(wrong_tokens_per_minute=2), Clock())
+        for client in ("ann", "ann", "bob"):
+            rates.wrong_token(client)
+        words = "wrong_tokens_per_minute=2 is all that a client may have; come again in 30 s"
+        with pytest.raises(Problem, match=words) as refused:
+            rates.wrong_token("ann")
+        assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "30"})
+        rates.request("ann")
 
     def test_of_requests_are_refused_over_http(self) -> None:
         with serving(limits=Limits(requests_per_minute=30)) as (_, port):

@@ -258,6 +258,29 @@ class TestStopping:
 
 
 class TestListing:
+    def test_who_has_the_list_already_is_told_no_more_than_that(self) -> None:
+        agent, _ = agent_for(send("ada"), "Sent.")
+        with served(agent) as client:
+            run_id = client.start()
+            client.until(run_id, "paused")
+            path = "/api/runs?limit=7"
+            listed = eventually(
+                lambda: (
+                    one if not (one := client.get(path)).json()["runs"][0]["is_driven"] else None
+                )
+            )
+            assert listed.headers["cache-control"] == "private, no-cache"
+            kept = {"if-none-match": listed.headers["etag"]}
+            again = client.get(path, **kept)
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == listed.headers["etag"]
+            assert again.headers["cache-control"] == "private, no-cache"
+            assert client.get("/api/runs?status=failed", **kept).json() == {"runs": []}
+            client.decide(run_id, decision="approve")
+            changed = client.get(path, **kept)
+            assert changed.status_code == 200
+            assert changed.headers["etag"] != listed.headers["etag"]
+
     def test_runs_are_listed_the_newest_first_by_status_and_conversation(self) -> None:
         agent, _ = agent_for("One.", "Two.", send(), "Three.")
         with served(agent) as client:

@@ -153,8 +153,12 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
     log_level: Annotated[
         LogLevel, typer.Option(help="What is told of the server on standard error.")
     ] = "warning",
+    *,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="Whether there is a page for browsers at /.")
+    ] = True,
 ) -> None:
-    """Serve an agent over HTTP, to curl and to other people's front ends.
+    """Serve an agent over HTTP: a page for browsers, and more for programs and front ends.
 
     Without options it listens on this machine only, its model is a script that needs no key, and
     runs are kept in argstream.db. It speaks what useChat of the AI SDK and AG-UI speak, too. What
@@ -179,6 +183,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
         origins=tuple(origin or ()),
         hosts=tuple(allowed_host or ()),
         forwarded_from=tuple(forwarded_from or ()),
+        page=page,
         pace=pace,
         log_level=log_level,
     )

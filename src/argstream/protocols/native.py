@@ -12,6 +12,7 @@ the provider's own (signatures, encrypted thoughts) stay on the server.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -39,6 +40,8 @@ from argstream.protocols.sse import frame, reconnect
 
 __all__ = ["Frame", "NativeEncoder"]
 
+_encoder = msgspec.json.Encoder()
+
 
 class Frame(Struct, frozen=True, omit_defaults=True):
     """What is told at once."""
@@ -59,8 +62,10 @@ class NativeEncoder:
     can_catch_up: Final = True
     interval: Final = INTERVAL
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_history: bool = True) -> None:
+        """Write it with what was said before the run, or without: a page may know that already."""
         self._views = ArgumentViews()
+        self._with_history = with_history
 
     def begin(self, snapshot: Record) -> None:
         """Take where the run stands."""
@@ -68,12 +73,17 @@ class NativeEncoder:
 
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened."""
-        written = b"".join(self._frame(record) for record in records)
+        written = b"".join(frame(self._told(record), record.seq) for record in records)
         return Written(written, ends=bool(records) and isinstance(records[-1].event, RunEnd))
 
-    def _frame(self, record: Record) -> bytes:
+    def line(self, record: Record) -> bytes:
+        """Write what has happened as a line of JSON: the same without what streams need."""
+        return _encoder.encode(self._told(record)) + b"\n"
+
+    def _told(self, record: Record) -> Frame:
         _, *views = self._views.take(record.event)
-        return frame(Frame(record.seq, record.time, _told(record.event), tuple(views)), record.seq)
+        event = _told(record.event, with_history=self._with_history)
+        return Frame(record.seq, record.time, event, tuple(views))
 
     def opening(self, snapshot: Record) -> Written:
         """Write the run as far as it has come."""
@@ -81,7 +91,7 @@ class NativeEncoder:
         opening = Frame(
             snapshot.seq,
             snapshot.time,
-            _told(run),
+            _told(run, with_history=self._with_history),
             _views_of(run),
             snapshot.session_id,
             snapshot.agent,
@@ -93,15 +103,13 @@ class NativeEncoder:
         return reconnect(f"{PARTING_WORDS[why]}; come again")
 
 
-def _told(event: Event) -> Event:
+def _told(event: Event, *, with_history: bool) -> Event:
     """Give an event as viewers are told it."""
     match event:
         case TurnCompleted(message=message):
             return replace(event, message=replace(message, parts=()))
-        case RunStarted(history=history) if history:
-            return replace(event, history=_without_items(history))
-        case RunSnapshot(history=history) if history:
-            return replace(event, history=_without_items(history))
+        case RunStarted(history=history) | RunSnapshot(history=history) if history:
+            return replace(event, history=_without_items(history) if with_history else ())
         case _:
             return event
 

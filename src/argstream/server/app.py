@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from argstream.agent import Agent
-from argstream.server import ag_ui_api, chat_api, converse_api, runs_api
+from argstream.server import ag_ui_api, chat_api, converse_api, runs_api, session_api
 from argstream.server._endings import Endings
 from argstream.server.channels import Channels
 from argstream.server.context import Context
@@ -21,9 +21,11 @@ from argstream.server.doors import LOOPBACK_HOSTS, Doors, NameUser
 from argstream.server.drivers import AgentDriver, Driver
 from argstream.server.guarding import OPEN_PATH, Guard
 from argstream.server.limits import Limits
+from argstream.server.page import Page
 from argstream.server.problems import Problem, problem_response
 from argstream.server.rates import Rates
 from argstream.server.runs import Runs
+from argstream.server.session_api import SESSION_PATH
 
 __all__ = ["AgentServer"]
 
@@ -58,6 +60,7 @@ class AgentServer:
         user: NameUser | None = None,
         limits: Limits | None = None,
         look_out_seconds: float = 5.0,
+        page: bool = True,
     ) -> None:
         """Serve an agent that has a store, or what another driver drives.
 
@@ -65,7 +68,8 @@ class AgentServer:
         for one of the ``hosts``, by which the server is reached (None: any); in a browser, from its
         own pages and those of ``origins``. ``user`` names the user of a request, who then sees his
         own runs only; it may be async, and what it raises is a 403. Every ``look_out_seconds`` runs
-        are looked for that another process has left.
+        are looked for that another process has left. At ``/`` is a page for people, unless
+        ``page`` is false.
         """
         self.limits = limits or Limits()
         """How much it takes on."""
@@ -80,12 +84,19 @@ class AgentServer:
         context = Context(self._runs, self._channels, self.limits, rates)
         apis = (runs_api, converse_api, chat_api, ag_ui_api)
         routes = [route for api in apis for route in api.routes(context)]
+        routes += session_api.routes(context, token)
+        if page:
+            routes += Page().routes()
         router = Router(
             [Route(OPEN_PATH, self._health, methods=["GET"]), *routes], lifespan=self._lifespan
         )
         self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
         """What it lets in."""
-        self._app = Guard(router, self.doors, rates)
+
+        def is_open(method: str, path: str) -> bool:
+            return path == SESSION_PATH or (page and method in ("GET", "HEAD") and Page.is_at(path))
+
+        self._app = Guard(router, self.doors, rates, is_open)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from itertools import accumulate
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -30,17 +30,26 @@ _SURROGATES: Final = re.compile(
 )
 
 
-async def read_json(
+class _Length(NamedTuple):
+    """How long a body may be, and what says so."""
+
+    most: int
+    named: str = ""
+
+
+async def read_json(  # noqa: PLR0913 - by name
     request: Request,
     kind: type[T],
     limits: Limits,
     default: T | None = None,
     incoming: Places | None = None,
+    *,
+    most: int | None = None,
 ) -> T:
     """Read a JSON body as what it should be; a ``Problem`` says what is wrong with it, and where.
 
     Where there is a default, there need be no body. With ``incoming``, what all bodies need that
-    are on their way is bounded.
+    are on their way is bounded. ``most`` is for bodies that are never as long as others may be.
 
     Half of a surrogate pair becomes U+FFFD: a page can cut a text there, and no store could keep
     it. 400: it is no JSON, or has a key twice. 408: it did not come. 413: it is too long. 422: it
@@ -49,7 +58,7 @@ async def read_json(
     place = None if incoming is None else incoming.hold(client_of(request.scope))
     try:
         try:
-            body = await _read(request, limits, place)
+            body = await _read(request, limits, place, _length(limits, most))
         except Problem as problem:
             # What is left unread is not waited for: the connection is of no more use.
             problem.headers["connection"] = "close"
@@ -66,21 +75,27 @@ async def read_json(
             place.release()
 
 
-async def _read(request: Request, limits: Limits, place: Place | None) -> bytes:
+def _length(limits: Limits, most: int | None) -> _Length:
+    if most is not None and most < limits.max_body_bytes:
+        return _Length(most)
+    return _Length(limits.max_body_bytes, f" (max_body_bytes={limits.max_body_bytes})")
+
+
+async def _read(request: Request, limits: Limits, place: Place | None, allowed: _Length) -> bytes:
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise Problem(400, "wrong-length", "the header Content-Length is no number")
     # So many digits are more than is ever allowed, and int() would be slow.
-    if len(length) > 18 or int(length) > limits.max_body_bytes:
-        raise _too_long(limits)
+    if len(length) > 18 or int(length) > allowed.most:
+        raise _too_long(allowed)
     chunks: list[bytes] = []
     total = 0
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for chunk in request.stream():
                 total += len(chunk)
-                if total > limits.max_body_bytes:
-                    raise _too_long(limits)
+                if total > allowed.most:
+                    raise _too_long(allowed)
                 if place is not None:
                     place.grow(len(chunk))
                 chunks.append(chunk)
@@ -90,10 +105,9 @@ async def _read(request: Request, limits: Limits, place: Place | None) -> bytes:
     return b"".join(chunks)
 
 
-def _too_long(limits: Limits) -> Problem:
-    most = limits.max_body_bytes
-    detail = f"the body is longer than {most} bytes, which is all that is taken"
-    return Problem(413, "body-too-long", f"{detail} (max_body_bytes={most})")
+def _too_long(allowed: _Length) -> Problem:
+    detail = f"the body is longer than {allowed.most} bytes, which is all that is taken"
+    return Problem(413, "body-too-long", f"{detail}{allowed.named}")
 
 
 def _decode(body: bytes, kind: type[T], limits: Limits) -> T:

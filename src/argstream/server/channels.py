@@ -12,7 +12,7 @@ from argstream.log import Store
 from argstream.protocols.encoding import Encoder, Written
 from argstream.server._channel import Channel, portions
 
-__all__ = ["Channels", "Viewer"]
+__all__ = ["Channels", "Viewer", "cut"]
 
 _PIECE: Final = 16_000
 """How much a viewer is given at once: no more than this, besides what the server holds for each
@@ -208,7 +208,7 @@ class Viewer:
         """Give what to send, until the run is over, or rests and the format ends there."""
         try:
             while (written := await self._next()) is not None:
-                for piece in _cut(written.data):
+                for piece in cut(written.data):
                     yield piece
                     if len(piece) == _PIECE:  # of a long one, which must not hold up the others,
                         await asyncio.sleep(0)  # nor be sent on when nobody is there any more
@@ -243,7 +243,7 @@ async def _only(written: Written) -> AsyncGenerator[Written, None]:
     yield written
 
 
-def _cut(data: bytes) -> Iterator[bytes]:
+def cut(data: bytes) -> Iterator[bytes]:
     """Cut what is large; the rest is shared with all others, not copied."""
     if len(data) <= _PIECE:
         if data:

@@ -10,13 +10,15 @@ from argstream.agent import Conversation
 from argstream.decisions import Decisions
 from argstream.log import RunInfo
 from argstream.protocols.encoding import Encoder
+from argstream.protocols.native import NativeEncoder
 from argstream.server.bodies import read_json
 from argstream.server.channels import Channels
 from argstream.server.limits import Limits
+from argstream.server.log_reading import LogReading
 from argstream.server.problems import Problem
-from argstream.server.rates import Rates, client_of
+from argstream.server.rates import Place, Rates, client_of
 from argstream.server.runs import Runs
-from argstream.server.streams import EventStream
+from argstream.server.streams import EventStream, Source
 
 __all__ = ["Context"]
 
@@ -33,9 +35,24 @@ class Context:
         self.limits = limits
         self._rates = rates
 
-    async def body(self, request: Request, kind: type[T], default: T | None = None) -> T:
-        """Read the body of a request as JSON of a kind; a ``Problem`` says where it is wrong."""
-        return await read_json(request, kind, self.limits, default, self._rates.incoming)
+    async def body(
+        self,
+        request: Request,
+        kind: type[T],
+        default: T | None = None,
+        *,
+        most: int | None = None,
+    ) -> T:
+        """Read the body of a request as JSON of a kind; a ``Problem`` says where it is wrong.
+
+        It may have ``most`` bytes, or as many as the limits say.
+        """
+        incoming = self._rates.incoming
+        return await read_json(request, kind, self.limits, default, incoming, most=most)
+
+    def count_wrong_token(self, request: Request) -> None:
+        """Count that a client named another token than that of the server, or refuse it: 429."""
+        self._rates.wrong_token(client_of(request.scope))
 
     def user(self, request: Request) -> str:
         """Say whose request it is; "" if the host app names nobody."""
@@ -116,8 +133,22 @@ class Context:
         except BaseException:
             place.release()
             raise
+        return self._stream(viewer, place, run_id, headers)
+
+    def log(
+        self, request: Request, info: RunInfo, encoder: NativeEncoder, *, after: int
+    ) -> EventStream:
+        """Open a stream of what is in the log of a run now, which takes a place as any other."""
+        place = self._rates.viewers.take(client_of(request.scope))
+        reading = LogReading(self.runs.store, info.run_id, encoder, after=after, until=info.seq)
+        headers = {"content-type": "application/x-ndjson", "cache-control": "no-store"}
+        return self._stream(reading, place, info.run_id, headers)
+
+    def _stream(
+        self, source: Source, place: Place, run_id: str, headers: Mapping[str, str] | None
+    ) -> EventStream:
         return EventStream(
-            viewer,
+            source,
             {"x-argstream-run": run_id, **(headers or {})},
             closed=place.release,
             stalled_seconds=self.limits.stalled_seconds,

@@ -10,7 +10,7 @@ import inspect
 import logging
 import re
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from starlette.datastructures import Headers
@@ -34,10 +34,11 @@ OPEN_PATH: Final = "/healthz"
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _ALLOWED_METHODS: Final = b"GET, POST, DELETE"
 _ALLOWED_HEADERS: Final = (
-    b"authorization, content-type, last-event-id, user-agent, x-vercel-ai-ui-message-stream"
+    b"authorization, content-type, if-none-match, last-event-id, user-agent, "
+    b"x-vercel-ai-ui-message-stream"
 )
 _EXPOSED_HEADERS: Final = (
-    b"location, retry-after, x-argstream-conversation, x-argstream-run, "
+    b"etag, location, retry-after, x-argstream-conversation, x-argstream-run, "
     b"x-vercel-ai-ui-message-stream"
 )
 
@@ -48,6 +49,7 @@ _SECURITY_HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"x-frame-options", b"DENY"),  # a click on "approve" must not be stolen
     (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 
 # Headers that are looked at here, and that may be there once only.
@@ -60,14 +62,23 @@ _LONGEST_PATH: Final = 200  # in the log
 _ENDS_A_LINE: Final = re.compile(rb"[\r\n\0]")
 
 Headed: TypeAlias = list[tuple[bytes, bytes]]
+IsOpen: TypeAlias = Callable[[str, str], bool]
 
 
 class Guard:
     """Stands before an ASGI app, such as a router, and lets in what its doors allow."""
 
     def __init__(
-        self, app: ASGIApp, doors: Doors | None = None, rates: Rates | None = None
+        self,
+        app: ASGIApp,
+        doors: Doors | None = None,
+        rates: Rates | None = None,
+        is_open: IsOpen | None = None,
     ) -> None:
+        """Stand before an app.
+
+        ``is_open`` says of a method and a path whether anybody may ask that, whatever the token.
+        """
         doors = doors or Doors()
         self._app = app
         self._hosts = None if doors.hosts is None else frozenset(map(normal_host, doors.hosts))
@@ -77,6 +88,7 @@ class Guard:
         self._secrets = (doors.token,) if doors.token else ()
         self._user = doors.user
         self._rates = rates
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -139,21 +151,28 @@ class Guard:
         own_page = self._check_origin(headers, host, scope["scheme"], added, safe=safe)
         if method == "OPTIONS" and b"origin" in headers and _asks_ahead(scope):
             return _preflight
-        if _path(scope) == OPEN_PATH and safe:
+        path = _path(scope)
+        if path == OPEN_PATH and safe:
             self._count(scope, "health ")
             return None
-        if self._token is not None and not _has_token(
+        has_token = self._token is None or _has_token(
             self._token, headers, cookie_counts=safe or own_page
-        ):
-            self._count(scope)
+        )
+        scope["argstream.has_token"] = has_token
+        is_open = self._is_open is not None and self._is_open(method, path)
+        if has_token and not is_open:
+            scope["argstream.user"] = await self._name_user(Request(scope, receive))
+        self._count(scope)
+        # Also where anybody may ask: what is told there differs for who has the token.
+        if not has_token and self._rates is not None and _names_token(headers):
+            self._rates.wrong_token(client_of(scope))
+        if not (has_token or is_open):
             raise Problem(
                 403,
                 "token-needed",
                 "this server wants its token: send the header 'Authorization: Bearer …'",
                 {"www-authenticate": "Bearer"},
             )
-        scope["argstream.user"] = await self._name_user(Request(scope, receive))
-        self._count(scope)
         if not safe:
             _check_content_type(method, headers)
         return None
@@ -243,10 +262,13 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
+def _names_token(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"authorization", b"")[:7].lower() == b"bearer "
+
+
 def _has_token(token: Token, headers: dict[bytes, bytes], *, cookie_counts: bool) -> bool:
-    authorization = headers.get(b"authorization", b"")
-    if authorization[:7].lower() == b"bearer ":
-        return token.is_in_header(authorization)
+    if _names_token(headers):
+        return token.is_in_header(headers[b"authorization"])
     return cookie_counts and token.is_in_cookie(headers.get(b"cookie", b""))
 
 

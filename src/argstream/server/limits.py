@@ -37,6 +37,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_minute: int = 6_000
     """How many requests a client may make, on average; a tenth of it may come at once. How often he
     asks whether the server is alive is counted apart: who watches over it may share his address."""
+    wrong_tokens_per_minute: int = 10
+    """How many wrong tokens a client may name, in a header or to sign in; all of them may come at
+    once. What is over is told to come later. Who names the right one is let in all the same, as
+    others may share his address: so it is the length of a token, and ``requests_per_minute``, that
+    keep it from being found by trying."""
     runs_per_minute: int = 120
     """How many runs a client may start, on average; a tenth of it may come at once."""
     max_clients: int = 20_000

@@ -48,11 +48,16 @@ class Buckets:
     """One rate, for any number of clients."""
 
     def __init__(
-        self, per_minute: float, max_clients: int, clock: Callable[[], float] = time.monotonic
+        self,
+        per_minute: float,
+        max_clients: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        at_once: float = 0.1,
     ) -> None:
-        """Let a tenth of what a minute allows come at once, and at least one."""
+        """Let so much of what a minute allows come at once, a tenth as a rule, and at least one."""
         self._interval = 60 / per_minute
-        self._burst = max(1.0, per_minute / 10) * self._interval
+        self._burst = max(1.0, per_minute * at_once) * self._interval
         self._max_clients = max_clients
         self._clock = clock
         self._full_at: dict[str, float] = {}
@@ -154,6 +159,10 @@ class Rates:
         self._limits = limits
         self._requests = Buckets(limits.requests_per_minute, limits.max_clients, clock)
         self._starts = Buckets(limits.runs_per_minute, limits.max_clients, clock)
+        # Somebody who mistypes it tries again at once.
+        self._wrong_tokens = Buckets(
+            limits.wrong_tokens_per_minute, limits.max_clients, clock, at_once=1.0
+        )
         self.viewers = Places(
             "open streams", "max_viewers", limits.max_viewers, limits.max_viewers_per_client
         )
@@ -175,17 +184,23 @@ class Rates:
         limit = f"requests_per_minute={self._limits.requests_per_minute}"
         _refuse(self._requests.take(client), "too-many-requests", "requests", limit)
 
+    def wrong_token(self, client: str) -> None:
+        """Count that a wrong token was named, or refuse it in other words than that: 429."""
+        limit = f"wrong_tokens_per_minute={self._limits.wrong_tokens_per_minute}"
+        _refuse(self._wrong_tokens.take(client), "too-many-wrong-tokens", "wrong tokens", limit, "")
+
     def start(self, client: str) -> None:
         """Count the start of a run, or refuse it: 429."""
         limit = f"runs_per_minute={self._limits.runs_per_minute}"
         _refuse(self._starts.take(client), "too-many-starts", "runs in so short a time", limit)
 
 
-def _refuse(seconds: float, code: str, what: str, limit: str) -> None:
+def _refuse(
+    seconds: float, code: str, what: str, limit: str, burst: str = ", and a tenth of it at once"
+) -> None:
     if seconds:
         wait = math.ceil(seconds)
         detail = (
-            f"too many {what}: {limit} is all that a client may make, and a tenth of it at once; "
-            f"come again in {wait} s"
+            f"too many {what}: {limit} is all that a client may have{burst}; come again in {wait} s"
         )
         raise Problem(429, code, detail, {"retry-after": str(wait)})

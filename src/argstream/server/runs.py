@@ -3,17 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from msgspec.structs import replace
+
 from argstream.agent import Conversation
-from argstream.decisions import Approve, Decisions
+from argstream.decisions import Approval, Approve, Decisions
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, RunStatus
 from argstream.log import RunInfo, Store
 from argstream.server._driving import Driving
+from argstream.server._edits import keeping
 from argstream.server._look_out import LookOut
+from argstream.server._prompts import Prompts
 from argstream.server.drivers import Driver
 from argstream.server.problems import Problem
 from argstream.snapshot_events import pending_of
@@ -34,6 +38,8 @@ class Runs:
         self._driver = driver
         self._driving = Driving(driver, max_running)
         self._look_out = LookOut(driver.store, self._driving, look_out_seconds)
+        self.prompts = Prompts(driver.store)
+        """What they were asked."""
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -41,6 +47,11 @@ class Runs:
     def store(self) -> Store:
         """Where the runs are."""
         return self._driver.store
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent whose runs these are."""
+        return self._driver.name
 
     def look_out(self) -> None:
         """Begin to look for runs that other processes have left, unless that goes on already."""
@@ -99,7 +110,7 @@ class Runs:
         return found[0] if found else None
 
     def _is_ours(self, info: RunInfo) -> bool:
-        return info.agent == self._driver.name
+        return info.agent == self.agent
 
     async def conversation(self, conversation_id: str, user: str) -> Conversation:
         """Give a conversation that can go on, with what was said before."""
@@ -145,6 +156,7 @@ class Runs:
                 run = self._driver.begin(prompt, conversation)
                 await self._driving.begin(run, rested)
                 await self._require_first(run.run_id, conversation)
+                self.prompts.keep(run.run_id, prompt)
         except BaseException:
             rested()
             raise
@@ -183,10 +195,14 @@ class Runs:
         Raises Problem 403 for what nobody is asked about, any more or at all; the first decision
         on a call counts. Edited arguments must be valid.
         """
-        await self._require_pending(run_id, decisions)
+        asked = await self._require_pending(run_id, decisions)
         if self._driving.is_full:
             raise _full("decide again")
-        await _finished(self._decide(run_id, decisions))
+        kept = {
+            call_id: _keeping_unchanged(decision, asked[call_id])
+            for call_id, decision in decisions.items()
+        }
+        await _finished(self._decide(run_id, kept))
 
     async def _decide(self, run_id: str, decisions: Decisions) -> None:
         try:
@@ -197,7 +213,10 @@ class Runs:
             raise
         await self._driving.go_on(run_id)
 
-    async def _require_pending(self, run_id: str, decisions: Decisions) -> None:
+    async def _require_pending(
+        self, run_id: str, decisions: Decisions
+    ) -> Mapping[str, ApprovalRequested]:
+        """Give what somebody is asked about by call; all that is decided on must be among it."""
         waiting = {request.call_id: request for request in await self.pending(run_id)}
         for call_id, decision in decisions.items():
             request = waiting.get(call_id)
@@ -207,6 +226,12 @@ class Runs:
                 raise Problem(403, "expired", f"it is too late to decide on the call {call_id!r}")
             if isinstance(decision, Approve) and decision.digest != request.digest:
                 raise other_request(call_id)
+        return waiting
+
+    async def forget(self, run_id: str) -> None:
+        """Delete a run that nobody drives."""
+        await self.store.delete(run_id)
+        self.prompts.forget(run_id)
 
     async def stop(self, run_id: str, reason: str = "") -> None:
         """End a run; if it has ended meanwhile, all is as wanted."""
@@ -218,6 +243,12 @@ class Runs:
         except UsageError:
             if not (await self.store.info(run_id)).is_over:
                 raise
+
+
+def _keeping_unchanged(decision: Approval, request: ApprovalRequested) -> Approval:
+    if isinstance(decision, Approve) and decision.arguments is not None:
+        return replace(decision, arguments=keeping(request.arguments, decision.arguments))
+    return decision
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:

@@ -1,19 +1,25 @@
 """``/api/runs``: runs as argstream has them, for pages and programs of one's own.
 
 =======================================  =========================================================
-``POST /api/runs``                       ``{message, conversation?}`` begins a run
-``GET /api/runs``                        lists them: ``?status=``, ``?conversation=``, ``?limit=``
+``POST /api/runs``                       ``{message, conversation?}`` begins a run; with ``Accept:
+                                         text/event-stream`` the answer is what ``events`` gives
+``GET /api/runs``                        lists them: ``?status=``, ``?conversation=``, ``?limit=``;
+                                         to who has that list (``If-None-Match``) it is a 304
 ``GET /api/runs/{id}``                   what is known of one, and what it waits for
 ``GET /api/runs/{id}/events``            server-sent events: a snapshot, and then what comes; after
-                                         ``Last-Event-ID`` or ``?after=`` only what comes
+                                         ``Last-Event-ID`` or ``?after=`` only what comes; with
+                                         ``?history=false`` without what was said before the run
+``GET /api/runs/{id}/log``               all records so far, a line of JSON each; the same options
 ``POST /api/runs/{id}/decisions``        ``{decisions: {call_id: {decision, digest, …}}}``
 ``POST /api/runs/{id}/stop``             ends it; ``{reason?}``
 ``DELETE /api/runs/{id}``                forgets it
 =======================================  =========================================================
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, cast, get_args
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +32,7 @@ from argstream.events import ApprovalRequested, Remembered, RunStatus
 from argstream.log import RunInfo
 from argstream.protocols.ids import Reason
 from argstream.protocols.native import NativeEncoder
+from argstream.server._etags import etag_of, is_known
 from argstream.server.context import Context
 from argstream.server.problems import Problem
 from argstream.server.runs import other_request
@@ -76,6 +83,8 @@ class _Run(Struct):
     created: float
     updated: float
     is_driven: bool
+    prompt: str
+    """What it was asked, as far as it fits into a list."""
     pending: "Sequence[ApprovalRequested | _Asked]"
 
 
@@ -88,6 +97,7 @@ def routes(context: Context) -> list[Route]:
         Route("/api/runs/{run_id}", api.show, methods=["GET"]),
         Route("/api/runs/{run_id}", api.forget, methods=["DELETE"]),
         Route("/api/runs/{run_id}/events", api.events, methods=["GET"]),
+        Route("/api/runs/{run_id}/log", api.log, methods=["GET"]),
         Route("/api/runs/{run_id}/decisions", api.decide, methods=["POST"]),
         Route("/api/runs/{run_id}/stop", api.stop, methods=["POST"]),
     ]
@@ -101,9 +111,15 @@ class _RunsApi:
     async def start(self, request: Request) -> Response:
         body = await self._context.body(request, _NewRun)
         conversation = await self._context.conversation(request, body.conversation)
-        run_id = await self._context.start(request, body.message, conversation, watched=False)
-        told = {"run": run_id, "conversation": conversation.id}
-        return _json(told, 201, location=f"{request.url.path}/{run_id}")
+        watched = _wants_events(request)
+        with_history = _with_history(request)
+        run_id = await self._context.start(request, body.message, conversation, watched=watched)
+        location = f"{request.url.path}/{run_id}"
+        if watched:
+            named = quote(conversation.id)  # by the client, who may name it as he likes
+            headers = {"x-argstream-conversation": named, "location": location}
+            return await self._watch(request, run_id, headers, with_history=with_history)
+        return _json({"run": run_id, "conversation": conversation.id}, 201, location=location)
 
     async def list(self, request: Request) -> Response:
         query = request.query_params
@@ -117,18 +133,29 @@ class _RunsApi:
             conversation_id=query.get("conversation"),
             limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
         )
-        return _json({"runs": [_told(info, _asked(info)) for info in found]})
+        prompts = await self._runs.prompts.of(found)
+        told = [
+            _told(info, prompt, _asked(info)) for info, prompt in zip(found, prompts, strict=True)
+        ]
+        return _unless_known(request, _json({"runs": told}))
 
     async def show(self, request: Request) -> Response:
         info = await self._info(request)
-        return _json(_told(info, await self._runs.pending(info.run_id)))
+        [prompt] = await self._runs.prompts.of([info])
+        return _json(_told(info, prompt, await self._runs.pending(info.run_id)))
 
     async def events(self, request: Request) -> Response:
         info = await self._info(request)
         after = _after(request)
+        with_history = _with_history(request)
         if info.is_over and after is not None and after >= info.seq:
             return Response(status_code=204)  # by which browsers know that there is no more
-        return await self._context.watch(request, info.run_id, "native", NativeEncoder, after=after)
+        return await self._watch(request, info.run_id, after=after, with_history=with_history)
+
+    async def log(self, request: Request) -> Response:
+        info = await self._info(request)
+        encoder = NativeEncoder(with_history=_with_history(request))
+        return self._context.log(request, info, encoder, after=_after(request) or 0)
 
     async def decide(self, request: Request) -> Response:
         info = await self._info(request)
@@ -153,8 +180,21 @@ class _RunsApi:
         info = await self._info(request)
         if info.owner is not None and not info.is_over:
             raise Problem(409, "run-taken", "the run goes on: stop it first")
-        await self._runs.store.delete(info.run_id)
+        await self._runs.forget(info.run_id)
         return Response(status_code=204)
+
+    async def _watch(
+        self,
+        request: Request,
+        run_id: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        after: int | None = None,
+        with_history: bool,
+    ) -> Response:
+        make = partial(NativeEncoder, with_history=with_history)
+        key = ("native", with_history)
+        return await self._context.watch(request, run_id, key, make, after=after, headers=headers)
 
     async def _info(self, request: Request) -> RunInfo:
         run_id: str = request.path_params["run_id"]
@@ -180,6 +220,19 @@ def _after(request: Request) -> int | None:
     return None if given is None else _number(given, "after", 0, _LARGEST)
 
 
+def _with_history(request: Request) -> bool:
+    given = request.query_params.get("history", "true")
+    if given not in ("true", "false"):
+        raise Problem(422, "unusable", "history is true or false")
+    return given == "true"
+
+
+def _wants_events(request: Request) -> bool:
+    """Say whether the client names server-sent events as what it takes."""
+    accepted = request.headers.get("accept", "").lower().split(",")
+    return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in accepted)
+
+
 def _number(text: str, what: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 16 and least <= int(text) <= most):
         raise Problem(422, "unusable", f"{what} is a number from {least} to {most}")
@@ -190,7 +243,7 @@ def _asked(info: RunInfo) -> list[_Asked]:
     return [_Asked(call_id, digest) for call_id, digest in info.pending.items()]
 
 
-def _told(info: RunInfo, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
+def _told(info: RunInfo, prompt: str, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
     return _Run(
         info.run_id,
         info.session_id,
@@ -200,8 +253,19 @@ def _told(info: RunInfo, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
         info.created,
         info.updated,
         info.owner is not None,
+        prompt,
         pending,
     )
+
+
+def _unless_known(request: Request, answer: Response) -> Response:
+    """Give an answer; or, to who has it already, only that: pages ask every few seconds."""
+    etag = etag_of(bytes(answer.body))
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
+    if is_known(request, etag):
+        return Response(status_code=304, headers=headers)
+    answer.headers.update(headers)
+    return answer
 
 
 def _json(told: object, status: int = 200, **headers: str) -> Response:

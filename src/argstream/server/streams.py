@@ -1,16 +1,14 @@
-"""A stream of server-sent events that were written before: what is left is to send them."""
+"""A stream of what was written before, such as server-sent events: what is left is to send it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from argstream.server.channels import Viewer
-
-__all__ = ["EventStream"]
+__all__ = ["EventStream", "Source"]
 
 _HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -22,12 +20,22 @@ _LOOKS: Final = 4
 """How often it is looked, in that time, whether somebody reads."""
 
 
+class Source(Protocol):
+    """What there is to send: a ``Viewer`` of a run, for one."""
+
+    def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Give it, a piece at a time."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
 class EventStream(Response):
     """Sends a viewer what he watches, until it ends or he goes away."""
 
     def __init__(
         self,
-        viewer: Viewer,
+        viewer: Source,
         headers: Mapping[str, str] | None = None,
         closed: Callable[[], None] | None = None,
         *,

@@ -1,4 +1,4 @@
-"""``argstream serve``: an agent over HTTP, for curl and for other people's front ends."""
+"""``argstream serve``: an agent over HTTP, for a browser, curl and other people's front ends."""
 
 import asyncio
 import os
@@ -63,6 +63,7 @@ class ServeOptions(NamedTuple):
     """By which names it is asked for, besides those of this machine."""
     forwarded_from: tuple[str, ...] = ()
     """The addresses of proxies."""
+    page: bool = True
     pace: float = 0.03
     log_level: LogLevel = "warning"
 
@@ -95,9 +96,11 @@ def _serve(options: ServeOptions, room: Path) -> None:
     proxies = _proxies(options)
     agent = _agent(name, options, place, room)
     hosts = _hosts(options, token)
-    app = AgentServer(agent, token=token, hosts=hosts, origins=options.origins)
+    app = AgentServer(agent, token=token, hosts=hosts, origins=options.origins, page=options.page)
     asyncio.run(_require(agent.store, place))
-    greeting = Greeting(name, shown_place(place), token is not None, options.host, hosts)
+    greeting = Greeting(
+        name, shown_place(place), token is not None, options.host, hosts, options.page
+    )
     serve(
         app,
         host=options.host,

@@ -33,6 +33,7 @@ class Greeting(NamedTuple):
     """Where it listens."""
     hosts: tuple[str, ...] | None
     """By which names it may be asked for; None is any."""
+    has_page: bool = True
 
     def show(self, url: str) -> None:
         """Say it, of a server at this address."""
@@ -42,9 +43,11 @@ class Greeting(NamedTuple):
         """Give the words; no token is in them, and no password."""
         model = _MODELS.get(self.model, f"Its model is {visible_line(self.model)}.")
         token = '-H "authorization: Bearer $ARGSTREAM_TOKEN" ' if self.has_token else ""
+        sign_in = ", where you sign in with the token" if self.has_token else ""
+        page = f": open it in a browser{sign_in}" if self.has_page else ""
         paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
         return (
-            f"An agent at {url}, until Ctrl-C. {model} Its runs are kept in {self.place}.\n"
+            f"An agent at {url}, until Ctrl-C{page}. {model} Its runs are kept in {self.place}.\n"
             f"{self._others(url)}\n"
             f"  curl -N {url}/api/converse -H 'content-type: application/json' {token}"
             """-d '{"message": "Hello"}'\n\n"""

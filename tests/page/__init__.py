@@ -1,0 +1,1 @@
+"""Tests of the page: a real browser, the real server, a model that follows a script."""

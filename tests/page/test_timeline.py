@@ -1,0 +1,183 @@
+"""What the page's waterfall and replay compute, against what the terminal's computes of the same.
+
+The terminal's timeline was written before, in another language and by other tests: where both say
+the same of runs by chance, the page tells the same story as ``argstream inspect``.
+"""
+
+import json
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argstream.argument_views import ArgumentViews
+from argstream.cli._run_times import RunTimes, times_of
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+    SeenCall,
+)
+from argstream.log import Record
+from argstream.server import page
+from argstream.terminal.waterfall import Timeline, conclusion, name_of, silence
+from argstream.terminal.waterfall.axis import Axis, Stretch
+from tests.chance_runs import runs
+from tests.page.recorded import frames_of
+from tests.server.nodes import run_node
+
+FOLDER = Path(page.__file__).parent / "static" / "page"
+SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
+TICK = 0.01373
+"""Seconds between two events are multiples of it: of these, none lies half way between two words
+for a duration, which Python and JavaScript round differently."""
+
+Timed = list[tuple[float, Event]]
+_VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)  # which no log holds
+_few = settings(max_examples=12, deadline=None)
+
+
+def computed(path: Path, **given: Any) -> list[Any]:
+    """Have the page's modules compute something."""
+    file = path / "given.json"
+    file.write_text(json.dumps({"folder": FOLDER.as_uri(), **given}))
+    return run_node(str(SCRIPT), str(file))
+
+
+@st.composite
+def timed_runs(draw: st.DrawFn) -> Timed:
+    """A run by chance, whose events come some time after each other."""
+    events = [event for event in draw(runs()) if not isinstance(event, _VIEWS)]
+    pauses = st.lists(st.integers(0, 400), min_size=len(events), max_size=len(events))
+    return list(zip(accumulate(TICK * pause for pause in draw(pauses)), events, strict=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("timeline")
+
+
+@_few
+@given(st.lists(timed_runs(), min_size=1, max_size=8))
+def test_the_page_tells_the_times_that_the_terminal_tells(folder: Path, given: list[Timed]) -> None:
+    told = computed(folder, runs=[frames_of(timed) for timed in given])
+    for timed, run in zip(given, told, strict=True):
+        known = times_of(records_of(timed))
+        deep = deep_timeline(timed)
+        assert run["now"] == pytest.approx(known.seconds, abs=1e-5)
+        assert run["silence"] == pytest.approx(silence(deep), abs=1e-4)
+        assert run["conclusion"] == conclusion(deep)
+        assert numbers(run["turns"]) == numbers(turns_of(known))
+        assert run["placed"] == len(known.run.blocks) == run["words"] + len(run["calls"])
+        for call, expected in zip(run["calls"], calls_of(known, deep), strict=True):
+            assert {name: numbers(call[name]) for name in expected} == expected
+            assert all(0 <= begin <= end <= run["now"] for begin, end in call["bars"])
+
+
+def records_of(timed: Timed) -> list[Record]:
+    # Frames are dated since 1970, and what is left of a second there is a little less exact.
+    return [
+        Record(seq, 1_700_000_000.0 + at, "run_1", "", "agent", event)
+        for seq, (at, event) in enumerate(timed, 1)
+    ]
+
+
+def deep_timeline(timed: Timed) -> Timeline:
+    timeline, views = Timeline(is_deep=True), ArgumentViews()
+    for record in records_of(timed):
+        for event in views.take(record.event):
+            timeline.note(event, record.time)
+    return timeline
+
+
+def turns_of(known: RunTimes) -> list[Any]:
+    return [[turn.turn, turn.attempt, turn.started, turn.ended] for turn in known.turns]
+
+
+def calls_of(known: RunTimes, deep: Timeline) -> list[dict[str, Any]]:
+    seen = [block for block in known.run.blocks if isinstance(block, SeenCall)]
+    return [
+        {
+            "id": call.call_id,
+            "name": call.name,
+            "started": numbers(call.started.at),
+            "last": numbers(call.last.at),
+            "ended": _at(call.ended),
+            "verdict": call.verdict,
+            "asked": _at(call.asked),
+            "decided": _at(call.decided),
+            "decision": call.decision,
+            "executed": [numbers(moment.at) for moment in call.executed],
+            "interruptions": call.interruptions,
+            "finished": _at(call.finished),
+            "isLost": block.is_lost,
+            "arguments": [
+                [list(one.path), name_of(one.path), numbers(one.seen.at), _at(one.settled)]
+                for one in call.arguments.values()
+            ],
+        }
+        for block, call in zip(seen, deep.calls, strict=True)
+    ]
+
+
+def _at(moment: Any) -> Any:
+    return None if moment is None else numbers(moment.at)
+
+
+def numbers(value: Any) -> Any:
+    """Round what was computed, wherever it stands."""
+    if isinstance(value, list):
+        return [numbers(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+@_few
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(1e-4, 2e5).filter(lambda length: length > 0),
+            st.integers(1, 12),
+        ),
+        min_size=20,
+        max_size=60,
+    )
+)
+def test_ticks_are_those_of_the_terminal(folder: Path, given: list[tuple[float, int]]) -> None:
+    axes = [{"stretches": [[0, length]], "most": most, "times": []} for length, most in given]
+    for axis, (length, most) in zip(computed(folder, axes=axes), given, strict=True):
+        ticks = Axis([Stretch(0.0, length)], "seconds").ticks(most)
+        assert axis["labels"] == [tick.label for tick in ticks]
+
+
+_stretches = st.lists(
+    st.tuples(st.floats(0, 1e4), st.floats(0, 100)).map(lambda one: [one[0], one[0] + one[1]]),
+    max_size=6,
+)
+
+
+@_few
+@given(st.lists(_stretches, min_size=10, max_size=40))
+def test_the_axis_goes_forward_and_leaves_long_pauses_out(
+    folder: Path, given: list[list[list[float]]]
+) -> None:
+    times = [0.0, *(index * 77.7 for index in range(1, 140))]
+    axes = [{"stretches": stretches, "most": 5, "times": times} for stretches in given]
+    for axis, stretches in zip(computed(folder, axes=axes), given, strict=True):
+        places = axis["places"]
+        assert all(0 <= place <= 100 for place in places)
+        assert all(before <= after + 1e-9 for before, after in pairwise(places))
+        drawn = Axis([Stretch(*one) for one in stretches], "seconds")
+        left = sum(end - begin for begin, end in drawn.gaps if end - begin > 1)
+        assert axis["left"] <= left + 1e-6
+
+
+def test_long_pauses_of_a_replay_are_shortened(folder: Path) -> None:
+    (told,) = computed(folder, schedules=[[100.0, 100.5, 103.5, 103.0, 103.25, 903.25]])
+    assert told["recorded"] == [0, 0.5, 3.5, 3.5, 3.75, 803.75]
+    assert told["shortened"] == [0, 0.5, 2.5, 2.5, 2.75, 4.75]
+    assert told["counts"] == [1, 2, 4, 4, 5, 6]
+    assert (told["seconds"], told["saved"]) == (4.75, 799.0)

@@ -1,0 +1,246 @@
+"""The waterfall of a run: in numbers for who hears it, as bars for who sees it, and while it runs.
+
+What it computes is tested in ``test_timeline``; here it is what a person finds in the page.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from argstream.clients import CallTool, Reply
+from tests.page.conftest import Browsing
+from tests.page.recorded import RunScript, refusal
+from tests.page.stage import Stage, on_stage
+from tests.page.visitor import Visitor
+
+PROGRAM = "print('An old silent pond')\n" * 20
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+LOG = re.compile(r"/api/runs/[^/]+/log(\?|$)")
+# A panel of its own, with a client that a test plays.
+ALONE = """async (frames) => {
+  const { WaterfallPanel } = await import("/static/page/waterfall/panel.js");
+  window.readings = 0;
+  window.logged = frames;
+  const client = { async *log() { window.readings += 1; yield* window.logged; } };
+  window.panel = new WaterfallPanel({ client, runId: "run_1" });
+  document.querySelector("main").replaceChildren(window.panel.element);
+  await window.panel.open();
+}"""
+
+
+def script() -> RunScript:
+    """A turn that writes a file, after somebody was asked for a long time; and one that answers."""
+    run = RunScript("Write a program")
+    run.turn()
+    run.think("It should print a haiku.", 0.5)
+    call = run.write(
+        "write_file", {"path": "haiku.py", "content": PROGRAM, "tags": ["a", {"b": 1}]}, 4.0
+    )
+    run.end_turn()
+    run.ask(call, "write_file")
+    run.decide(call, "write_file", after=600.0)
+    run.run(call, "write_file", 0.5)
+    run.turn()
+    run.say("It is written.", 1.0)
+    run.end_turn("end_turn")
+    run.end()
+    return run
+
+
+def opened(page: Page, stage: Stage, run: RunScript | None = None) -> Locator:
+    """Open the waterfall of a run."""
+    (script() if run is None else run).keep(stage.store)
+    visitor = Visitor(page, f"{stage.url}/#/r/run_1")
+    visitor.button("Waterfall").click()
+    waterfall = visitor.region("Waterfall")
+    expect(waterfall.get_by_role("row").nth(1)).to_be_visible()
+    return waterfall
+
+
+def row(waterfall: Locator, label: str) -> Locator:
+    """Give the row with this label."""
+    header = waterfall.page.get_by_role("rowheader").filter(
+        has=waterfall.page.get_by_text(label, exact=True)
+    )
+    return waterfall.get_by_role("row").filter(has=header)
+
+
+def numbers(waterfall: Locator, label: str) -> list[str]:
+    """Give what stands in the cells of a row: visible at, settled at, sooner."""
+    cells = row(waterfall, label).get_by_role("cell")
+    return [cells.nth(index).inner_text() for index in range(3)]
+
+
+def test_it_says_what_was_gained_and_when_each_argument_could_be_seen(page: Page) -> None:
+    with on_stage() as stage:
+        waterfall = opened(page, stage)
+        expect(waterfall).to_contain_text(
+            re.compile(r"The first argument was visible 3\.\d s before the last brace: 4\.0 s of")
+        )
+        heads = waterfall.get_by_role("columnheader")
+        expect(heads).to_have_count(5)
+        expect(heads.nth(1)).to_have_text("Visible at")
+        table = waterfall.get_by_role("table", name=re.compile("When what of this run"))
+        expect(table).to_be_visible()
+
+        path, content = numbers(waterfall, "path"), numbers(waterfall, "content")
+        assert [numbers(waterfall, "write_file")[0], path[0]] == ["0:00.50", "0:00.57"]
+        assert path[2] == "3.9 s"
+        assert path[1] < content[1] < "0:04.50"
+        expect(row(waterfall, "path")).to_contain_text("haiku.py")
+        expect(row(waterfall, "write_file")).to_contain_text(
+            "waited 10 min 0 s for a person: approved, ran 0.5 s"
+        )
+        expect(row(waterfall, "Thinking")).to_contain_text("It should print a haiku.")
+        expect(row(waterfall, "Text")).to_contain_text("It is written.")
+        expect(waterfall).to_contain_text("10 min 0 s are left out")
+
+
+def test_bars_lie_where_the_numbers_say(page: Page) -> None:
+    with on_stage() as stage:
+        waterfall = opened(page, stage)
+        call = bars(waterfall, "write_file")
+        path, content = bars(waterfall, "path"), bars(waterfall, "content")
+        assert list(call) == ["call", "waiting", "running"]
+        assert list(path) == ["written", "readable"]
+        begin, end = call["call"]
+        assert begin < path["written"][0] < path["written"][1] < content["written"][0]
+        # What was there early stays readable until the call is whole, and that is seen.
+        assert path["readable"] == pytest.approx((path["written"][1], end), abs=3)
+        assert end <= call["waiting"][0] + 1 < call["waiting"][1] <= call["running"][0] + 1
+        # Ten minutes are cut out: they take less than the four seconds of writing.
+        assert call["waiting"][1] - call["waiting"][0] < end - begin
+
+
+def bars(waterfall: Locator, label: str) -> dict[str, tuple[float, float]]:
+    """Give where the bars of a row begin and end, in pixels."""
+    found: list[list[Any]] = row(waterfall, label).evaluate(
+        """(row) => [...row.querySelectorAll(".waterfall-bar")].map((bar) => {
+          const { left, right } = bar.getBoundingClientRect();
+          return [bar.className.match(/waterfall-(?!bar)(\\w+)/)[1], left, right];
+        })"""
+    )
+    return {look: (left, right) for look, left, right in found}
+
+
+def test_rows_are_walked_through_and_unfolded_by_keyboard(page: Page) -> None:
+    with on_stage() as stage:
+        waterfall = opened(page, stage)
+        tags = row(waterfall, "tags")
+        expect(row(waterfall, "[1]")).to_have_count(0)
+        waterfall.get_by_role("row").nth(1).focus()
+        while not tags.evaluate("(row) => row === document.activeElement"):
+            page.keyboard.press("ArrowDown")
+        expect(waterfall).to_contain_text(re.compile(r"write_file, tags: visible at \d\.\d{3} s"))
+        page.keyboard.press("ArrowRight")
+        expect(row(waterfall, "[1]")).to_be_visible()
+        expect(tags).to_be_focused()
+        expect(tags.get_by_role("button")).to_have_attribute("aria-expanded", "true")
+        page.keyboard.press("ArrowLeft")
+        expect(row(waterfall, "[1]")).to_have_count(0)
+
+        # The rows are one stop of the tab key: it leads out of them, and back to the same row.
+        page.keyboard.press("Tab")
+        assert not waterfall.evaluate("(all) => all.contains(document.activeElement)")
+        page.keyboard.press("Shift+Tab")
+        expect(tags).to_be_focused()
+        page.keyboard.press("End")
+        expect(row(waterfall, "Text")).to_be_focused()
+
+
+def test_many_calls_are_folded_and_shown_when_asked(page: Page) -> None:
+    run = RunScript()
+    run.turn()
+    for number in range(150):
+        run.write(f"tool_{number}", {"number": number, HOSTILE: HOSTILE}, 0.1)
+    run.end_turn()
+    run.end()
+    with on_stage() as stage:
+        waterfall = opened(page, stage, run)
+        expect(row(waterfall, "tool_99")).to_be_visible()
+        expect(row(waterfall, "tool_100")).to_have_count(0)
+        expect(row(waterfall, "number")).to_have_count(0)
+        waterfall.get_by_role("button", name="Show 50 more").click()
+        expect(row(waterfall, "tool_149")).to_be_visible()
+        expect(waterfall.get_by_role("button", name="Show")).to_have_count(0)
+        waterfall.get_by_role("button", name="tool_7", exact=True).click()
+        expect(row(waterfall, "number")).to_have_count(1)
+        expect(waterfall).to_contain_text('["<img src=x onerror=alert(1)>⟦RLO⟧"]')
+        expect(waterfall.locator("img")).to_have_count(0)
+
+
+def test_it_goes_on_with_a_run_that_goes_on(page: Page) -> None:
+    call = CallTool("write_file", {"path": "a.py", "content": PROGRAM})
+    with on_stage(Reply(call), "Done.", held=True) as stage:
+        visitor = Visitor(page, stage.url)
+        visitor.say("Write it")
+        expect(visitor.calls).to_have_count(1)
+        visitor.button("Waterfall").click()
+        waterfall = visitor.region("Waterfall")
+        expect(waterfall).to_contain_text("No call of this run is whole yet.")
+        expect(row(waterfall, "write_file")).to_contain_text("is being written")
+        stage.model.let(5)
+        expect(row(waterfall, "path")).to_contain_text("a.py")
+        expect(row(waterfall, "content").get_by_role("cell").nth(1)).to_have_text("–")
+        stage.model.let()
+        expect(waterfall).to_contain_text("of silence were replaced")
+        expect(row(waterfall, "Text")).to_contain_text("Done.")
+        expect(row(waterfall, "content").get_by_role("cell").nth(1)).not_to_have_text("–")
+
+
+def test_a_log_that_cannot_be_read_can_be_tried_again(page: Page, browsing: Browsing) -> None:
+    browsing.expect_faults("410")
+    with on_stage() as stage:
+        script().keep(stage.store)
+        problem = refusal(f"it is gone {HOSTILE}")
+        page.route(LOG, lambda route: route.fulfill(**problem))
+        visitor = Visitor(page, f"{stage.url}/#/r/run_1")
+        visitor.button("Waterfall").click()
+        waterfall = visitor.region("Waterfall")
+        expect(waterfall).to_contain_text("could not be read. It is gone <img")
+        page.unroute(LOG)
+        waterfall.get_by_role("button", name="Try again").click()
+        expect(row(waterfall, "path")).to_be_visible()
+        expect(waterfall.get_by_text("could not be read")).to_be_hidden()
+
+
+def test_a_snapshot_stands_for_what_is_in_the_log(page: Page) -> None:
+    frames = script().frames()
+    with on_stage() as stage:
+        page.goto(stage.url)
+        page.evaluate(ALONE, frames[:6])
+        waterfall = page.get_by_role("region", name="Waterfall")
+        expect(row(waterfall, "Turn 1")).to_be_visible()
+        # What is known already changes nothing, and is not read again.
+        page.evaluate("(frames) => frames.forEach((frame) => panel.take(frame))", frames[:6])
+        page.evaluate("(frame) => panel.take(frame)", {**frames[5], "event": snapshot()})
+        assert page.evaluate("readings") == 1
+        # What is not known is.
+        page.evaluate("(frames) => { logged = frames; }", frames)
+        page.evaluate("(frame) => panel.take(frame)", {**frames[-1], "event": snapshot()})
+        expect(row(waterfall, "Text")).to_contain_text("It is written.")
+        assert page.evaluate("readings") == 2
+        assert numbers(waterfall, "path")[2] == "3.9 s"
+        page.evaluate("() => { panel.close(); panel.take(logged[0]); }")
+        expect(page.get_by_role("region", name="Waterfall")).to_have_count(0)
+
+
+def snapshot() -> dict[str, Any]:
+    return {"type": "run_snapshot", "blocks": []}
+
+
+def test_on_a_phone_the_bars_are_below_and_nothing_is_wider(browsing: Browsing) -> None:
+    with on_stage() as stage:
+        page = browsing.page(viewport={"width": 390, "height": 844}, has_touch=True)
+        waterfall = opened(page, stage)
+        label = row(waterfall, "path").get_by_text("path", exact=True).bounding_box()
+        assert label is not None
+        track = row(waterfall, "path").locator(".waterfall-track").bounding_box()
+        assert track is not None
+        assert track["y"] >= label["y"] + label["height"] - 2
+        assert track["width"] > 250
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        expect(waterfall.get_by_role("columnheader")).to_have_count(5)
+        expect(row(waterfall, "path").get_by_role("cell")).to_have_count(4)

@@ -63,12 +63,12 @@ def test_a_run_that_is_no_more_leaves_nothing_behind(way: str) -> None:
 
     async def attempt() -> None:
         prefix = new_prefix()
-        async with opened(ttl=None if way == "deleted" else 0.02, prefix=prefix) as store:
+        async with opened(ttl=None if way == "deleted" else 0.3, prefix=prefix) as store:
             writer = Writer("{run}", session_id="{talk}", user="{ada}")
             claim = await store.begin(writer.started(), "me", 30)
             await store.append(claim, writer.completed())
             assert len(await keys_of(prefix)) > 4
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.35)
             match way:
                 case "listed":
                     await store.runs()

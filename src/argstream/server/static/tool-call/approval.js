@@ -10,6 +10,7 @@ import { DecisiveButton } from "./decisive.js";
 import { inOrder } from "./directions.js";
 import { make, setText } from "./dom.js";
 import { Editor } from "./editor.js";
+import { afterPainting, paint } from "./painting.js";
 import { visible, visibleLine } from "./visible.js";
 import { leftWords } from "./words.js";
 
@@ -57,6 +58,7 @@ export class Approval {
     this.#request = call.request;
     this.#asker = asker;
     this.#always = alwaysMenu(call.request.rule ?? null);
+    this.#always.addEventListener("change", () => this.#decisive?.restart());
     this.element = make(
       "div", { class: "strip", role: "group", "aria-label": "Approval" },
       this.#said, this.#buttons, this.#alert,
@@ -84,10 +86,19 @@ export class Approval {
   refresh() {
     const seconds = secondsLeft(this.#call);
     setText(this.#left, seconds === null ? "" : ` · ${leftWords(seconds)}`);
-    const words = this.#isShown() ? this.#asker.size() : "";
-    if (this.#isShown()) setText(this.#size, words && ` · ${words}`);
+    if (this.#isShown()) afterPainting(this.#measure);
     this.#decisive?.watch();
   }
+
+  /** Ask how much there is, which depends on the layout, and say it in the next frame. */
+  #measure = () => {
+    if (!this.element.isConnected) return;
+    const words = this.#asker.size();
+    paint(() => {
+      if (this.#isShown()) setText(this.#size, words && ` · ${words}`);
+      return true;
+    });
+  };
 
   /** Whether all is shown; how much, is said until then. */
   #isShown() {

@@ -56,10 +56,12 @@ export class DecisiveButton {
     this.#show(performance.now());
   }
 
-  /** See whether it can be pressed, and where it is. */
-  look() {
+  /**
+   * See whether it can be pressed, and where it is.
+   * @param {DOMRect} rectangle
+   */
+  look({ x, y, width, height }) {
     const now = performance.now();
-    const { x, y, width, height } = this.element.getBoundingClientRect();
     const place = `${x} ${y} ${width} ${height}`;
     if (place !== this.#place) {
       this.#place = place;
@@ -75,14 +77,15 @@ export class DecisiveButton {
   #show(now) {
     const mayPress = this.#deciding.mayPress();
     const isReady = mayPress && this.#since !== null && now - this.#since >= SHOWN;
-    this.element.ariaDisabled = isReady ? null : "true";
+    const disabled = isReady ? null : "true";
+    if (this.element.ariaDisabled !== disabled) this.element.ariaDisabled = disabled;
     this.element.classList.toggle("soon", mayPress && !isReady);
   }
 
   /** @param {MouseEvent} event */
   #clicked(event) {
     const isReadyBefore = this.#since;
-    this.look();
+    this.look(this.element.getBoundingClientRect());
     // When it was pressed, not when the page came to look at it: it may have been busy.
     const then = Math.min(event.timeStamp, performance.now());
     if (this.#since === null || isReadyBefore === null || then - isReadyBefore < SHOWN) return;
@@ -92,13 +95,13 @@ export class DecisiveButton {
   }
 }
 
-/** All in one go, so that the layout is computed once. */
+/** All in one go, and before anything is changed, so that the layout is computed once. */
 function lookAtAll() {
   timer = undefined;
-  for (const one of watched) {
-    if (one.element.isConnected) one.look();
-    else watched.delete(one);
-  }
+  for (const one of watched) if (!one.element.isConnected) watched.delete(one);
+  const all = [...watched];
+  const rectangles = all.map((one) => one.element.getBoundingClientRect());
+  all.forEach((one, at) => one.look(/** @type {DOMRect} */ (rectangles[at])));
   if (watched.size) timer = setTimeout(lookAtAll, OFTEN);
 }
 

@@ -31,7 +31,7 @@ export class Following {
   toStart() {
     if (this.#isRead || !this.isFollowing) return;
     this.isFollowing = false;
-    this.#element.scrollTop = this.#top = 0;
+    if (this.#top > 0) this.#element.scrollTop = this.#top = 0; // else the layout would be computed
   }
 
   #toEnd = () => {

@@ -236,9 +236,7 @@ function placeCall(chunks, element) {
  * @param {HTMLElement} element
  */
 function lengthen(element) {
-  const before = element.previousElementSibling;
-  const isFirst = !(before instanceof HTMLElement) || before.offsetTop < element.offsetTop;
-  const isAlone = isFirst && element.nextElementSibling === null;
+  const isAlone = element.parentElement?.childElementCount === 1;
   if (isAlone || !element.hasAttribute("open")) element.classList.add("is-long");
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from argstream import sanitise
+from tests.page.looking import settle
 
 __all__ = ["Census", "hidden_characters", "open_everything", "take_census"]
 
@@ -37,8 +38,7 @@ _COUNT = """() => {
   return { kinds, attributes: [...attributes], texts, values, suspects, pwned };
 }"""
 
-_OPEN = """async () => {
-  const frame = () => new Promise((resolve) => setTimeout(resolve, 30));
+_OPEN = """() => {
   const found = (selector) => {
     const all = [];
     const walk = (root) => {
@@ -50,30 +50,18 @@ _OPEN = """async () => {
     walk(document);
     return all;
   };
-  for (const thought of found("main details")) thought.open = true;
-  for (const call of found("tool-call")) call.open = true;
-  for (let round = 0; round < 4; round += 1) {
-    await frame();
-    for (const button of found("button")) {
-      if (/^Show/.test(button.textContent.trim())) button.click();
-    }
+  const closed = found("main details, tool-call").filter((one) => !one.open);
+  for (const one of closed) one.open = true;
+  // Those of a card take each other's place: each is pressed once. More is asked for until there is
+  // no more.
+  const pressed = (globalThis.pressed ??= new WeakSet());
+  const waiting = found("button").filter((button) =>
+    !button.hidden && !pressed.has(button) && /^Show/.test(button.textContent.trim()));
+  for (const button of waiting) {
+    if (button.closest(".strip")) pressed.add(button);
+    button.click();
   }
-}"""
-
-# What is large is written in slices: it is all there when nothing comes any more.
-_SETTLE = """async () => {
-  const count = (root) => {
-    let sum = 0;
-    for (const element of root.querySelectorAll("*")) {
-      sum += element.shadowRoot ? 1 + count(element.shadowRoot) : 1;
-    }
-    return sum;
-  };
-  for (let before = -1, now = 0, same = 0; same < 3; before = now) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    now = count(document);
-    same = now === before ? same + 1 : 0;
-  }
+  return closed.length + waiting.length;
 }"""
 
 
@@ -95,7 +83,7 @@ class Census:
 
 def take_census(page: Page) -> Census:
     """Count, when all is there."""
-    page.evaluate(_SETTLE)
+    settle(page)
     found = page.evaluate(_COUNT)
     return Census(
         Counter(found["kinds"]),
@@ -108,8 +96,9 @@ def take_census(page: Page) -> Census:
 
 
 def open_everything(page: Page) -> None:
-    """Unfold thoughts, calls and results."""
-    page.evaluate(_OPEN)
+    """Unfold thoughts, calls and results, and what comes to light with them."""
+    while page.evaluate(_OPEN):
+        settle(page)
 
 
 _HIDDEN = tuple(

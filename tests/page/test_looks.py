@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from argstream.clients import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
-from tests.page.looking import screenshot
+from tests.page.looking import screenshot, settle
 from tests.page.runs_by_hand import old_run, run_with_sub_agents
 from tests.page.stage import Stage, kept, on_stage
 from tests.page.visitor import Visitor
@@ -76,6 +76,7 @@ class Looking:
 
     def look(self, scene: str) -> None:
         """Keep a picture, and note what keeps people out: best practices too, not only WCAG."""
+        settle(self.page)
         screenshot(self.page, f"{scene.replace(' ', '-')}-{self.name}")
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())

@@ -116,6 +116,7 @@ export class ToolCallElement extends HTMLElement {
     this.#place(null);
     this.#given.replaceChildren();
     this.#endNotice();
+    if (call) this.#head.introduce(call);
     this.refresh();
   }
 

@@ -30,17 +30,25 @@ export class Head {
   }
 
   /**
+   * Show which call it is: at once, so that no pill is ever without a name.
+   * @param {Call} call
+   */
+  introduce(call) {
+    const name = visibleLine(call.name);
+    setText(this.#dot, stateGlyph(call.state));
+    setText(this.#name, name);
+    if (this.#name.title !== name) this.#name.title = name;
+    setText(this.#state, stateWords(call));
+  }
+
+  /**
    * Show a call as it is now.
    * @param {Call} call
    * @param {{ open: boolean, inner: string, counts: () => Counts }} more
    */
   update(call, { open, inner, counts }) {
     const moves = call.state === "writing" || call.state === "running";
-    const name = visibleLine(call.name);
-    setText(this.#dot, stateGlyph(call.state));
-    setText(this.#name, name);
-    if (this.#name.title !== name) this.#name.title = name;
-    setText(this.#state, stateWords(call));
+    this.introduce(call);
     setText(this.#size, sizesOf(call, open, inner, counts));
     setText(this.#time, timeOf(call));
     // A name of a button that changes ten times a second is no name.

@@ -10,45 +10,26 @@ export const viewsStyle = `
 }
 .scroll:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
 
-/* Where there is more, above or below, the edge has a shadow: it goes by how far it is scrolled. */
-@supports (animation-timeline: scroll()) {
-  .scroll::before, .scroll::after {
-    content: "" / "";
-    display: block;
-    position: sticky;
-    left: 0;
-    z-index: 1;
-    height: var(--shadow);
-    pointer-events: none;
-    opacity: 0;
-    animation: more linear both;
-    animation-timeline: scroll(nearest block);
-  }
-  .scroll { --shadow: 0.75rem; --shade: light-dark(rgb(28 33 40 / 0.22), rgb(0 0 0 / 0.75)); }
-  .scroll::before {
-    top: calc(-1 * var(--padding, 0px));
-    margin-bottom: calc(-1 * var(--shadow));
-    background: linear-gradient(var(--shade), transparent);
-    animation-range: 0 1.5rem;
-  }
-  .scroll::after {
-    bottom: calc(-1 * var(--padding, 0px));
-    margin-top: calc(-1 * var(--shadow));
-    background: linear-gradient(transparent, var(--shade));
-    animation-direction: reverse;
-    animation-range: calc(100% - 1.5rem) 100%;
-  }
-  @keyframes more { from { opacity: 0; } to { opacity: 1; } }
+/* Where there is more, above or below, the edge has a shadow. It stays where it is, and what covers
+   it at both ends is scrolled with the text. */
+.scroll {
+  --surface: var(--paper);
+  --shade: light-dark(rgb(28 33 40 / 0.24), rgb(0 0 0 / 0.8));
+  background:
+    linear-gradient(var(--surface) 40%, transparent) top / 100% 2rem no-repeat local,
+    linear-gradient(transparent, var(--surface) 60%) bottom / 100% 2rem no-repeat local,
+    linear-gradient(var(--shade), transparent) top / 100% 0.75rem no-repeat scroll,
+    linear-gradient(transparent, var(--shade)) bottom / 100% 0.75rem no-repeat scroll,
+    var(--surface);
 }
 
 .arguments { max-height: min(75vh, 44rem); font-size: 0.875rem; line-height: 1.5; }
 .code, .diff {
   max-height: min(50vh, 26rem);
-  background: var(--raised);
+  --surface: var(--raised);
   border: 1px solid var(--line);
   border-radius: 6px;
-  --padding: 0.4rem;
-  padding-block: var(--padding);
+  padding-block: 0.4rem;
   font: 0.8125rem/1.5 ui-monospace, monospace;
   font-variant-ligatures: none;
   tab-size: 4;

@@ -169,7 +169,10 @@ export class RunView {
   #containerOf(block) {
     const call = block.parent === null ? undefined : this.#calls.get(block.parent);
     if (call === undefined) return this.element;
-    if (call.firstElementChild === null) call.append(make("div", { class: "inside" }));
+    if (call.firstElementChild === null) {
+      call.append(make("div", { class: "inside" }));
+      lengthen(call);
+    }
     return /** @type {HTMLElement} */ (call.firstElementChild);
   }
 

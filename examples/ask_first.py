@@ -24,7 +24,7 @@ MODEL = ScriptedModel(
 
 
 @tool(requires_confirmation=True)
-def send_mail(to: str, text: str) -> str:
+async def send_mail(to: str, text: str) -> str:
     """Send a mail."""
     print(f"  (a mail goes to {visible_line(to)}: {visible_line(text)})")
     return f"sent to {to}"

@@ -3,6 +3,8 @@
 # The first Python that is new enough; name another with `make PYTHON=…`.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# The tests start some hundred processes: without its bytecode kept, each would compile argstream anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 NPM_FOLDER := tests/server/node
@@ -55,8 +57,10 @@ tests: .venv/ready .venv/ready-node test-deps
 # A real terminal that tests can type into, and a real browser that they look at the page with.
 # Without one its tests are skipped, or fail where CI=true.
 test-deps: .venv/ready ## install tmux and chromium for the tests, where that is allowed
-	@missing=; for program in tmux chromium; do command -v $$program > .venv/report.log || missing="$$missing $$program"; done; \
-		test -z "$$missing" || { test "$$(id -u)" = 0 && command -v apt-get > .venv/report.log \
+	@has() { for program; do command -v $$program > .venv/report.log && return; done; return 1; }; \
+		missing=; has tmux || missing=" tmux"; \
+		has chromium-headless-shell chromium chromium-browser || missing="$$missing chromium-headless-shell"; \
+		test -z "$$missing" || { test "$$(id -u)" = 0 && has apt-get \
 		&& echo "installing$$missing …" && { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
 		apt-get -qq install --yes --no-install-recommends $$missing; } > .venv/report.log 2>&1; } \
 		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"

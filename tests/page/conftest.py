@@ -26,6 +26,8 @@ from tests.support import program_is_missing
 
 _PATIENCE = 10_000.0
 _FLAGS = ("--headless", "--no-sandbox", "--disable-background-networking")
+# The first is the same browser without windows, and takes half of the time.
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 _DESKTOP = {"width": 1280, "height": 800}
 # What the policy of the page has refused is said in the console too, but not always as an error.
 _TELL_VIOLATIONS = """
@@ -35,16 +37,22 @@ document.addEventListener("securitypolicyviolation", (event) => {
 """
 
 # A test ends its server before its pages, or cuts them off: that is not theirs to answer for.
-_GONE = r"Failed to load resource: net::ERR_(CONNECTION|EMPTY|INCOMPLETE|NETWORK|SOCKET)"
+_GONE = (
+    r"Failed to load resource: net::ERR_(CONNECTION|CONTENT_LENGTH|EMPTY|INCOMPLETE|NETWORK|SOCKET)"
+)
 
 expect.set_options(timeout=_PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these without coverage: of what they cover there are quicker tests in tests/server."""
+    """Run these without coverage: of what they cover there are quicker tests in tests/server.
+
+    And all of a module in one process, since each has to start its browser.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.bulk)
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 class Browsing:
@@ -100,8 +108,9 @@ class Browsing:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Start Debian's Chromium."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    """Start Debian's Chromium: without what it needs for windows, if that is installed."""
+    found = (shutil.which(name) for name in _PROGRAMS)
+    program = next((path for path in found if path is not None), None)
     if program is None:
         program_is_missing("there is no chromium: make test-deps installs it")
     # What is set for the developer's own Node is none of the driver's business.

@@ -126,7 +126,8 @@ def test_a_second_tab_shows_the_same_and_a_decision_in_one_shows_in_the_other(
         for visitor in (here, there):
             visitor.sees_states("completed")
             visitor.sees("It is sent.")
-        eventually(lambda: here.text() == there.text())  # words are painted a frame later
+        # Words are painted a frame later, and how long it took is told by the list of runs.
+        eventually(lambda: here.text() == there.text())
         assert len(stage.tools.done) == 1
 
 

@@ -15,6 +15,7 @@ from argstream import Agent
 from argstream.clients import CallTool, Reply, Say
 from argstream.server import AgentServer, Serving
 from argstream.stores import MemoryStore
+from tests.page.looking import settle
 from tests.page.proxy import Proxy
 from tests.page.stage import HeldModel, Tools, on_stage
 from tests.page.visitor import Visitor
@@ -31,6 +32,7 @@ STORY = Reply(Say(NUMBERS), CallTool("write_file", {"path": "lines.txt", "conten
 def nothing_is_lost_or_doubled(visitor: Visitor) -> None:
     """Check that all of the story is there, once and in order."""
     visitor.sees("All is said.")
+    settle(visitor.page)
     text = visitor.text()
     assert re.findall(r"number(\d+)\.", text) == [str(number) for number in range(60)]
     assert re.findall(r"line(\d+);", text) == [str(number) for number in range(60)]

@@ -138,7 +138,7 @@ def answer(page: Page, script: str) -> None:
 
 
 STATES = [
-    ("{state: 'writing', verdict: null}", "being written", "Nothing runs before it is whole."),
+    ("{state: 'writing', verdict: null}", "being written", ""),
     ("{state: 'written'}", "written", "Whole, and not begun."),
     ("{state: 'approved', decision: {decision: 'edited'}}", "approved", "approved with changes"),
     ("{state: 'running', output: 'one\\ntwo\\n'}", "running", "running… two"),
@@ -178,6 +178,7 @@ def test_each_state_is_said_in_words(page: Page) -> None:
         card = Card(page, call)
         expect(card.head).to_have_accessible_name(re.compile(rf"^write_file {state}"))
         expect(card.strip).to_contain_text(said)
+        expect(card.strip).to_be_visible(visible=said != "")
 
 
 def test_the_dot_pulses_only_while_something_goes_on(page: Page) -> None:

@@ -188,8 +188,7 @@ export class Conversation {
     const last = this.#sections.at(-1);
     if (last === undefined || this.#isSending || this.id === "") return;
     for (const info of infos) {
-      const section = this.#find(info.run);
-      if (section !== undefined) section.created = info.created; // by the server's clock
+      this.#find(info.run)?.begun(info.created);
     }
     const fresh = infos.filter(({ run, conversation, created }) => {
       return conversation === this.id && created > last.created && this.#find(run) === undefined;

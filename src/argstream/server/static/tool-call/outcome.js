@@ -74,7 +74,7 @@ export class Outcome {
     const word = stateWords(call);
     switch (call.state) {
       case "writing":
-        return { word: "", text: "Nothing runs before it is whole.", isCode: false };
+        return { word: "", text: "", isCode: false };
       case "written":
         return { word: "", text: "Whole, and not begun.", isCode: false };
       case "asking":

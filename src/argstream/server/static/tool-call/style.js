@@ -137,7 +137,8 @@ const css = `
 }
 .panel { padding: 0 0.75rem 0.625rem; }
 .panel:empty { display: none; }
-/* The strip: for a call that goes on, as high from the beginning as it will be with its buttons. */
+/* The strip: for a call that goes on, as high from the beginning as it will be with its buttons. It
+   is not seen before there is something to say: below a text that grows, it would always move. */
 .strip {
   display: flex;
   flex-wrap: wrap;
@@ -155,6 +156,7 @@ const css = `
   unicode-bidi: isolate;
 }
 .live .strip { min-height: 2.875rem; }
+:host([state="writing"]) .strip { visibility: hidden; }
 .said:has(input) { display: flex; align-items: center; gap: 0.5rem; }
 .said b { color: var(--state); font-weight: 600; }
 .said.one {

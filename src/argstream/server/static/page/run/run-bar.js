@@ -12,7 +12,6 @@ import { isOver, statusWords } from "../wording.js";
 export class RunBar {
   /** @param {{ status: string, created: number, updated?: number }} info */
   constructor(info) {
-    this.#from = info.created;
     this.#to = info.updated ?? info.created;
     this.element = make(
       "div",
@@ -23,14 +22,14 @@ export class RunBar {
       this.waterfall,
       this.replay,
     );
-    this.#time.title = exactly(info.created);
+    this.begun(info.created);
     this.#setStatus(info.status);
   }
 
   waterfall = panelButton("Waterfall");
   replay = panelButton("Replay");
 
-  #from;
+  #from = 0;
   #to;
   #glyph = make("span", { class: "glyph", "aria-hidden": "true" });
   #word = make("span");
@@ -40,6 +39,13 @@ export class RunBar {
   #isReplayed = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #ticking;
+
+  /** @param {number} created when it began, in seconds since 1970 */
+  begun(created) {
+    this.#from = created;
+    this.#time.title = exactly(created);
+    this.#tick();
+  }
 
   /** @param {Run} run */
   show(run) {

@@ -157,6 +157,12 @@ export class RunSection {
     });
   }
 
+  /** @param {number} created when it began by the clock of the server, which may not be ours */
+  begun(created) {
+    this.created = created;
+    this.#bar?.begun(created);
+  }
+
   close() {
     this.#isClosed = true;
     this.#live?.close();

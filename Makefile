@@ -13,7 +13,7 @@ NODE = $(NODE_WHEEL)/bin/node
 # Those that measure time or memory run one after the other.
 # One process more than there are cores, since many tests wait for processes of their own.
 IN_PARALLEL := --numprocesses=$(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 ))) \
-	--maxprocesses=8 --dist=worksteal
+	--maxprocesses=8
 # What is played by chance is measured for coverage only where that must be complete.
 BY_CHANCE := hypothesis and not jsonstream
 SOAK_SECONDS ?= 600
@@ -47,7 +47,8 @@ imports: .venv/ready
 
 tests: .venv/ready .venv/ready-node test-deps
 	@rm -f .venv/coverage*
-	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) -m "not timing and not bulk and not ($(BY_CHANCE))"
+	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) --dist=worksteal \
+		-m "not timing and not bulk and not ($(BY_CHANCE))"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }
@@ -66,7 +67,7 @@ test-deps: .venv/ready ## install tmux and chromium for the tests, where that is
 		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"
 
 uncovered: .venv/ready
-	@$(BIN)/pytest --quiet $(IN_PARALLEL) -m "(bulk or ($(BY_CHANCE))) and not timing"
+	@$(BIN)/pytest --quiet $(IN_PARALLEL) --dist=loadgroup -m "(bulk or ($(BY_CHANCE))) and not timing"
 	@$(BIN)/pytest --quiet -m timing
 
 bench: .venv/ready .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md

@@ -16,7 +16,7 @@ ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
     if name not in ("PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
-    # Ctrl-C inside of coverage leaves its lock locked, and the process hangs for ever.
+    # What is started is not measured: see tests/conftest.py, which says so later than this is read.
     and not name.startswith("COVERAGE_")
 }
 

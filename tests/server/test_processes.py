@@ -37,19 +37,12 @@ def two(store: str, effects: Path) -> Iterator[tuple[Process, Process]]:
     with ExitStack() as stack:
         processes = []
         for _ in range(2):
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=_unmeasured(), stdout=subprocess.PIPE, text=True
-            )
+            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
             stack.enter_context(process)
             stack.callback(process.kill)
             processes.append(process)
         one, other = (stack.enter_context(_client(process)) for process in processes)
         yield one, other
-
-
-def _unmeasured() -> dict[str, str]:
-    """Give an environment without coverage: some are killed while that is written."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
 
 
 @contextmanager

@@ -34,15 +34,11 @@ class Zygote:
     """For the tests: a process that makes others, one after the other."""
 
     def __init__(self) -> None:
-        # Who is killed cannot say which of its lines were covered, so nobody counts them.
-        watched = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-        environment = {name: value for name, value in os.environ.items() if name not in watched}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.surviving.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
-            env=environment,
         )
 
     def __enter__(self) -> Self:

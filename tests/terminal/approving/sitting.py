@@ -102,6 +102,15 @@ class Sitting:
         """Press keys, all at once."""
         os.write(self._keys, keys.encode())
 
+    async def press_too_early(self, key: str) -> None:
+        """Press a key as soon as there is a question, until that is noticed."""
+        await self.sees(PROMPT)
+        while "press it again" not in self.screen():
+            # What was typed before the keyboard was read is thrown away; and one is noticed alone.
+            self.type(key)
+            await asyncio.sleep(0.1)
+            assert not self.decisions
+
     async def answer(self, key: str, question: str = PROMPT) -> None:
         """Read a question, and press a key for it."""
         await self.sees(question)

@@ -69,13 +69,11 @@ def test_d_denies_with_a_reason_that_is_typed() -> None:
 
 def test_escape_leaves_the_reason_and_what_is_typed_on_answers_nothing() -> None:
     async def scenario() -> None:
-        async with sitting(quiet=0.4) as at:
+        async with sitting(quiet=1.0) as at:
             await at.answer("d")
             await at.sees("why? ▏")
             at.type("no\x1b")
-            await at.sees(PROMPT)
-            at.type("y")  # meant for the reason
-            await at.sees("press it again")
+            await at.press_too_early("y")  # meant for the reason
             assert at.decisions == []
             await at.answer("n")
             await at.end()
@@ -104,11 +102,9 @@ def test_what_is_no_answer_gets_a_hint_and_runs_nothing() -> None:
 
 def test_what_was_typed_before_the_question_answers_nothing() -> None:
     async def scenario() -> None:
-        async with sitting(quiet=0.4) as at:
+        async with sitting(quiet=1.0) as at:
             at.type("yyyy")
-            await at.sees(PROMPT)
-            at.type("y")  # before it can have been read
-            await at.sees("press it again")
+            await at.press_too_early("y")  # before it can have been read
             assert at.decisions == []
             await at.answer("n")
 

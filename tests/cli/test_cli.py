@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.prepared import argstream
+
 COMMAND = Path(sys.executable).parent / "argstream"
 
 # As for most users: Python buffers its output, and nothing is said about colours.
@@ -19,10 +21,6 @@ ENVIRONMENT = {
     # What is started is not measured: see tests/conftest.py, which says so later than this is read.
     and not name.startswith("COVERAGE_")
 }
-
-
-def argstream(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([COMMAND, *arguments], input=stdin, capture_output=True, check=False)
 
 
 class TestParse:

@@ -22,7 +22,8 @@ from argstream.decisions import Approval, Approve, Deny
 from argstream.events import ApprovalRequested
 from argstream.terminal import LiveTerminal, Looks
 from argstream.terminal.scene import Scene
-from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.prepared import argstream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.terminal.tmux import Tmux
 
 REPORT = Path(demo.__file__).parent / "project" / "report.py.txt"

@@ -9,8 +9,8 @@ import pytest
 from argstream.cli._waterfall import Picture
 from argstream.cli.inspect import inspect_file
 from argstream.recording import Recorder
+from tests.cli.prepared import argstream
 from tests.cli.recordings import timed
-from tests.cli.test_cli import argstream
 from tests.providers import (
     anthropic_call,
     block_stop,

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.cli.test_cli import COMMAND, argstream
+from tests.cli.prepared import argstream
+from tests.cli.test_cli import COMMAND
 
 TEXT = {"type": "string"}
 

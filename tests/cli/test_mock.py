@@ -12,6 +12,7 @@ import anthropic
 import openai
 import pytest
 
+from tests.cli.prepared import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 
 MESSAGES: Any = [{"role": "user", "content": "Write a program."}]
@@ -50,12 +51,10 @@ def mock(*arguments: str) -> Iterator[Running]:
 
 
 def refused(*arguments: str) -> str:
-    done = subprocess.run(
-        [COMMAND, "mock", *arguments], capture_output=True, text=True, check=False, timeout=20
-    )
+    done = argstream("mock", *arguments)
     assert done.returncode == 2
-    assert done.stdout == ""
-    return done.stderr
+    assert done.stdout == b""
+    return done.stderr.decode()
 
 
 def test_the_lines_it_prints_make_clients_that_work() -> None:

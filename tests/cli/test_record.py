@@ -20,8 +20,9 @@ from argstream.events import from_json
 from argstream.recording import parse_recording, read_recording
 from argstream.streaming import stream
 from argstream.testing import CallTool, MockProvider, Reply, Say, Slow
+from tests.cli.prepared import argstream
 from tests.cli.recordings import ANTHROPIC, BODY, KEY, running
-from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
 
 
 class TestRecordAPipe:

@@ -12,8 +12,9 @@ import anthropic
 import pytest
 
 from argstream.streaming import stream
+from tests.cli.prepared import argstream
 from tests.cli.recordings import ANTHROPIC, BODY, running, timed
-from tests.cli.test_cli import COMMAND, argstream
+from tests.cli.test_cli import COMMAND
 from tests.cli.timeless import timeless
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from argstream.cli.app import app
 from argstream.testing import CallTool, MockProvider, Reply, Status
-from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.prepared import argstream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
 
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 COMMAND_CALL = CallTool("run_command", {"command": "echo done > marker"})

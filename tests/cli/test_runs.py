@@ -24,8 +24,9 @@ from argstream.log import Record, from_json
 from argstream.stores import open_store
 from argstream.terminal.waterfall.figures import CUT
 from tests.cli.logged_runs import CRASHED, FINISHED, PAUSED, RUN, SAID, Timed, logged
+from tests.cli.prepared import argstream
 from tests.cli.recordings import running
-from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.cli.timeless import timeless
 from tests.stores.redis_server import RedisServer
 
@@ -74,12 +75,8 @@ def store(tmp_path: Path) -> Path:
 
 def sized(columns: int, *arguments: str) -> list[str]:
     """The lines of a command that is told how wide its output may be."""
-    done = subprocess.run(
-        [COMMAND, *arguments],
-        env={**ENVIRONMENT, "COLUMNS": str(columns)},
-        capture_output=True,
-        check=True,
-    )
+    done = argstream(*arguments, COLUMNS=str(columns))
+    assert done.returncode == 0, done.stderr
     return done.stdout.decode().splitlines()
 
 

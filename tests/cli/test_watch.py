@@ -12,7 +12,8 @@ import pytest
 from argstream.events import from_json
 from argstream.streaming import stream
 from tests.claude_agent import init, run_result, streamed, tool_result, user
-from tests.cli.test_cli import COMMAND, ENVIRONMENT, argstream
+from tests.cli.prepared import argstream
+from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.cli.timeless import timeless
 from tests.providers import (
     anthropic_call,

@@ -1040,7 +1040,7 @@ def _longest_task(trace: bytes) -> float:
 @pytest.mark.timing
 @pytest.mark.parametrize("name", _FEEDS)
 def test_no_task_is_long(views: Page, name: str) -> None:
-    """200 kB at a hundred pieces a second, or at once: no task above 50 ms."""
+    """200 kB at two hundred pieces a second, or at once: no task above 50 ms."""
     browser = views.context.browser
     assert browser is not None
     # Once to warm up: what is measured is not how long the compiler takes.

@@ -143,7 +143,7 @@ window.race = async (feed, milliseconds) => {
   let step = 0;
   for (let more = true; more; ) {
     await new Promise((resolve) => setTimeout(resolve, 4));
-    const due = (performance.now() - begun) / 10; // one hundred a second
+    const due = (performance.now() - begun) / 5; // two hundred a second
     while (more && step < due) more = feed(step++);
     if (performance.now() - begun > milliseconds) more = false;
   }

@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from argstream.clients import CallTool, Reply, Say
 from argstream.events import (
@@ -22,6 +22,7 @@ from tests.page.runs_by_hand import old_run
 from tests.page.stage import kept, on_stage
 from tests.page.test_long_tasks import traced
 from tests.page.visitor import Visitor
+from tests.server.talking import eventually
 
 # What somebody sees of a text: paragraphs, and code with the words at its head.
 _GROW = """async ([text, cuts]) => {
@@ -281,9 +282,22 @@ def test_a_call_that_asks_is_found_wherever_it_is_hidden(page: Page) -> None:
         assert page.evaluate(is_there)
         expect(visitor.region("Replay")).to_have_count(0)
 
-        # An edit that is not sent is not lost without a word.
+        # An edit that is not sent is not lost without a word: neither inside of the page …
         visitor.button("Edit").click()
         visitor.field("to").fill("bob")
+        here, questions = page.url, list[str]()
+
+        def stay(dialog: Dialog) -> None:
+            questions.append(dialog.message)
+            dialog.dismiss()
+
+        page.once("dialog", stay)
+        page.get_by_role("link", name="New conversation").click()
+        eventually(lambda: questions)
+        assert page.url == here
+        expect(visitor.field("to")).to_have_value("bob")
+
+        # … nor with it.
         with page.expect_event("dialog") as asked:
             page.close(run_before_unload=True)
         assert asked.value.type == "beforeunload"

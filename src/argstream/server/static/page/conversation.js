@@ -16,6 +16,7 @@ import { isMissing, problemWords } from "./wording.js";
 /** @typedef {import("../argstream.js").Connection} Connection */
 /** @typedef {import("../argstream.js").RunInfo} RunInfo */
 /** @typedef {import("../tool-call.js").ToolCallElement} ToolCallElement */
+/** @typedef {import("./routes.js").Route} Route */
 /** @typedef {import("./scrolling.js").Scrolling} Scrolling */
 
 const EARLIER = "Show earlier";
@@ -81,6 +82,16 @@ export class Conversation {
   get hasUnsentEdit() {
     const calls = this.#element.querySelectorAll("tool-call");
     return [...calls].some((call) => /** @type {ToolCallElement} */ (call).hasUnsentEdit);
+  }
+
+  /**
+   * Whether an address leads to what is here.
+   *
+   * @param {Route} route
+   */
+  has(route) {
+    if (route.kind === "run") return this.#find(route.id) !== undefined;
+    return this.id === (route.kind === "new" ? "" : route.id);
   }
 
   /** The run that is looked at, if no other is named. */

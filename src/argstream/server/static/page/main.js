@@ -87,9 +87,9 @@ async function send(message) {
   list.refresh();
 }
 
-/** @param {string} hash */
-function replaceRoute(hash) {
-  history.replaceState(null, "", hash);
+/** @param {string} url of this page, or only its fragment */
+function replaceRoute(url) {
+  history.replaceState(null, "", url);
   markCurrent();
 }
 
@@ -107,6 +107,12 @@ async function go() {
   }
   composer.moveTo(conversation.id);
   markCurrent();
+}
+
+/** Whether one may go where the address leads: what somebody has typed must not get lost. */
+function mayLeave() {
+  if (!conversation.hasUnsentEdit || conversation.has(routeOf(location.hash))) return true;
+  return confirm("You changed what a call would run with, and did not send it. Leave it anyway?");
 }
 
 function markCurrent() {
@@ -169,7 +175,10 @@ async function begin() {
 }
 
 offerThemes();
-window.addEventListener("hashchange", go);
+window.addEventListener("hashchange", (event) => {
+  if (mayLeave()) go();
+  else replaceRoute(event.oldURL);
+});
 window.addEventListener("popstate", markCurrent);
 composer.moveTo("");
 await begin();

@@ -230,6 +230,7 @@ def test_a_name_without_end_stays_within_the_page(page: Page) -> None:
 
 def test_the_strip_has_its_height_from_the_beginning(page: Page) -> None:
     card = Card(page, "{state: 'writing', verdict: null, arguments: {path: 'a'}}")
+    expect(card.element).to_contain_text("path")
     heights = []
     request = "request: {reason: 'why', digest: 'd', arguments: {path: 'a'}}"
     for state in (
@@ -469,11 +470,11 @@ def test_what_decides_has_to_be_there_for_a_moment(page: Page) -> None:
     early = page.evaluate(
         """async () => {
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+          const begun = performance.now();
           const element = show({ state: 'asking', arguments: { a: 1 }, request: {} });
           const named = (name) => [...element.shadowRoot.querySelectorAll('.strip button')]
             .find((one) => one.textContent === name);
           while (!named('Approve')) await pause(5);
-          const begun = performance.now();
           const { width } = named('Approve').getBoundingClientRect();
           const seen = [named('Approve').ariaDisabled, named('Deny').ariaDisabled];
           while (performance.now() - begun < 300) {

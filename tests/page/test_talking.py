@@ -52,9 +52,9 @@ def test_two_calls_at_once_stand_side_by_side(page: Page) -> None:
         visitor = Visitor(page, stage.url)
         visitor.say("Search for both")
         visitor.sees_states("running", "running")
-        one, other = (visitor.calls.nth(number).bounding_box() for number in (0, 1))
-        assert one is not None
-        assert other is not None
+        one, other = visitor.calls.evaluate_all(
+            "(calls) => calls.map((call) => call.getBoundingClientRect().toJSON())"
+        )
         assert one["y"] == other["y"]
         assert one["x"] + one["width"] <= other["x"]
 

@@ -11,15 +11,15 @@ export const viewsStyle = `
 .scroll:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
 
 /* Where there is more, above or below, the edge has a shadow. It stays where it is, and what covers
-   it at both ends is scrolled with the text. */
+   it at both ends is scrolled with the text; beside a scroll bar there is nothing to cover it. */
 .scroll {
   --surface: var(--paper);
   --shade: light-dark(rgb(28 33 40 / 0.24), rgb(0 0 0 / 0.8));
   background:
     linear-gradient(var(--surface) 40%, transparent) top / 100% 2rem no-repeat local,
     linear-gradient(transparent, var(--surface) 60%) bottom / 100% 2rem no-repeat local,
-    linear-gradient(var(--shade), transparent) top / 100% 0.75rem no-repeat scroll,
-    linear-gradient(transparent, var(--shade)) bottom / 100% 0.75rem no-repeat scroll,
+    linear-gradient(var(--shade), transparent) 0 0 / calc(100% - 1rem) 0.75rem no-repeat scroll,
+    linear-gradient(transparent, var(--shade)) 0 100% / calc(100% - 1rem) 0.75rem no-repeat scroll,
     var(--surface);
 }
 

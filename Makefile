@@ -95,8 +95,9 @@ clean: ## remove the environments and all that was made
 	@$(PIP) install --upgrade 'pip>=25.1' || $(pip_failed)
 	@touch $@
 
+# What is used is compiled when it is: most of what is installed never is.
 .venv/ready: .venv/created pyproject.toml
-	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
+	@$(PIP) install --no-compile --editable '.[all]' --group dev || $(pip_failed)
 	@touch $@
 
 # The npm clients that the tests of the server talk to it with, and what checks the page, in the Node

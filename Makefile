@@ -59,11 +59,13 @@ tests: .venv/ready .venv/ready-node test-deps
 # Without one its tests are skipped, or fail where CI=true.
 test-deps: .venv/ready ## install tmux and chromium for the tests, where that is allowed
 	@has() { for program; do command -v $$program > .venv/report.log && return; done; return 1; }; \
+		get() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$$@" \
+			> .venv/report.log 2>&1; }; \
 		missing=; has tmux || missing=" tmux"; \
-		has chromium-headless-shell chromium chromium-browser || missing="$$missing chromium-headless-shell"; \
-		test -z "$$missing" || { test "$$(id -u)" = 0 && has apt-get \
-		&& echo "installing$$missing …" && { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-		apt-get -qq install --yes --no-install-recommends $$missing; } > .venv/report.log 2>&1; } \
+		has chromium-headless-shell chromium chromium-browser || missing="$$missing chromium"; \
+		test -z "$$missing" || { test "$$(id -u)" = 0 && has apt-get && echo "installing$$missing …" \
+		&& apt-get -qq update > .venv/report.log 2>&1 \
+		&& { get $$(echo "$$missing" | sed s/chromium/chromium-headless-shell/) || get $$missing; }; } \
 		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"
 
 uncovered: .venv/ready
@@ -95,9 +97,8 @@ clean: ## remove the environments and all that was made
 	@$(PIP) install --upgrade 'pip>=25.1' || $(pip_failed)
 	@touch $@
 
-# What is used is compiled when it is: most of what is installed never is.
 .venv/ready: .venv/created pyproject.toml
-	@$(PIP) install --no-compile --editable '.[all]' --group dev || $(pip_failed)
+	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
 	@touch $@
 
 # The npm clients that the tests of the server talk to it with, and what checks the page, in the Node

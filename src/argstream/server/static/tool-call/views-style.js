@@ -66,8 +66,9 @@ export const viewsStyle = `
 
 .diff .row { padding-left: 2rem; }
 .diff .row:is(.added, .removed):not(.continued)::before { left: 0.75rem; }
-.diff .added { background: light-dark(#e3f6e8, #12301c); }
-.diff .removed { background: light-dark(#fdebe9, #3a1917); }
+/* The shadow at an edge is seen through them. */
+.diff .added { background: light-dark(rgb(46 188 84 / 0.13), rgb(46 160 67 / 0.2)); }
+.diff .removed { background: light-dark(rgb(240 90 75 / 0.12), rgb(240 83 75 / 0.22)); }
 .diff .added:not(.continued)::before { content: "+" / "added: "; color: var(--good); }
 .diff .removed:not(.continued)::before { content: "−" / "removed: "; color: var(--bad); }
 .diff .pending, .diff .pending > * { color: var(--soft); }

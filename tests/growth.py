@@ -20,9 +20,22 @@ def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> flo
 def cost_ratio(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:
     """Return how much more CPU a job takes than another.
 
-    The best rounds of both are compared. A machine that changes its pace may give one of them a
-    round like no other, so if the bound seems broken the rounds are compared in pairs as well: what
-    is wrong shows in most of them.
+    Somebody else on the same machine may take its cache for a while, and what is large needs more
+    of that: so if the bound seems broken, it is looked at again a little later.
+    """
+    ratio = _compared(job, other, bound)
+    for pause in (1, 3):
+        if ratio > bound:
+            time.sleep(pause)
+            ratio = _compared(job, other, bound)
+    return ratio
+
+
+def _compared(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:
+    """Compare the best rounds of both.
+
+    A machine that changes its pace may give one of them a round like no other, so if the bound
+    seems broken the rounds are compared in pairs as well: what is wrong shows in most of them.
     """
     rounds: list[tuple[float, float]] = []
     for _ in range(12):

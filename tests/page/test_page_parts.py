@@ -22,7 +22,6 @@ from tests.page.runs_by_hand import old_run
 from tests.page.stage import kept, on_stage
 from tests.page.test_long_tasks import traced
 from tests.page.visitor import Visitor
-from tests.server.talking import eventually
 
 # What somebody sees of a text: paragraphs, and code with the words at its head.
 _GROW = """async ([text, cuts]) => {
@@ -293,7 +292,8 @@ def test_a_call_that_asks_is_found_wherever_it_is_hidden(page: Page) -> None:
 
         page.once("dialog", stay)
         page.get_by_role("link", name="New conversation").click()
-        eventually(lambda: questions)
+        while not questions:
+            page.wait_for_timeout(20)  # not asleep: the browser is heard only in calls like this
         assert page.url == here
         expect(visitor.field("to")).to_have_value("bob")
 

@@ -118,9 +118,10 @@ def _become(request: _Request, pipes: list[int]) -> None:
     os.environ.update(request.environment)
     os.chdir(request.folder)
     sys.argv = ["argstream", *request.arguments]
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as Python does when it starts
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - the same
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - the same
+    # As Python does when it starts.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 if __name__ == "__main__":

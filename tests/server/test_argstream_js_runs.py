@@ -123,7 +123,8 @@ def as_run(events: Sequence[Event]) -> list[Event]:
             case ApprovalDecided(call_id=call_id, edited_arguments=dict() as edited):
                 arguments[call_id] = edited
             case ToolCallCompleted(call_id=call_id) if call_id in arguments:
-                event = replace(event, arguments=arguments[call_id])  # noqa: PLW2901
+                kept.append(replace(event, arguments=arguments[call_id]))
+                continue
             case _:
                 pass
         kept.append(event)

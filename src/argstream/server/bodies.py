@@ -41,9 +41,9 @@ async def read_json(  # noqa: PLR0913 - by name
     request: Request,
     kind: type[T],
     limits: Limits,
+    *,
     default: T | None = None,
     incoming: Places | None = None,
-    *,
     most: int | None = None,
 ) -> T:
     """Read a JSON body as what it should be; a ``Problem`` says what is wrong with it, and where.

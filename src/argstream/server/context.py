@@ -48,7 +48,9 @@ class Context:
         It may have ``most`` bytes, or as many as the limits say.
         """
         incoming = self._rates.incoming
-        return await read_json(request, kind, self.limits, default, incoming, most=most)
+        return await read_json(
+            request, kind, self.limits, default=default, incoming=incoming, most=most
+        )
 
     def count_wrong_token(self, request: Request) -> None:
         """Count that a client named another token than that of the server, or refuse it: 429."""

@@ -230,7 +230,9 @@ def _made_of(census: Census) -> Counter[str]:
     """Leave out what depends on words: colours in code are spans, and a long line has many rows."""
     made: Counter[str] = Counter()
     for kind, count in census.kinds.items():
-        if not kind.startswith(("xhtml:span", "xhtml:div.row", "xhtml:div.chunk")):
+        if not kind.startswith(
+            ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume")
+        ):
             # Whether it is long, in JSON, and whether it was seen while it went on, may differ.
             made[kind.removesuffix(".live").removesuffix(".is-long")] += count
     return made

@@ -1037,16 +1037,21 @@ def _longest_task(trace: bytes) -> float:
     return float(max(tasks))
 
 
+def _warmed_up(views: Page) -> Browser:
+    """Paint once: what is measured is not how long the compiler takes, or to load a font."""
+    views.evaluate("show('write_file', { path: 'a.py', content: 'x = 1\\n'.repeat(300) })")
+    views.evaluate("painted()")
+    views.evaluate("shadow.replaceChildren()")
+    browser = views.context.browser
+    assert browser is not None
+    return browser
+
+
 @pytest.mark.timing
 @pytest.mark.parametrize("name", _FEEDS)
 def test_no_task_is_long(views: Page, name: str) -> None:
     """200 kB at two hundred pieces a second, or at once: no task above 50 ms."""
-    browser = views.context.browser
-    assert browser is not None
-    # Once to warm up: what is measured is not how long the compiler takes.
-    views.evaluate("show('write_file', { path: 'a.py', content: 'x = 1\\n'.repeat(300) })")
-    views.evaluate("painted()")
-    views.evaluate("shadow.replaceChildren()")
+    browser = _warmed_up(views)
     browser.start_tracing(page=views, categories=_TRACED)
     told = views.evaluate(f"() => {{ let feed; {_FEEDS[name]} return race(feed, 20_000); }}")
     longest = _longest_task(browser.stop_tracing())
@@ -1056,8 +1061,7 @@ def test_no_task_is_long(views: Page, name: str) -> None:
 @pytest.mark.timing
 def test_very_many_values_are_painted_in_slices(views: Page) -> None:
     """200,000 at once: in seconds, and no task above 50 ms."""
-    browser = views.context.browser
-    assert browser is not None
+    browser = _warmed_up(views)
     views.evaluate(
         """() => {
           window.many = tree({ items: Array.from({ length: 200_000 }, (_, at) => at), end: "x" });
@@ -1075,6 +1079,27 @@ def test_very_many_values_are_painted_in_slices(views: Page) -> None:
     longest = _longest_task(browser.stop_tracing())
     assert longest < 50
     assert took < 60_000  # five seconds on a machine that does nothing else
+
+
+def test_a_very_long_list_is_about_as_high_before_it_was_seen(views: Page) -> None:
+    """Or the scroll bar would jump. 6,000 values stand in three volumes."""
+    views.evaluate("show('t', { items: Array.from({ length: 6_000 }, (_, at) => at), end: 'x' })")
+    views.wait_for_function("() => view.isPainted")
+    assert views.evaluate("shadow.querySelectorAll('.list .list > .volume').length") == 3
+    unseen = views.evaluate("view.element.scrollHeight")
+    one = views.evaluate("shadow.querySelector('.list .list .item').getBoundingClientRect().height")
+    assert unseen == pytest.approx(6_000 * one, rel=0.05)
+    # Seen are both ends, and each is laid out only then.
+    views.evaluate("view.element.scrollTop = 1e9")
+    views.evaluate("painted()")
+    views.evaluate("view.element.scrollTop = 1e9")
+    views.evaluate("painted()")
+    last = views.locator("tool-call, main").get_by_text("end", exact=True)
+    assert last.evaluate(
+        "(last) => last.getBoundingClientRect().bottom"
+        " <= view.element.getBoundingClientRect().bottom"
+    )
+    assert views.evaluate("view.element.scrollHeight") == pytest.approx(unseen, rel=0.05)
 
 
 @pytest.mark.timing

@@ -19,6 +19,7 @@ import { countOf } from "./words.js";
 
 const LONG = 100; // characters of a text, beyond which it is a block
 const DEEPEST = 12; // levels that are indented
+const LINE = 1.2; // lines that an item takes, about, with its distance from the next
 const STRIDE = 256; // items that are only looked at, between two looks at the clock
 
 /**
@@ -193,7 +194,7 @@ class BranchItem {
     this.element = make("div", { class: "item" });
     this.#list = make("div", { class: "list", role: "list" });
     this.#list.classList.toggle("indented", depth > 0 && depth <= DEEPEST);
-    this.#chunks = new Chunks(this.#list, (chunk) => chunk.childElementCount);
+    this.#chunks = new Chunks(this.#list, (chunk) => LINE * chunk.childElementCount);
   }
 
   #list;

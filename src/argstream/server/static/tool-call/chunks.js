@@ -1,15 +1,14 @@
-// A long list in chunks: the layout skips those that are out of sight.
+// A long list in chunks: the layout skips those that are out of sight, so that what is added costs
+// the same, however much stands before it. Chunks stand in volumes, which are skipped alike: or
+// very many chunks would take their time too.
 //
 // The chunk that grows and the one before it may well be in sight. These are laid out, since what
-// is seen would move if the layout began to skip it. In a list that is very long, a browser has
-// much to do for many chunks, and for what it lays out only to skip it then. So there they are
-// larger, and skipped from the beginning wherever they are out of sight.
+// is seen would move if the layout began to skip it. The volumes of a very long list may be skipped
+// from their beginning: what grows below all that is seen need not be laid out to be skipped then.
 
 import { make } from "./dom.js";
 
-const USUAL = 50; // elements of a chunk
-const LARGE = 250; // and of those after the first ones
-const FIRST = 30;
+const MOST = 50; // elements of a chunk, and chunks of a volume
 
 export class Chunks {
   /**
@@ -20,27 +19,34 @@ export class Chunks {
   constructor(element, height) {
     this.#element = element;
     this.#height = height;
-    this.last = this.#add(null);
+    this.#volume = make("div", { class: "volume" });
+    element.append(this.#volume);
+    this.last = this.#add();
   }
 
   #element;
   #height;
-  #count = 1;
+  #volume;
   /** @type {HTMLElement | null} */
   #complete = null; // the chunk before the last
+  /** How many lines chunks that may be skipped take, and volumes for these. */
+  /** @type {WeakMap<HTMLElement, number>} */
+  #lines = new WeakMap();
 
   /** How many elements the last chunk may have. */
   get size() {
-    return this.#count > FIRST ? LARGE : USUAL;
+    return MOST;
   }
 
   /** Begin a further chunk. */
   begin() {
     if (this.#complete !== null) this.#close(this.#complete);
+    if (this.#volume.childElementCount >= MOST) {
+      this.#volume = make("div", { class: "volume full" });
+      this.#element.append(this.#volume);
+    }
     this.#complete = this.last;
-    this.last = this.#add(null);
-    this.#count += 1;
-    if (this.#count > FIRST) this.last.classList.add("full");
+    this.last = this.#add();
   }
 
   /**
@@ -49,18 +55,18 @@ export class Chunks {
    * @param {Element[]} elements
    */
   cut(chunk, elements) {
-    for (let at = 0; at < elements.length; at += USUAL) {
-      const part = this.#add(chunk);
-      part.append(...elements.slice(at, at + USUAL));
+    for (let at = 0; at < elements.length; at += MOST) {
+      const part = make("div", { class: "chunk" });
+      part.append(...elements.slice(at, at + MOST));
+      chunk.before(part);
       this.#close(part);
     }
     if (chunk !== this.last && chunk !== this.#complete) this.#close(chunk);
   }
 
-  /** @param {Element | null} before */
-  #add(before) {
+  #add() {
     const chunk = make("div", { class: "chunk" });
-    this.#element.insertBefore(chunk, before);
+    this.#volume.append(chunk);
     return chunk;
   }
 
@@ -70,8 +76,19 @@ export class Chunks {
    */
   #close(chunk) {
     chunk.classList.add("full");
+    const more = this.#height(chunk) - (this.#lines.get(chunk) ?? 0);
+    this.#heighten(chunk, more);
+    if (chunk.parentElement !== null) this.#heighten(chunk.parentElement, more);
+  }
+
+  /**
+   * @param {HTMLElement} element
+   * @param {number} more lines
+   */
+  #heighten(element, more) {
+    const lines = (this.#lines.get(element) ?? 0) + more;
+    this.#lines.set(element, lines);
     // Not by a property of our own: those are inherited, and all that is in it would be looked at.
-    const height = `auto calc(${this.#height(chunk)} * 1.5em)`;
-    chunk.style.setProperty("contain-intrinsic-height", height);
+    element.style.setProperty("contain-intrinsic-height", `auto ${1.5 * lines}em`);
   }
 }

@@ -8,7 +8,7 @@ import { make } from "./dom.js";
 import { visible } from "./visible.js";
 
 const LONGEST = 1000; // characters of a row
-const HEAVY = 120; // characters of a row, beyond which fewer are laid out together
+const HEAVY = 40; // characters of a row, beyond which fewer are laid out together
 const WIDTH = 80; // characters of a line on the screen, about
 const CROWDED = 400; // rows at which a chunk is split
 

@@ -37,8 +37,8 @@ export const viewsStyle = `
 
 /* What is out of sight is not laid out. All contain their counters from the beginning: a browser
    goes through the whole page whenever another one begins to. */
-.chunk { contain: style; }
-.chunk.full { content-visibility: auto; }
+.volume, .chunk { contain: style; }
+.full:is(.volume, .chunk) { content-visibility: auto; }
 
 /* Whatever is in a row stays in it: marks that pile up, and letters that run from the right. */
 .row {

@@ -211,8 +211,8 @@ def test_of_a_long_conversation_the_newest_runs_are_shown_and_the_others_on_requ
         expect(runs.first).to_contain_text("Question 3")
         expect(runs.last).to_contain_text("Answer 12.")
         expect(runs.last).to_be_in_viewport()
-        assert page.get_by_role("heading", level=2).all_inner_texts()[0] == "You: Question 3"
-        assert page.get_by_role("heading", level=3, name="Answer").count() == 10
+        expect(page.get_by_role("heading", level=2).first).to_have_text("You: Question 3")
+        expect(page.get_by_role("heading", level=3, name="Answer")).to_have_count(10)
 
         # What was read stays where it is, at the very top too.
         page.evaluate("document.querySelector('#scroller').scrollTop = 0")
@@ -274,11 +274,11 @@ def test_a_call_that_asks_is_found_wherever_it_is_hidden(page: Page) -> None:
         visitor.button("Go to it").click()
         expect(visitor.button("Approve")).to_be_visible()
         is_there = "document.querySelector('tool-call tool-call').matches(':focus-within')"
-        assert page.evaluate(is_there)
+        page.wait_for_function(is_there)
         visitor.button("Replay").click()
         expect(visitor.region("Replay")).to_be_visible()
         page.keyboard.press("Alt+a")
-        assert page.evaluate(is_there)
+        page.wait_for_function(is_there)
         expect(visitor.region("Replay")).to_have_count(0)
 
         # An edit that is not sent is not lost without a word: neither inside of the page …
@@ -294,7 +294,7 @@ def test_a_call_that_asks_is_found_wherever_it_is_hidden(page: Page) -> None:
         page.get_by_role("link", name="New conversation").click()
         while not questions:
             page.wait_for_timeout(20)  # not asleep: the browser is heard only in calls like this
-        assert page.url == here
+        expect(page).to_have_url(here)
         expect(visitor.field("to")).to_have_value("bob")
 
         # … nor with it.
@@ -354,7 +354,7 @@ def test_a_list_that_is_long_shows_where_one_is_and_covers_nothing(browsing: Bro
             )
         visitor.button("Close").click()
         # At this size, what is read has the room.
-        assert page.evaluate("document.querySelector('#scroller').clientHeight") > 256 * 0.6
+        page.wait_for_function("document.querySelector('#scroller').clientHeight > 256 * 0.6")
 
 
 def boxes_apart(page: Page, one: str, other: str) -> bool:

@@ -70,7 +70,7 @@ test-deps: .venv/ready ## install tmux and chromium for the tests, where that is
 
 uncovered: .venv/ready
 	@$(BIN)/pytest --quiet $(IN_PARALLEL) --dist=loadgroup -m "(bulk or ($(BY_CHANCE))) and not timing"
-	@$(BIN)/pytest --quiet -m timing
+	@$(BIN)/pytest --quiet -m timing $$(grep -rl --include='*.py' mark.timing tests)
 
 bench: .venv/ready .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py

@@ -52,4 +52,4 @@ def test_work_grows_as_the_text_does(name: str) -> None:
         said = list(batches(cut(text_of_size(size), [4])))
         return lambda: judge_fragments(schema, said)
 
-    assert growth(job_of_size, 15_000) <= BOUND
+    assert growth(job_of_size, 5_000) <= BOUND

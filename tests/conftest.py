@@ -3,9 +3,12 @@
 import gc
 import os
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.together import Together
 
 # These check for many tests, and should say what they saw.
 pytest.register_assert_rewrite(
@@ -29,6 +32,11 @@ settings.load_profile(os.environ.get("ARGSTREAM_HYPOTHESIS", "test"))
 # inherit that: then nothing could show what Ctrl-C does.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
+    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_collection_finish() -> None:

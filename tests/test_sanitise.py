@@ -117,7 +117,6 @@ class TestSpelling:
             assert unicodedata.normalize("NFKC", bracket) == bracket
 
 
-@pytest.mark.xdist_group("every_character")  # in one process: they are spelled once
 @pytest.mark.bulk
 class TestEveryCharacter:
     def test_what_must_be_escaped_is_and_nothing_else(

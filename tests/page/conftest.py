@@ -45,14 +45,10 @@ expect.set_options(timeout=_PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these without coverage: of what they cover there are quicker tests in tests/server.
-
-    And all of a module in one process, since each has to start its browser.
-    """
+    """Run these without coverage: of what they cover there are quicker tests in tests/server."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.bulk)
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 class Browsing:

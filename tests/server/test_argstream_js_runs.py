@@ -51,8 +51,7 @@ from tests.chance_runs import claude_code, logged_runs, runs
 from tests.protocols.reading import records_of, snapshot_of
 from tests.server.nodes import run_node
 
-# All in one process: the runs are made once.
-pytestmark = [pytest.mark.bulk, pytest.mark.xdist_group("argstream_js_runs")]
+pytestmark = pytest.mark.bulk
 
 RUNS = 120
 WAYS = 3

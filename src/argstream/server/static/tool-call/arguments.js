@@ -194,7 +194,7 @@ class BranchItem {
     this.element = make("div", { class: "item" });
     this.#list = make("div", { class: "list", role: "list" });
     this.#list.classList.toggle("indented", depth > 0 && depth <= DEEPEST);
-    this.#chunks = new Chunks(this.#list, (chunk) => LINE * chunk.childElementCount);
+    this.#chunks = new Chunks(this.#list, height);
   }
 
   #list;
@@ -298,6 +298,14 @@ class BranchItem {
     if (last.childElementCount >= size) this.#chunks.begin();
     this.#chunks.last.append(slot.item.element);
   }
+}
+
+/**
+ * Guess how many lines on the screen the items of a chunk take, with those inside of them.
+ * @param {Element} chunk
+ */
+function height(chunk) {
+  return LINE * chunk.querySelectorAll(".item").length;
 }
 
 /**

@@ -1,10 +1,10 @@
 // A long list in chunks: the layout skips those that are out of sight, so that what is added costs
-// the same, however much stands before it. Chunks stand in volumes, which are skipped alike: or
-// very many chunks would take their time too.
+// the same, however much stands before it. After the first ones, chunks stand in volumes, which are
+// skipped alike: or very many chunks would take their time too.
 //
 // The chunk that grows and the one before it may well be in sight. These are laid out, since what
-// is seen would move if the layout began to skip it. The volumes of a very long list may be skipped
-// from their beginning: what grows below all that is seen need not be laid out to be skipped then.
+// is seen would move if the layout began to skip it. Volumes may be skipped from their beginning:
+// what grows below all that is seen need not be laid out only to be skipped then.
 
 import { make } from "./dom.js";
 
@@ -19,8 +19,7 @@ export class Chunks {
   constructor(element, height) {
     this.#element = element;
     this.#height = height;
-    this.#volume = make("div", { class: "volume" });
-    element.append(this.#volume);
+    this.#volume = element; // most lists are short, and need no volume
     this.last = this.#add();
   }
 
@@ -78,7 +77,8 @@ export class Chunks {
     chunk.classList.add("full");
     const more = this.#height(chunk) - (this.#lines.get(chunk) ?? 0);
     this.#heighten(chunk, more);
-    if (chunk.parentElement !== null) this.#heighten(chunk.parentElement, more);
+    const volume = chunk.parentElement;
+    if (volume !== null && volume !== this.#element) this.#heighten(volume, more);
   }
 
   /**

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from argstream import stream
@@ -108,6 +108,7 @@ def test_sub_agents_write_at_the_same_time() -> None:
 
 
 @given(any_texts, cuts, cuts)
+@example("  [0", [1, 3], [1])
 def test_of_a_log_the_same_is_told_in_larger_pieces(
     text: str, sizes: list[int], batches: list[int]
 ) -> None:

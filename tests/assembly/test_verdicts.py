@@ -80,6 +80,17 @@ def test_arguments_that_are_no_object_are_malformed_at_once(turn: Any, text: str
     ]
 
 
+@pytest.mark.parametrize("text", ["[0, {}]", '{"a": 1e999, "b": "c"}'])
+@pytest.mark.parametrize("turn", TURNS)
+def test_nothing_is_told_of_what_may_be_misread(turn: Any, text: str) -> None:
+    """White space, then the same with more: the second piece may be the whole text again."""
+    _, whole = assemble(turn("  " + text))
+    _, events = assemble(turn(" ", " " + text))
+    told = [name for name in types(events) if name != "tool_args_delta"]
+    assert told == [name for name in types(whole) if name != "tool_args_delta"]
+    assert of_type(events, ToolArgsInvalid) == of_type(whole, ToolArgsInvalid)
+
+
 @pytest.mark.parametrize("turn", TURNS)
 def test_a_limit_that_is_passed_makes_a_call_malformed(turn: Any) -> None:
     call = only_call(turn('{"a": [[[[1]]]]}'), limits=Limits(max_depth=3))

@@ -156,8 +156,8 @@ class CallMachine:
                     events.append(ArgumentDelta(call_id, name, path, piece))
             else:
                 self._tell(fragment, events)
-                if self.settled:
-                    return
+                if self.settled or reading.second is not None:
+                    return  # the rest of the piece was misread
         if refusal is not None:
             self._reject_early(refusal, fragments[-1], events)
 

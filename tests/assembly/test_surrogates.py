@@ -1,16 +1,20 @@
 """Text that was cut inside a surrogate pair (invariant 4)."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from argstream.assembly._surrogates import SurrogateMender, mended, mended_json
 from argstream.testing import cut
 from tests.strategies import cuts
 
-ANY_TEXT = st.text(st.characters(categories=("Cs", "Lu", "So")))
+# Beginnings and ends of pairs and of characters in bytes (some are both), and what ends a line.
+AMBIGUOUS = st.sampled_from("\ud83d\udbff\ude00\udcc2\udce2\udcf0\udc9f\udc82\udcac\n")
+ANY_TEXT = st.text(AMBIGUOUS | st.characters(categories=("Cs", "Lu", "So")))
 
 
 @given(ANY_TEXT, cuts)
+@example("\ud83d\udcc2", [1])
+@example("\ud83d\n", [2])
 def test_chunking_never_matters(text: str, sizes: list[int]) -> None:
     mender = SurrogateMender()
     found = "".join(mender.feed(piece) for piece in cut(text, sizes)) + mender.close()

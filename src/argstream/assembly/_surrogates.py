@@ -13,9 +13,11 @@ __all__ = ["SurrogateMender", "mended", "mended_json"]
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _BYTES: Final = re.compile("[\udc80-\udcff]+")
-# The beginning of a pair, or of the bytes of a character, at the end of a piece.
+# The beginning of a pair, or of the bytes of a character, at the end of a piece. What could begin
+# bytes may as well be the end of a pair.
 _BEGINNING: Final = re.compile(
-    "(?:[\ud800-\udbff]|[\udcc2-\udcdf]|[\udce0-\udcef][\udc80-\udcbf]?|[\udcf0-\udcf4][\udc80-\udcbf]{0,2})$"
+    "(?:[\ud800-\udbff]|(?<![\ud800-\udbff])(?:[\udcc2-\udcdf]|[\udce0-\udcef][\udc80-\udcbf]?"
+    "|[\udcf0-\udcf4][\udc80-\udcbf]{0,2}))\\Z"
 )
 
 

@@ -14,8 +14,8 @@ NODE = $(NODE_WHEEL)/bin/node
 # One process more than there are cores, since many tests wait for processes of their own.
 IN_PARALLEL := --numprocesses=$(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 ))) \
 	--maxprocesses=8
-# What is played by chance is measured for coverage only where that must be complete.
-BY_CHANCE := hypothesis and not jsonstream
+# What is played by chance, or reads a lot, runs without coverage, which would make it slow.
+UNMEASURED := bulk or hypothesis
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
@@ -32,23 +32,23 @@ test: check tests uncovered ## set up, then everything that must pass before a c
 
 check: lint types imports ## the quick part of the tests: lint, types, import rules
 
-lint: .venv/ready
+lint: .venv/ready-dev
 	@$(BIN)/ruff check --quiet || { echo "lint failed: 'make format' mends most of it"; exit 1; }
 	@$(BIN)/ruff format --quiet --check || { echo "format failed: run 'make format'"; exit 1; }
 
-types: .venv/ready .venv/ready-node
+types: .venv/ready-node
 	@$(BIN)/mypy --num-workers=2 --no-error-summary
 	@$(NODE) $(NPM_FOLDER)/node_modules/typescript/bin/tsc --project $(NPM_FOLDER)/tsconfig.json --pretty false \
 		|| { echo "types of the page failed: see the JSDoc comments of the places above"; exit 1; }
 
-imports: .venv/ready
+imports: .venv/ready-dev
 	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
 		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
 
-tests: .venv/ready .venv/ready-node test-deps
+tests: .venv/ready-node test-deps
 	@rm -f .venv/coverage*
 	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) --dist=worksteal \
-		-m "not timing and not bulk and not ($(BY_CHANCE))"
+		-m "not timing and not ($(UNMEASURED))"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }
@@ -57,7 +57,7 @@ tests: .venv/ready .venv/ready-node test-deps
 
 # A real terminal that tests can type into, and a real browser that they look at the page with.
 # Without one its tests are skipped, or fail where CI=true.
-test-deps: .venv/ready ## install tmux and chromium for the tests, where that is allowed
+test-deps: .venv/created ## install tmux and chromium for the tests, where that is allowed
 	@has() { for program; do command -v $$program > .venv/report.log && return; done; return 1; }; \
 		get() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$$@" \
 			> .venv/report.log 2>&1; }; \
@@ -68,19 +68,19 @@ test-deps: .venv/ready ## install tmux and chromium for the tests, where that is
 		&& { get $$(echo "$$missing" | sed s/chromium/chromium-headless-shell/) || get $$missing; }; } \
 		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"
 
-uncovered: .venv/ready
-	@$(BIN)/pytest --quiet $(IN_PARALLEL) --dist=loadgroup -m "(bulk or ($(BY_CHANCE))) and not timing"
+uncovered: .venv/ready-node
+	@$(BIN)/pytest --quiet $(IN_PARALLEL) --dist=loadgroup -m "not timing and ($(UNMEASURED))"
 	@$(BIN)/pytest --quiet -m timing $$(grep -rl --include='*.py' mark.timing tests)
 
-bench: .venv/ready .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
+bench: .venv/ready-dev .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
-soak: .venv/ready .venv/ready-fuzz .venv/ready-bench ## long runs: the server under load, properties and fuzzing, SOAK_SECONDS=600
+soak: .venv/ready-dev .venv/ready-fuzz .venv/ready-bench ## long runs: the server under load, properties and fuzzing, SOAK_SECONDS=600
 	@$(BIN)/python benchmarks/server_load.py
 	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)
 
-format: .venv/ready ## mend format and lint where that can be done by itself
+format: .venv/ready-dev ## mend format and lint where that can be done by itself
 	@$(BIN)/ruff check --quiet --fix; $(BIN)/ruff format --quiet
 
 clean: ## remove the environments and all that was made
@@ -98,12 +98,12 @@ clean: ## remove the environments and all that was made
 	@touch $@
 
 .venv/ready: .venv/created pyproject.toml
-	@$(PIP) install --editable '.[all]' --group dev || $(pip_failed)
+	@$(PIP) install --editable '.[all]' || $(pip_failed)
 	@touch $@
 
 # The npm clients that the tests of the server talk to it with, and what checks the page, in the Node
 # that .venv has.
-.venv/ready-node: .venv/ready $(NPM_FOLDER)/package-lock.json
+.venv/ready-node: .venv/ready-dev $(NPM_FOLDER)/package-lock.json
 	@wheel=$(NODE_WHEEL) \
 		&& PATH="$$wheel/bin:$$PATH" node "$$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix $(NPM_FOLDER) \
 		--no-audit --no-fund --loglevel=error > .venv/report.log 2>&1 || { cat .venv/report.log; $(pip_failed); }

@@ -254,6 +254,7 @@ def rules() -> Any:
     return json.loads(json.dumps(table()))
 
 
+@pytest.mark.bulk
 class TestTable:
     @staticmethod
     def show(rules: Table, text: str, kept: str) -> str:

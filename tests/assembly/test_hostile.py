@@ -158,6 +158,7 @@ def damaged(value: Any, random: Random) -> Any:
     return random.choice(odd)
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("name", LONG_TURNS)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_shuffled_and_damaged_turn_keeps_every_promise(name: str, seed: int) -> None:
@@ -182,6 +183,7 @@ def test_a_shuffled_and_damaged_turn_keeps_every_promise(name: str, seed: int) -
         check(events, calls)
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("name", LONG_TURNS)
 @pytest.mark.parametrize("seed", range(5))
 def test_damaged_bytes_keep_every_promise_however_they_are_cut(name: str, seed: int) -> None:

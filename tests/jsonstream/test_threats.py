@@ -17,6 +17,7 @@ from tests.support import encode, every_way, feed_all, run
 
 
 class TestDeepNesting:
+    @pytest.mark.bulk
     @pytest.mark.parametrize("size", [1, 7, 256, 1_000_000])
     @pytest.mark.parametrize("opening", ["[", '{"a":'])
     def test_a_million_openings_hit_the_limit_at_depth_256(self, opening: str, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from playwright.sync_api import Page
@@ -101,12 +102,14 @@ def open_everything(page: Page) -> None:
         settle(page)
 
 
-_HIDDEN = tuple(
-    (first, last) for first, last in sanitise.table()["ranges"] if not first <= ord("⟦") <= last
-)
+@cache
+def _hidden_ranges() -> list[tuple[int, int]]:
+    ranges = sanitise.table()["ranges"]
+    return [(first, last) for first, last in ranges if not first <= ord("⟦") <= last]
 
 
 def hidden_characters(text: str) -> set[str]:
     """Give the characters of a text that nobody sees, or that act on others: there may be none."""
     odd = {one for one in set(text) if not one.isascii() or not one.isprintable()} - {"\n", "\t"}
-    return {one for one in odd if any(first <= ord(one) <= last for first, last in _HIDDEN)}
+    ranges = _hidden_ranges()
+    return {one for one in odd if any(first <= ord(one) <= last for first, last in ranges)}

@@ -92,6 +92,7 @@ CASES = [
 ]
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(("action", "rule", "matching", "others"), CASES)
 def test_every_kind_of_rule_in_every_order_and_chunking(
     action: Any, rule: dict[str, Any], matching: dict[str, Any], others: dict[str, Any]

@@ -227,6 +227,7 @@ class TestDoors:
             assert http.get("/agent/api/runs").status_code == 403
 
 
+@pytest.mark.bulk
 def test_the_table_of_what_is_hidden_is_that_of_the_terminal(client: Client) -> None:
     answer = client.get("/static/visible-table.js")
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"

@@ -138,6 +138,7 @@ def test_an_awaitable_is_awaited() -> None:
     assert joined(asyncio.run(run())) == EXPECTED
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     "body",
     [

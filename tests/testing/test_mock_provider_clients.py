@@ -610,6 +610,7 @@ class TestFaults:
         with MockProvider(SCRIPT, faults=[Malformed()]) as provider, pytest.raises(expected):
             ask(provider)
 
+    @pytest.mark.bulk
     @pytest.mark.parametrize(
         "split", [Split(), Split((3, 1)), Split((40,), seed=1), Split((40,), seed=2)]
     )

@@ -281,6 +281,7 @@ CASES: dict[str, list[tuple[str, JsonSchema]]] = {
 }
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     ("name", "schema"),
     [
@@ -368,6 +369,7 @@ def _offset_of(reading: Reading, seen: int, text: str | None) -> int:
             pytest.fail(f"decided by {fragment}")
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("keyword", CASES)
 def test_a_refusal_says_where(keyword: str) -> None:
     for name, schema in CASES[keyword]:

@@ -260,6 +260,7 @@ def test_a_tool_can_be_called_by_hand() -> None:
     assert asyncio.run(read_async(Streamed.of())) == []
 
 
+@pytest.mark.bulk
 def test_a_text_in_small_pieces_takes_the_memory_of_a_text() -> None:
     feed = TextFeed()
     tracemalloc.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from argstream.argument_views import ArgumentViews
@@ -161,6 +161,7 @@ _stretches = st.lists(
 
 @_few
 @given(st.lists(_stretches, min_size=10, max_size=40))
+@example([[[0.0, 5e-324]], [[0.0, 2.2e-308]], [[3.0, 3.0]]])
 def test_the_axis_goes_forward_and_leaves_long_pauses_out(
     folder: Path, given: list[list[list[float]]]
 ) -> None:

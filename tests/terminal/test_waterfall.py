@@ -128,6 +128,9 @@ class TestAxis:
     def test_what_takes_no_time_has_a_place(self) -> None:
         assert Axis([Stretch(3.0, 3.0)], "seconds").places(10, gap=2).of(3.0) == 10
         assert Axis([Stretch(0.0, 0.0)], "seconds").places(10, gap=2).of(0.0) == 0
+        next_to_none = Axis([Stretch(0.0, 5e-324)], "seconds")
+        assert next_to_none.places(10, gap=2).of(1.0) == 0
+        assert [tick.label for tick in next_to_none.ticks(5)] == ["0.0 ms"]
 
     @pytest.mark.parametrize(
         ("end", "unit", "labels"),

@@ -20,7 +20,7 @@ _DECADE: Final = (1.0, 2.0, 5.0)
 _SECONDS: Final = (10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
 _HOUR: Final = 3600.0
 _HOURS: Final = (1, 2, 3, 6, 12, 24, 48, 96, 168)
-_NOISE: Final = 1e-9
+_NOISE: Final = 1e-9  # of a length, or of steps: what is shorter is none
 _SIZES: Final = ((10_000_000, 1_000_000, "MB"), (10_000, 1000, "kB"), (0, 1, "B"))
 _CLOCK_FROM: Final = 120.0  # seconds from which minutes are easier to read
 
@@ -91,7 +91,7 @@ class Places:
         count = len(stretches) - 1
         self.room = room
         self.gap = min(gap, 0.3 * room / count) if count else 0.0
-        self._scale = (room - self.gap * count) / length if length else 0.0
+        self._scale = (room - self.gap * count) / length if length > _NOISE else 0.0
         self._edges: list[tuple[float, float]] = []  # values, and where they are
         place = 0.0
         for begin, end in stretches:
@@ -134,7 +134,7 @@ def _kept(drawn: Sequence[Stretch]) -> list[Stretch]:
 
 def _step(length: float, most: int, unit: Unit) -> float:
     """Choose the distance of labels: the least round one of which not too many fit."""
-    if length <= 0:
+    if length <= _NOISE:
         return 0.0
     return next(step for step in _round_steps(length / most, unit) if step * most >= length)
 

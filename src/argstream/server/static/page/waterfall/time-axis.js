@@ -18,7 +18,7 @@ const ALL_GAPS = 30; // … and for all of them at most
 const STEPS = [1, 2, 5]; // of each power of ten, up to ten seconds
 const LONG_STEPS = [10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
-const NOISE = 1e-9;
+const NOISE = 1e-9; // seconds, or steps: what is shorter is none
 
 /**
  * Join stretches that touch or overlap, in their order.
@@ -56,7 +56,7 @@ export class TimeAxis {
     const count = stretches.length - 1;
     this.length = total(stretches);
     this.#gap = count > 0 ? Math.min(GAP, ALL_GAPS / count) : 0;
-    this.#scale = this.length > 0 ? (100 - this.#gap * count) / this.length : 0;
+    this.#scale = this.length > NOISE ? (100 - this.#gap * count) / this.length : 0;
     let place = 0;
     for (const { begin, end } of stretches) {
       this.#drawn.push({ begin, end, place });
@@ -119,7 +119,7 @@ function total(stretches) {
  * @param {number} length
  */
 function spare(length) {
-  if (length <= 0) return 0;
+  if (length <= NOISE) return 0;
   const unit = 10 ** Math.floor(Math.log10(length)) / 2;
   return (Math.floor(length / unit) + 1) * unit - length;
 }
@@ -151,7 +151,7 @@ function kept(busy) {
  * @param {number} most
  */
 function stepOf(length, most) {
-  if (length <= 0) return 0;
+  if (length <= NOISE) return 0;
   for (const step of roundSteps(length / most)) if (step * most >= length) return step;
   return length;
 }

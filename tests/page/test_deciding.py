@@ -32,7 +32,7 @@ def test_all_arguments_are_shown_and_what_is_approved_runs(page: Page) -> None:
         visitor.sees_states("asking")
         visitor.sees("ada@example.org", "Lunch", "Today at one?", "At the pond.")
         expect(page).to_have_title(re.compile(r"^\(1\) "))
-        visitor.button("Approve").click()
+        visitor.decides(visitor.button("Approve"))
         visitor.sees("It is sent.")
         visitor.sees_states("completed")
         assert stage.tools.done == [("send_mail", MAIL)]
@@ -50,7 +50,7 @@ def test_what_was_edited_is_shown_as_a_diff_and_is_what_runs(page: Page) -> None
         expect(changes).to_contain_text("Today at one?")
         expect(changes).to_contain_text("Today at two?")
         assert not stage.tools.done
-        visitor.button("Approve changes").click()
+        visitor.decides(visitor.button("Approve changes"))
         visitor.sees("It is sent.")
         assert stage.tools.done == [
             ("send_mail", MAIL | {"body": "Today at two?\nAt the pond."}),
@@ -71,11 +71,11 @@ def test_an_edit_that_the_tool_does_not_take_is_refused_in_words_and_can_be_mend
         visitor.field("Arguments as JSON").fill('{"to": ')
         expect(visitor.field("Arguments as JSON")).to_have_attribute("aria-invalid", "true")
         visitor.field("Arguments as JSON").fill('{"to": 7}')
-        visitor.button("Approve changes").click()
+        visitor.decides(visitor.button("Approve changes"))
         expect(visitor.calls.get_by_role("alert")).to_contain_text("to")
         assert not stage.tools.done
         visitor.field("Arguments as JSON").fill('{"to": "bob"}')
-        visitor.button("Approve changes").click()
+        visitor.decides(visitor.button("Approve changes"))
         visitor.sees("It is sent.")
         assert stage.tools.done == [("send_mail", {"to": "bob", "subject": "", "body": ""})]
 
@@ -86,7 +86,7 @@ def test_a_denial_has_a_reason_which_the_model_is_told(page: Page) -> None:
         visitor.say("Ask Ada for lunch")
         visitor.button("Deny").click()
         visitor.field("Reason").fill("She is on holiday")
-        visitor.button("Deny").click()
+        visitor.decides(visitor.button("Deny"))
         visitor.sees("Then not.", "She is on holiday")
         visitor.sees_states("denied")
         assert not stage.tools.done
@@ -99,10 +99,10 @@ def test_of_two_questions_each_is_decided_by_itself(page: Page) -> None:
         visitor = Visitor(page, stage.url)
         visitor.say("Write to both")
         visitor.sees_states("asking", "asking")
-        visitor.calls.nth(1).get_by_role("button", name="Approve", exact=True).click()
+        visitor.decides(visitor.calls.nth(1).get_by_role("button", name="Approve", exact=True))
         expect(visitor.calls.nth(0)).to_have_attribute("state", "asking")
         visitor.calls.nth(0).get_by_role("button", name="Deny", exact=True).click()
-        visitor.calls.nth(0).get_by_role("button", name="Deny", exact=True).click()
+        visitor.decides(visitor.calls.nth(0).get_by_role("button", name="Deny", exact=True))
         visitor.sees("Done.")
         visitor.sees_states("denied", "completed")
         assert [done["to"] for _, done in stage.tools.done] == ["bob"]
@@ -122,7 +122,7 @@ def test_a_second_tab_shows_the_same_and_a_decision_in_one_shows_in_the_other(
         stage.model.let()
         for visitor in (here, there):
             expect(visitor.button("Approve")).to_be_visible()
-        there.button("Approve").click()
+        there.decides(there.button("Approve"))
         for visitor in (here, there):
             visitor.sees_states("completed")
             visitor.sees("It is sent.")
@@ -142,7 +142,7 @@ def test_who_decides_second_is_told_and_sees_what_was_decided(
         [run] = stage.client.get("/api/runs").json()["runs"]
         # Somebody else is quicker, by a moment.
         page.route("**/decisions", lambda route: _decide_first(stage, run["run"], route))
-        visitor.button("Approve").click()
+        visitor.decides(visitor.button("Approve"))
         visitor.sees("Then not.")
         visitor.sees_states("denied")
         assert not stage.tools.done

@@ -112,7 +112,7 @@ def test_what_is_said_aloud_is_few_whole_sentences(page: Page) -> None:
         visitor.say("Do a lot")
         expect(visitor.button("Approve")).to_be_visible()
         page.wait_for_timeout(700)  # what has just come cannot be meant
-        visitor.button("Approve").click()
+        visitor.decides(visitor.button("Approve"))
         visitor.sees("It is done.")
         status = page.get_by_role("status")
         expect(status).to_contain_text("complete")

@@ -125,7 +125,7 @@ def test_a_run_looks_well_from_its_beginning_to_its_end(looking: Looking) -> Non
         expect(visitor.region("Changes")).to_contain_text("a heron")
         looking.look("editing")
 
-        visitor.button("Approve changes").click()
+        visitor.decides(visitor.button("Approve changes"))
         visitor.sees("Everything is done")
         visitor.sees_states("completed", "completed", "completed")
         looking.look("done")

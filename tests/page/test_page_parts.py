@@ -245,7 +245,7 @@ def test_a_key_leads_to_the_call_that_asks(page: Page) -> None:
         expect(form).to_contain_text("A call waits for your decision")
         for _ in mails:
             page.wait_for_timeout(700)  # what has just come cannot be meant
-            visitor.button("Approve").first.click()
+            visitor.decides(visitor.button("Approve").first)
         visitor.sees("Sent.")
         expect(form).not_to_contain_text("decision")
         expect(visitor.message).to_have_value("And to Carl")
@@ -412,5 +412,5 @@ def test_a_hidden_tab_lets_go_of_its_stream_and_is_back_when_it_is_seen(page: Pa
         expect(visitor.calls).to_have_count(0)
         page.evaluate("window.hide(false)")
         visitor.sees_states("asking")
-        visitor.button("Approve").click()
+        visitor.decides(visitor.button("Approve"))
         visitor.sees("It is sent.")

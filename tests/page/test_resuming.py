@@ -94,7 +94,7 @@ def test_a_server_that_is_started_anew_goes_on_and_so_does_the_page(
         with Serving(AgentServer(Agent(after, tools.all(), store=store))) as again:
             proxy.mend(again.port)
             expect(visitor.button("Try now")).to_be_hidden()
-            visitor.button("Approve").click()
+            visitor.decides(visitor.button("Approve"))
             visitor.sees("It is sent.")
             visitor.sees_states("completed")
             assert tools.done == [("send_mail", {"to": "ada", "subject": "", "body": ""})]
@@ -152,7 +152,7 @@ def test_a_run_that_another_process_drives_is_followed_and_decided_over_redis(
         run_id = Client(http).start("Write to Ada")
         visitor = Visitor(page, f"{followed}/#/r/{run_id}")
         visitor.sees("Write to Ada", WORDS)
-        visitor.button("Approve").click()
+        visitor.decides(visitor.button("Approve"))
         visitor.sees(f"sent to ada {WORDS}")
         visitor.sees_states("completed")
         assert not any(driving in url for url in visitor.requested)

@@ -46,6 +46,36 @@ def test_a_pill_is_there_before_the_arguments_and_they_grow_as_they_are_written(
         expect(visitor.message).to_have_value("")
 
 
+def test_who_sends_before_the_page_has_opened_sees_the_answer(page: Page) -> None:
+    """A slow connection: the page is there, and the server has not yet said whom it knows."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/session", hold)
+    with on_stage("Here I am.", "And again.") as stage:
+        visitor = Visitor(page, stage.url)
+        visitor.say("Are you there?")
+        expect(page.get_by_role("form", name="Write a message")).to_have_attribute("aria-busy", "")
+        with page.expect_request(lambda request: request.method == "POST"):  # and not before
+            held.pop().continue_()
+        visitor.sees("Are you there?", "Here I am.")
+        expect(visitor.message).to_have_value("")
+
+        # In a conversation, too, and what was only typed stays where it was typed.
+        page.reload()
+        visitor.message.fill("Are you still")
+        held.pop().continue_()
+        visitor.sees("Here I am.")
+        expect(visitor.message).to_have_value("Are you still")
+        page.reload()
+        expect(visitor.message).to_have_value("Are you still")
+        visitor.say("Are you still there?")
+        held.pop().continue_()
+        visitor.sees("Here I am.", "Are you still there?", "And again.")
+
+
 def test_two_calls_at_once_stand_side_by_side(page: Page) -> None:
     calls = CallTool("search", {"query": "herons"}), CallTool("search", {"query": "frogs"})
     with on_stage(Reply(*calls), "Both were found.") as stage:

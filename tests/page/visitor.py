@@ -18,6 +18,18 @@ _READ = """(element) => {
   return texts.join(" ");
 }"""
 
+# A press of what decides does not count if it moved less than 0.3 s before.
+_STAND_STILL = """(button) => new Promise((resolve) => {
+  let last = "", since = 0;
+  const look = (now) => {
+    const { x, y, width, height } = button.getBoundingClientRect();
+    const place = [x, y, width, height].join();
+    if (place !== last) { last = place; since = now; }
+    if (now - since > 400) resolve(); else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})"""
+
 
 class Visitor:
     """One who looks at a page, types and clicks."""
@@ -73,6 +85,12 @@ class Visitor:
         """Type a prompt and send it."""
         self.message.fill(prompt)
         self.message.press("Enter")
+
+    def decides(self, button: Locator) -> None:
+        """Press a button that decides, once it has stood still for a while."""
+        button.scroll_into_view_if_needed()
+        button.evaluate(_STAND_STILL)
+        button.click()
 
     def sees(self, *texts: str) -> None:
         """Wait until these are in the conversation."""

@@ -36,8 +36,14 @@ const conversation = new Conversation({
   onAgain: go,
 });
 
+/** Settled when the page shows what its address names. */
+let opening = Promise.resolve();
+
 const composer = new Composer({
-  onSend: send,
+  onSend: async (message) => {
+    await Promise.allSettled([opening]); // or what it opens would take the place of the answer
+    await send(message);
+  },
   onStop: async () => {
     await conversation.stop();
     await list.refresh();
@@ -71,7 +77,7 @@ const signIn = new SignIn({
   client,
   onSignedIn: () => {
     conversation.close(); // what was refused is asked for again
-    begin();
+    opening = begin();
   },
 });
 
@@ -158,20 +164,25 @@ signOut.addEventListener("click", async () => {
 
 /** Show what the address names, unless the server wants a token first. */
 async function begin() {
-  /** @type {{ needs_token: boolean, signed_in?: boolean }} */
-  let session;
-  try {
-    session = await client.session();
-  } catch (problem) {
-    if (!(problem instanceof ConnectionLost)) throw problem;
-    connection.take("page", { state: "waiting", retryIn: RETRY });
-    setTimeout(begin, RETRY * 1000);
-    return;
-  }
-  connection.take("page", { state: "open", retryIn: null });
+  const session = await askedUntilAnswered();
   signOut.hidden = session.signed_in !== true;
   if (session.needs_token) signIn.ask();
   else await Promise.all([go(), list.refresh()]);
+}
+
+/** Ask the server who one is for it. */
+async function askedUntilAnswered() {
+  for (;;) {
+    try {
+      const session = await client.session();
+      connection.take("page", { state: "open", retryIn: null });
+      return session;
+    } catch (problem) {
+      if (!(problem instanceof ConnectionLost)) throw problem;
+      connection.take("page", { state: "waiting", retryIn: RETRY });
+      await new Promise((resolve) => setTimeout(resolve, RETRY * 1000));
+    }
+  }
 }
 
 offerThemes();
@@ -180,5 +191,7 @@ window.addEventListener("hashchange", (event) => {
   else replaceRoute(event.oldURL);
 });
 window.addEventListener("popstate", markCurrent);
-composer.moveTo("");
-await begin();
+const first = routeOf(location.hash);
+composer.moveTo(first.kind === "conversation" ? first.id : "");
+opening = begin();
+await opening;

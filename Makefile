@@ -75,7 +75,7 @@ uncovered: .venv/ready-node
 bench: .venv/ready-dev .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
-soak: .venv/ready-dev .venv/ready-fuzz .venv/ready-bench ## long runs: the server under load, properties and fuzzing, SOAK_SECONDS=600
+soak: .venv/ready-node .venv/ready-fuzz .venv/ready-bench ## long runs: the server under load, properties and fuzzing, SOAK_SECONDS=600
 	@$(BIN)/python benchmarks/server_load.py
 	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)

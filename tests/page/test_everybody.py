@@ -110,8 +110,6 @@ def test_what_is_said_aloud_is_few_whole_sentences(page: Page) -> None:
         visitor = Visitor(page, stage.url)
         page.evaluate(HEAR)
         visitor.say("Do a lot")
-        expect(visitor.button("Approve")).to_be_visible()
-        page.wait_for_timeout(700)  # what has just come cannot be meant
         visitor.decides(visitor.button("Approve"))
         visitor.sees("It is done.")
         status = page.get_by_role("status")

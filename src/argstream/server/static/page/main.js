@@ -170,7 +170,7 @@ async function begin() {
   else await Promise.all([go(), list.refresh()]);
 }
 
-/** Ask the server who one is for it. */
+/** Ask the server whether it wants a token, until it can be reached. */
 async function askedUntilAnswered() {
   for (;;) {
     try {

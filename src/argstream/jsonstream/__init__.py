@@ -2,8 +2,9 @@
 
 ``Parser`` is the engine: feed it ``str`` or ``bytes``, get ``Key``, ``Start``, ``Text``, ``Done``
 and, if it must be, ``Invalid``. ``parse`` does that for a whole text or an iterable of pieces.
-``FragmentAggregator`` makes values of fragments again, ``nested`` (in ``recursive``) their
-recursive form, ``ToolArgStream`` the top-level fields of a tool call's arguments.
+``FragmentAggregator`` builds values from fragments. ``NestedParser`` returns fragments in the
+recursive form of jp's RFD 043, and ``nested`` translates a fragment into it (``recursive`` has the
+types). ``ToolArgStream`` reports the top-level fields of a tool call's arguments.
 """
 
 from argstream.jsonstream.aggregator import FragmentAggregator
@@ -23,7 +24,7 @@ from argstream.jsonstream.limits import Limits
 from argstream.jsonstream.location import Location, locate
 from argstream.jsonstream.parser import Parser, Verdict, parse
 from argstream.jsonstream.pending import PENDING, Pending
-from argstream.jsonstream.recursive import nested
+from argstream.jsonstream.recursive import NestedParser, nested
 from argstream.jsonstream.tool_args import (
     ToolArgStream,
     ToolFieldDelta,
@@ -44,6 +45,7 @@ __all__ = [
     "Kind",
     "Limits",
     "Location",
+    "NestedParser",
     "Parser",
     "Pending",
     "Reason",

@@ -1,18 +1,24 @@
-"""Fragments → values, for those who do not care how a value came about."""
+"""Builds values from fragments, for consumers that do not need the pieces."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
+from argstream.errors import UsageError
+from argstream.jsonstream import recursive
 from argstream.jsonstream.fragments import Done, Fragment, JsonValue, Start
 from argstream.jsonstream.pending import PENDING, Pending
+from argstream.jsonstream.recursive import ArrayItem, NestedFragment, ObjectEntry, Scalar, String
 
 __all__ = ["FragmentAggregator"]
 
+_EMPTY: Final[dict[str, Callable[[], JsonValue]]] = {"string": str, "array": list, "object": dict}
+
 
 class FragmentAggregator:
-    """Puts values together again from their fragments.
+    """Builds values from the fragments of one document, flat or recursive.
 
-    The values are its own: unlike ``Parser.value`` and ``Done.value`` of a container, they are
-    shared with nobody.
+    The values belong to the aggregator. Unlike ``Parser.value`` and the ``Done.value`` of a
+    container, they are not shared with a parser.
 
     >>> from argstream.jsonstream import parse
     >>> aggregator = FragmentAggregator()
@@ -22,9 +28,12 @@ class FragmentAggregator:
 
     def __init__(self) -> None:
         self._open: list[Any] = []  # the containers around the next value, outermost first
+        # Of a value in recursive form that is not done:
+        self._pieces: list[str] = []
+        self._scalar: int | float | bool | Pending | None = PENDING
 
-    def push(self, fragment: Fragment) -> JsonValue | Pending:
-        """Return the value that this fragment completes, at any path; PENDING for all others."""
+    def push(self, fragment: Fragment | NestedFragment) -> JsonValue | Pending:
+        """Return the value that this fragment completes, at any path, otherwise PENDING."""
         match fragment:
             case Start(kind="object"):
                 self._open.append({})
@@ -32,15 +41,56 @@ class FragmentAggregator:
                 self._open.append([])
             case Done(path, value):
                 if isinstance(value, dict | list):
-                    value = self._open.pop()  # ours, not the parser's
-                match self._open:
-                    case [*_, dict() as parent]:
-                        parent[path[-1]] = value
-                    case [*_, list() as parent]:
-                        parent.append(value)
-                    case _:
-                        pass  # the root
+                    value = self._open.pop()  # our own copy, not the parser's
+                self._add(value, path[-1] if path else None)
                 return value
+            case Scalar() | String() | ArrayItem() | ObjectEntry() | recursive.Done():
+                return self._push_nested(fragment)
             case _:
                 pass
         return PENDING
+
+    def _push_nested(self, fragment: NestedFragment) -> JsonValue | Pending:
+        depth, step = 0, None
+        while isinstance(fragment, ArrayItem | ObjectEntry):
+            if depth == len(self._open):
+                self._open.append([] if isinstance(fragment, ArrayItem) else {})
+            step = fragment.key if isinstance(fragment, ObjectEntry) else fragment.index
+            depth, fragment = depth + 1, fragment.value
+        if isinstance(fragment, recursive.Done):
+            value = self._completed(depth, fragment.empty)
+            self._add(value, step)
+            return value
+        if isinstance(fragment, String):
+            self._pieces.append(fragment.text)
+        else:
+            self._scalar = fragment.value
+        return PENDING
+
+    def _completed(self, depth: int, empty: str | None) -> JsonValue:
+        if len(self._open) > depth:
+            container: JsonValue = self._open.pop()
+            return container
+        if self._pieces:
+            text = "".join(self._pieces)
+            self._pieces.clear()
+            return text
+        if not isinstance(self._scalar, Pending):
+            scalar, self._scalar = self._scalar, PENDING
+            return scalar
+        if empty is None:
+            raise UsageError(
+                "Done() without a fragment before it does not tell what the empty value is: "
+                "pass Done('string'), Done('array') or Done('object')"
+            )
+        return _EMPTY[empty]()
+
+    def _add(self, value: Any, step: str | int | None) -> None:
+        """Put a complete value into the container around it, if it is not the root."""
+        match self._open:
+            case [*_, dict() as parent]:
+                parent[step] = value
+            case [*_, list() as parent]:
+                parent.append(value)
+            case _:
+                pass

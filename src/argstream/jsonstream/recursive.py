@@ -1,41 +1,57 @@
-"""The recursive form of fragments: a path becomes nesting, as in jp's RFD 043.
+"""The recursive form of fragments, in which nesting replaces the path: jp's RFD 043.
 
-``nested`` translates one of our flat fragments. The form knows a value only by its pieces and its
-end, so it has nothing for ``Key`` and ``Start``, and an empty string, object and array look alike
-in it. ``Invalid``, which it lacks too, is passed on as it is: an error must not get lost in
-translation.
+``NestedParser.push`` parses a chunk and returns recursive fragments. ``nested`` translates one flat
+fragment. ``FragmentAggregator`` accepts both forms.
+
+The recursive form has no counterpart of ``Key`` and ``Start``. ``Invalid``, which the RFD does not
+have, is passed through unchanged, so that an error is not lost.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from argstream.jsonstream import fragments as flat
+from argstream.jsonstream.limits import Limits
+from argstream.jsonstream.parser import Chunk, Parser, Verdict
+from argstream.jsonstream.pending import Pending
 
-__all__ = ["ArrayItem", "Done", "NestedFragment", "ObjectEntry", "Scalar", "String", "nested"]
+__all__ = [
+    "ArrayItem",
+    "Done",
+    "NestedFragment",
+    "NestedParser",
+    "ObjectEntry",
+    "Scalar",
+    "String",
+    "nested",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number, true, false or null, whole."""
+    """A complete number, true, false or null."""
 
     value: int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """A piece of a string."""
+    """The next piece of a string."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """No more fragments for this value."""
+    """No more fragments follow for this value."""
+
+    empty: Literal["string", "array", "object"] | None = None
+    """The kind of a value that had no fragment of its own. RFD 043 leaves this open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayItem:
-    """A fragment of an item of an array."""
+    """A fragment of an array's item."""
 
     index: int
     value: "NestedFragment"
@@ -52,8 +68,38 @@ class ObjectEntry:
 NestedFragment: TypeAlias = Scalar | String | ArrayItem | ObjectEntry | Done
 
 
+class NestedParser:
+    """Parses JSON text into recursive fragments: the ``IncrementalArgParser`` of RFD 043.
+
+    >>> parser = NestedParser()
+    >>> parser.push('{"paths": ["lib')
+    [ObjectEntry(key='paths', value=ArrayItem(index=0, value=String(text='lib')))]
+    """
+
+    def __init__(self, limits: Limits | None = None, *, unique_keys: bool = False) -> None:
+        self._parser = Parser(limits, unique_keys=unique_keys)
+
+    @property
+    def value(self) -> flat.JsonValue | Pending:
+        """The value so far, as in ``Parser.value``."""
+        return self._parser.value
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the text is open, complete, truncated or malformed."""
+        return self._parser.verdict
+
+    def push(self, chunk: Chunk) -> list[NestedFragment | flat.Invalid]:
+        """Parse the next chunk, cut anywhere. Never raises for bad text."""
+        return _nested(self._parser.feed(chunk))
+
+    def close(self) -> list[NestedFragment | flat.Invalid]:
+        """End the text. Returns the end of a number at the root, or ``Invalid`` for a cut text."""
+        return _nested(self._parser.close())
+
+
 def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]:
-    """Translate a fragment: to nothing for ``Key`` and ``Start``, to two for the end of a scalar.
+    """Translate a flat fragment: none for ``Key`` and ``Start``, two for the end of a scalar.
 
     >>> nested(flat.Text(("patterns", 0), "lo"))
     (ObjectEntry(key='patterns', value=ArrayItem(index=0, value=String(text='lo'))),)
@@ -63,12 +109,22 @@ def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]
             return (_wrap(path, String(text)),)
         case flat.Done(path, int() | float() | None as value):
             return _wrap(path, Scalar(value)), _wrap(path, Done())
+        case flat.Done(path, ""):
+            return (_wrap(path, Done("string")),)
+        case flat.Done(path, list() as value) if not value:
+            return (_wrap(path, Done("array")),)
+        case flat.Done(path, dict() as value) if not value:
+            return (_wrap(path, Done("object")),)
         case flat.Done(path):
             return (_wrap(path, Done()),)
         case flat.Invalid():
             return (fragment,)
         case _:
             return ()
+
+
+def _nested(fragments: list[flat.Fragment]) -> list[NestedFragment | flat.Invalid]:
+    return [form for fragment in fragments for form in nested(fragment)]
 
 
 def _wrap(path: flat.JsonPath, leaf: NestedFragment) -> NestedFragment:

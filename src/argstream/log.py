@@ -46,8 +46,10 @@ __all__ = [
     "Record",
     "RunInfo",
     "Store",
+    "coalesced",
     "from_json",
     "is_durable",
+    "is_stored",
     "joined",
     "merged",
     "status_after",
@@ -262,7 +264,7 @@ def from_json(line: bytes | str) -> Record:
 # What follows from events
 
 _VIEWS: Final = frozenset((ArgumentStarted, ArgumentDelta, ArgumentCompleted, RunSnapshot))
-"""Can be computed of others, so they are not stored."""
+"""Computed from other events, so they are not stored."""
 _PASSING: Final = (TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta)
 _GROWN: Final[Mapping[type[Event], Callable[[Event], object]]] = {
     TextDelta: attrgetter("block", "parent_id"),
@@ -286,6 +288,11 @@ def is_durable(event: Event) -> bool:
     return not isinstance(event, _PASSING)
 
 
+def is_stored(event: Event) -> bool:
+    """Return True if a log keeps the event. Argument events are computed from what it keeps."""
+    return type(event) not in _VIEWS
+
+
 def status_after(events: Iterable[Event]) -> RunStatus | None:
     """Say what the status of a run is after these; None if they do not change it."""
     status: RunStatus | None = None
@@ -295,19 +302,27 @@ def status_after(events: Iterable[Event]) -> RunStatus | None:
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Give the events as they are stored: without views, neighbours that grow the same as one."""
+    """Return the events as a log keeps them: coalesced, and without argument events."""
+    return [event for event in coalesced(events) if is_stored(event)]
+
+
+def coalesced(events: Iterable[Event]) -> list[Event]:
+    """Join neighbouring deltas of one text. Argument events follow the delta they belong to."""
     kept: list[Event] = []
-    pieces: list[str] = []  # of the last one, if it grows something
-    last: object = None  # what that grows
+    pieces: list[str] = []  # the texts of the last stored event, if it is a delta
+    views: list[Event] = []  # the argument events since then
+    last: object = None  # what that delta is a piece of
 
     def close() -> None:
         if len(pieces) > 1:
             kept[-1] = _with_text(kept[-1], "".join(pieces))
+        kept.extend(views)
         pieces.clear()
+        views.clear()
 
     for event in events:
-        kind = type(event)
-        if kind in _VIEWS:
+        if not is_stored(event):
+            views.append(event)
             continue
         grown = _grown(event)
         if grown is None or grown != last:

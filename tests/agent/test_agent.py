@@ -25,6 +25,7 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.history import CallPart, Message, TextPart
+from argstream.log import Record
 from tests.agent.following import Effects, add, complete, events_of, one, only, steps
 from tests.agent.histories import results_of
 from tests.providers import Payload, anthropic_call, chunk, entry, message_end, message_start
@@ -119,12 +120,12 @@ def test_all_faces_give_the_same(face: str) -> None:
     assert text == "3"
 
 
-def test_a_hook_is_given_every_event_before_whoever_follows() -> None:
+def test_hook_is_called_with_every_event_before_the_consumer_gets_it() -> None:
     seen: list[Event] = []
     told: list[Event] = []
 
-    async def note(event: Event) -> None:
-        seen.append(event)
+    async def note(record: Record) -> None:
+        seen.append(record.event)
 
     agent = Agent(ScriptedModel("Hello", "Hello"), on_event=note)
     for event in agent.run("Go", stream=True):
@@ -286,7 +287,7 @@ def test_an_error_of_a_model_of_ones_own_is_raised_after_the_run_has_ended() -> 
         raise KeyError(request.instructions)
 
     events: list[Event] = []
-    agent = Agent(model, on_event=events.append)
+    agent = Agent(model, on_event=lambda record: events.append(record.event))
     with pytest.raises(KeyError):
         agent.run("Go")
     assert one(events, StreamFailed).code == "model_failed"

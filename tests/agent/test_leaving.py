@@ -21,6 +21,7 @@ from argstream.events import (
     ToolExecutionStarted,
     ToolOutputDelta,
 )
+from argstream.log import Record
 from tests.agent.following import Effects, add, complete, one, only
 from tests.agent.histories import results_of
 from tests.providers import anthropic_call, message_end, message_start
@@ -97,7 +98,7 @@ def test_to_leave_an_async_loop_stops_the_run_too(way: str) -> None:
                 break
 
     async def leaving() -> int:
-        heard: list[Event] = []
+        heard: list[Record] = []
         model = ScriptedModel(CallTool("tick"), "Never")
         task = asyncio.create_task(following(Agent(model, [tick], on_event=heard.append)))
         await asyncio.wait([task], timeout=0.1)
@@ -107,7 +108,7 @@ def test_to_leave_an_async_loop_stops_the_run_too(way: str) -> None:
         await asyncio.sleep(0.02)
         before = len(ticks)
         await asyncio.sleep(0.05)
-        assert isinstance(heard[-1], RunStopped)
+        assert isinstance(heard[-1].event, RunStopped)
         return len(ticks) - before
 
     assert complete(leaving) == 0
@@ -211,7 +212,8 @@ def test_who_is_cut_off_by_the_end_of_its_event_loop_leaves_a_conversation_that_
 def test_a_call_that_was_being_written_when_its_event_loop_ended_is_aborted() -> None:
     events: list[Event] = []
     model = ScriptedModel(CallTool("add", {"a": 1, "b": 2}), delay=0.01)
-    run = Agent(model, [add], on_event=events.append).run_stream("Go")
+    agent = Agent(model, [add], on_event=lambda record: events.append(record.event))
+    run = agent.run_stream("Go")
 
     async def lost() -> None:
         async for event in run:

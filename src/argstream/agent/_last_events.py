@@ -1,4 +1,4 @@
-"""Shows a hook the last events of a run that nobody follows: one that paused, and was stopped."""
+"""Calls ``on_event`` with the last records of a paused run that was stopped without a consumer."""
 
 import asyncio
 import inspect
@@ -8,25 +8,25 @@ from typing import Any
 
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent._setting import EventHook
-from argstream.events import Event
+from argstream.log import Record
 
 __all__ = ["LastEvents"]
 
 
 class LastEvents:
-    """Shows them at once, as far as the hook does not have to wait."""
+    """Calls the hook at once, and in a task from the first call that is async."""
 
     def __init__(self, hook: EventHook | None) -> None:
         self._hook = hook
         self._tasks: set[asyncio.Task[None]] = set()  # so that nobody drops them
 
-    def show(self, events: Iterable[Event]) -> None:
-        """Show these."""
+    def show(self, records: Iterable[Record]) -> None:
+        """Call the hook with these."""
         if self._hook is None:
             return
-        rest = iter(events)
-        for event in rest:
-            answer = self._hook(event)
+        rest = iter(records)
+        for record in rest:
+            answer = self._hook(record)
             if inspect.isawaitable(answer):
                 self.run(_shown(answer, rest, self._hook))
                 return
@@ -44,9 +44,9 @@ class LastEvents:
             task.add_done_callback(self._tasks.discard)
 
 
-async def _shown(first: Awaitable[None], rest: Iterator[Event], hook: EventHook) -> None:
+async def _shown(first: Awaitable[None], rest: Iterator[Record], hook: EventHook) -> None:
     await first
-    for event in rest:
-        answer = hook(event)
+    for record in rest:
+        answer = hook(record)
         if inspect.isawaitable(answer):
             await answer

@@ -1,10 +1,10 @@
-"""The events of a run that wait for whoever follows it."""
+"""The records of a run that wait for its consumer."""
 
 from typing import Final
 
 import anyio
 
-from argstream.events import Event
+from argstream.log import Record
 
 __all__ = ["Outbox"]
 
@@ -12,33 +12,29 @@ _ROOM: Final = 256
 
 
 class Outbox:
-    """Holds events until they are fetched. Who adds many waits for room, if he can."""
+    """Holds records until they are fetched. A producer of many waits for room, if it can."""
 
     def __init__(self) -> None:
-        self._held: list[Event] = []
-        self._news: anyio.Event | None = None  # somebody waits for events
+        self._held: list[Record] = []
+        self._joined = 0  # how many events were joined into the records that are held
+        self._news: anyio.Event | None = None  # somebody waits for records
         self._room: anyio.Event | None = None  # somebody waits until they are fetched
         self._return: anyio.Event | None = None  # somebody waits until he who fetches is back
         self._is_left = False
         self._is_closed = False
         self._error: BaseException | None = None
 
-    def add(self, event: Event) -> None:
-        """Add an event."""
-        self._held.append(event)
-        if self._news is not None:
-            self._wake()
-
-    def add_all(self, events: list[Event]) -> None:
-        """Add several."""
-        self._held += events
-        if events and self._news is not None:
+    def add(self, records: list[Record], joined: int = 0) -> None:
+        """Add records, into which so many more events were joined: these need room, too."""
+        self._held += records
+        self._joined += joined
+        if records and self._news is not None:
             self._wake()
 
     @property
     def is_full(self) -> bool:
         """Whether so much is held that who can wait should."""
-        return len(self._held) >= _ROOM and not self._is_left
+        return len(self._held) + self._joined >= _ROOM and not self._is_left
 
     async def room(self) -> None:
         """Wait until there is room."""
@@ -47,8 +43,8 @@ class Outbox:
                 self._room = anyio.Event()
             await self._room.wait()
 
-    async def fetch(self) -> list[Event]:
-        """Give the next events, at least one; none when it is closed and all are fetched."""
+    async def fetch(self) -> list[Record]:
+        """Return the next records, at least one; none when it is closed and all are fetched."""
         while not self._held:
             if self._is_closed:
                 error, self._error = self._error, None
@@ -60,11 +56,11 @@ class Outbox:
             await news.wait()
         return self.take()
 
-    def take(self) -> list[Event]:
-        """Give what is there, without waiting."""
-        events, self._held = self._held, []
+    def take(self) -> list[Record]:
+        """Return what is there, without waiting."""
+        records, self._held, self._joined = self._held, [], 0
         self._make_room()
-        return events
+        return records
 
     def leave(self) -> None:
         """Say that nobody will fetch any more: nobody need wait for room."""
@@ -73,7 +69,7 @@ class Outbox:
         self._tell_return()
 
     def close(self, error: BaseException | None) -> None:
-        """Say that no more events come; the error is raised when all are fetched."""
+        """Mark the end of the records; the error is raised when all are fetched."""
         self._is_closed = True
         self._error = self._error or error
         self._wake()

@@ -1,4 +1,4 @@
-"""The log of a run that this process drives: what is written, and the claim on it.
+"""The log of a run that this process drives: its records, and the claim on it.
 
 Nothing is acted on before it is written (invariant 11). While the store writes, what happens
 meanwhile is collected, and written at once after that, merged.
@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, Final
 
 import anyio
@@ -16,9 +16,9 @@ import anyio
 from argstream.decisions import Decisions
 from argstream.errors import RunTaken
 from argstream.events import Event
-from argstream.log import Claim, Posts, Record, Store, merged, status_after
+from argstream.log import Claim, Posts, Record, Store, is_stored, status_after
 
-__all__ = ["RunLog"]
+__all__ = ["RunLog", "RunPosition"]
 
 _RENEWALS: Final = 3
 """How often a claim is renewed in the time for which it is good."""
@@ -28,35 +28,61 @@ _LOOK_AGAIN: Final = 0.05
 """How long one waits between two looks at a claim of somebody else, in seconds."""
 
 
+class RunPosition:
+    """The end of a run's log, stored or not: numbers the records that follow."""
+
+    def __init__(self, run_id: str, session_id: str, agent: str) -> None:
+        self.run_id = run_id
+        self.session_id = session_id
+        self.agent = agent
+        self.seq = 0
+        self.latest = 0.0  # the time of the last record; no record is older than the one before it
+
+    def stamp(self, events: Sequence[Event]) -> list[Record]:
+        """Return the events as the next records. The position stays until ``advance``.
+
+        An event that a log does not keep carries the ``seq`` of the record before it.
+        """
+        self.latest = max(time.time(), self.latest)
+        seq, records = self.seq, []
+        for event in events:
+            if is_stored(event):
+                seq += 1
+            records.append(
+                Record(seq, self.latest, self.run_id, self.session_id, self.agent, event)
+            )
+        return records
+
+    def advance(self, records: Sequence[Record]) -> None:
+        """Continue after these records."""
+        if records:
+            self.seq = records[-1].seq
+
+
 class RunLog:
     """Writes the log of one run, for as long as the claim on it is ours."""
 
-    def __init__(
-        self, store: Store, run_id: str, session_id: str, agent: str, seconds: float
-    ) -> None:
+    def __init__(self, store: Store, position: RunPosition, seconds: float) -> None:
         self._store = store
-        self._run_id = run_id
-        self._session_id = session_id
-        self._agent = agent
+        self._run_id = position.run_id
+        self._position = position
         self._seconds = seconds  # for which a claim is good
         self._claim: Claim | None = None
-        self._seq = 0
-        self.latest = 0.0
-        """The time of the newest record before the next one: clocks may go back, or differ."""
         # An append may give up what a renewal would renew.
         self._one_at_a_time = anyio.Lock(fast_acquire=True)
 
     @property
     def has_begun(self) -> bool:
         """Whether anything of the run is in the store."""
-        return self._seq > 0 or self._claim is not None
+        return self._position.seq > 0 or self._claim is not None
 
     async def take_up(self, wait: float) -> list[Record]:
         """Claim a run that is there, and read it; raises RunTaken if it is not free in time."""
         await self._claimed(wait)
         records = await self._store.read(self._run_id)
-        self._seq, self.latest = records[-1].seq, records[-1].time
-        self._session_id = records[-1].session_id
+        self._position.advance(records)
+        self._position.latest = records[-1].time
+        self._position.session_id = records[-1].session_id
         return records
 
     async def _claimed(self, wait: float) -> Claim:
@@ -69,25 +95,22 @@ class RunLog:
                     raise
             await anyio.sleep(_LOOK_AGAIN)
 
-    async def write(self, events: Iterable[Event]) -> None:
-        """Write events; they are durable when this returns."""
-        now, first = time.time(), self._seq + 1
-        self.latest = max(now, self.latest)
-        records = [
-            Record(seq, self.latest, self._run_id, self._session_id, self._agent, event)
-            for seq, event in enumerate(merged(events), first)
-        ]
+    async def write(self, events: Sequence[Event]) -> list[Record]:
+        """Write events and return their records, which are durable by then."""
+        now, stamped = time.time(), self._position.stamp(events)
+        records = [record for record in stamped if is_stored(record.event)]
         if not records:
-            return
+            return stamped
         async with self._one_at_a_time:
             claim = await self._written(records)
-            self._seq = records[-1].seq
+            self._position.advance(records)
             if status_after(record.event for record in records) not in (None, "running"):
                 self._claim = None  # it was given up with that
             elif time.time() - now > self._seconds:
                 # This process was away for so long that others may have taken the run over, and
                 # have said of what it was about to do that it was interrupted.
                 await self._store.renew(claim, self._seconds)
+        return stamped
 
     async def _written(self, records: list[Record]) -> Claim:
         if not self.has_begun:
@@ -129,7 +152,7 @@ class RunLog:
 
     async def _claimed_anew(self) -> Claim:
         claim = await self._surely(self._store.claim(self._run_id, _owner(), self._seconds))
-        if (await self._store.info(self._run_id)).seq != self._seq:
+        if (await self._store.info(self._run_id)).seq != self._position.seq:
             await self.release()
             raise RunTaken(self._run_id, "", 0.0)
         return claim

@@ -5,17 +5,16 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from argstream.agent._run_log import RunLog
+from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent._toolbox import Toolbox
 from argstream.agent.approvals import Approver
 from argstream.clients import Model, ModelSettings
-from argstream.events import Event
-from argstream.log import Store
+from argstream.log import Record, Store
 
 __all__ = ["EventHook", "Setting"]
 
-EventHook: TypeAlias = Callable[[Event], Awaitable[None] | None]
-"""Is given each event just before whoever follows the run. It may be async."""
+EventHook: TypeAlias = Callable[[Record], Awaitable[None] | None]
+"""Called with each record just before the consumer of the run receives it. It may be async."""
 
 
 class Setting(Struct, frozen=True):
@@ -34,13 +33,15 @@ class Setting(Struct, frozen=True):
     claim_seconds: float = 15.0
     """For how long a run is ours, if we do not say that we live."""
 
-    def log(self, run_id: str, session_id: str) -> RunLog | None:
-        """Give the log of a run, if there is to be one."""
-        return None if self.store is None else self.log_in(self.store, run_id, session_id)
+    def position(self, run_id: str, session_id: str) -> RunPosition:
+        """Return the position of a run that has no record yet."""
+        return RunPosition(run_id, session_id, self.agent)
 
-    def log_in(self, store: Store, run_id: str, session_id: str) -> RunLog:
-        """Give the log of a run in a store."""
-        return RunLog(store, run_id, session_id, self.agent, self.claim_seconds)
+    def log(self, position: RunPosition) -> RunLog | None:
+        """Return the log of a run, or None without a store."""
+        if self.store is None:
+            return None
+        return RunLog(self.store, position, self.claim_seconds)
 
     async def close_model(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""

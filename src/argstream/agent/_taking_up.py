@@ -14,7 +14,7 @@ from argstream.agent.observing._observed import Observed, is_observed, last_even
 from argstream.decisions import Decisions
 from argstream.errors import UnknownRun, UsageError
 from argstream.events import Event, RunStarted
-from argstream.log import Store
+from argstream.log import Record, Store
 
 __all__ = ["caught_up", "ended", "found", "refuse_if_over", "taken_up"]
 
@@ -33,8 +33,8 @@ async def taken_up(
 
 async def ended(
     log: RunLog, machine: Machine, conversation: Conversation, reason: str
-) -> list[Event]:
-    """End a run that nobody drives, and give its last events."""
+) -> list[Record]:
+    """End a run that no process drives, and return its last records."""
     try:
         told = await _read(log, machine, conversation, wait=0)
         run_id = machine.state.run_id
@@ -43,8 +43,7 @@ async def ended(
             if is_observed(told)
             else machine.abandoned(reason).events
         )
-        await log.write(events)
-        return events
+        return await log.write(events)
     finally:
         await _release(log)
 

@@ -15,6 +15,7 @@ from argstream.agent._faces import AsyncClosing
 from argstream.agent._last_events import LastEvents
 from argstream.agent._loop_thread import LoopThread, run_alone
 from argstream.agent._machine import Machine
+from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent._state import LoopRules
 from argstream.agent._taking_up import caught_up, ended, found, taken_up
@@ -43,6 +44,7 @@ class _Paused(NamedTuple):
 
     machine: Machine
     conversation: Conversation
+    position: RunPosition
 
 
 class Agent(AsyncClosing):
@@ -78,8 +80,8 @@ class Agent(AsyncClosing):
 
         ``model`` is a name such as ``openai:gpt-5``, what ``make_model`` gives, a
         ``ScriptedModel``, a function from a ``ModelRequest`` to an SDK's stream, or an async
-        iterator of one. ``tools`` are functions, plain or with ``@tool``. ``on_event`` is given
-        every event.
+        iterator of one. ``tools`` are functions, plain or with ``@tool``. ``on_event`` is called
+        with the ``Record`` of every event, see ``AgentRun.records``.
 
         If a person must be asked, ``approver`` does it while the run goes on; without one the run
         pauses, see ``resume``. What nobody has decided after ``approval_timeout`` seconds is
@@ -138,17 +140,18 @@ class Agent(AsyncClosing):
         run_id = f"run_{uuid4().hex}"
         machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
 
-        log = self._setting.log(run_id, conversation.id)
+        position = self._setting.position(run_id, conversation.id)
+        log = self._setting.log(position)
         if log is not None:
             # The newest run of a conversation is found by its time, whatever the clock says.
-            log.latest = math.nextafter(conversation.updated, math.inf)
+            position.latest = math.nextafter(conversation.updated, math.inf)
             self._conversations[run_id] = conversation
 
         async def begin() -> Step:
             machine.state.numbering = conversation.numbering
             return machine.begin(encodable(prompt), conversation.messages, conversation.user)
 
-        return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
+        return AgentRun(Course(machine, begin, position, log), self._setting, conversation, self)
 
     @overload
     def run(
@@ -203,7 +206,7 @@ class Agent(AsyncClosing):
             if conversation is not None:
                 self._conversations[run_id] = conversation
             return self._resume_logged(self._setting.store, run_id, given, wait)
-        machine, waiting_conversation = self._waiting(run_id)
+        machine, waiting_conversation, position = self._waiting(run_id)
         machine.check(given)
 
         async def begin() -> Step:
@@ -215,17 +218,18 @@ class Agent(AsyncClosing):
                 self._paused[run_id] = waiting
                 raise
 
-        return AgentRun(Course(machine, begin), self._setting, waiting_conversation, self)
+        return AgentRun(Course(machine, begin, position), self._setting, waiting_conversation, self)
 
     def _resume_logged(self, store: Store, run_id: str, given: Decisions, wait: float) -> AgentRun:
         conversation = self._conversations.setdefault(run_id, Conversation())
         machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
-        log = self._setting.log_in(store, run_id, conversation.id)
+        position = self._setting.position(run_id, conversation.id)
+        log = RunLog(store, position, self._setting.claim_seconds)
 
         async def begin() -> Step:
             return await taken_up(log, machine, conversation, given, wait)
 
-        return AgentRun(Course(machine, begin, log), self._setting, conversation, self)
+        return AgentRun(Course(machine, begin, position, log), self._setting, conversation, self)
 
     async def check(self, run: AnyRun, decisions: Decisions) -> None:
         """Raise what ``resume`` would say to these decisions, and change nothing.
@@ -261,10 +265,10 @@ class Agent(AsyncClosing):
         """
         if self._setting.store is not None:
             return run_alone(lambda: self.stop_async(run, reason), "await agent.stop_async(…)")
-        machine, conversation = self._waiting(_id_of(run))
+        machine, conversation, position = self._waiting(_id_of(run))
         events = machine.stopped(reason).events
-        self.rested(conversation, machine)
-        self._last_events.show(events)
+        self.rested(conversation, position, machine)
+        self._last_events.show(position.stamp(events))
         return events
 
     async def stop_async(self, run: AnyRun, reason: str = "") -> list[Event]:
@@ -279,14 +283,15 @@ class Agent(AsyncClosing):
             await self.catch_up(conversation, "")
             raise
         machine = self._machine(run_id)
-        log = self._setting.log_in(store, run_id, conversation.id)
+        position = self._setting.position(run_id, conversation.id)
+        log = RunLog(store, position, self._setting.claim_seconds)
         try:
-            events = await ended(log, machine, conversation, reason)
+            records = await ended(log, machine, conversation, reason)
         except RunTaken:
             return []  # who drives it has been told
-        self.rested(conversation, machine)
-        self._last_events.show(events)
-        return events
+        self.rested(conversation, position, machine)
+        self._last_events.show(records)
+        return [record.event for record in records]
 
     def stop_soon(self, run_id: str, reason: str) -> None:
         """End a run that has paused, without waiting for it in an event loop; for runs only."""
@@ -323,12 +328,12 @@ class Agent(AsyncClosing):
             raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
         return self._paused[run_id]
 
-    def rested(self, conversation: Conversation, machine: Machine) -> None:
+    def rested(self, conversation: Conversation, position: RunPosition, machine: Machine) -> None:
         """Keep a run that has paused, until it is over; for runs only."""
         run_id = machine.state.run_id
         if machine.is_paused:
             if self._setting.store is None:
-                self._paused[run_id] = _Paused(machine, conversation)
+                self._paused[run_id] = _Paused(machine, conversation, position)
             return
         if not machine.is_over:  # nothing of it could be written: it has never been
             conversation.run_id = None

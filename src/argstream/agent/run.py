@@ -18,7 +18,7 @@ from argstream.agent._faces import FollowedRun
 from argstream.agent._listening import PASSING
 from argstream.agent._loop_thread import LoopThread
 from argstream.agent._machine import Machine
-from argstream.agent._run_log import RunLog
+from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent._setting import EventHook, Setting
 from argstream.agent.approvals import Approval
 from argstream.agent.conversation import Conversation
@@ -26,6 +26,7 @@ from argstream.agent.result import RunResult
 from argstream.agent.runner import Runner
 from argstream.errors import RunFailure, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
+from argstream.log import Record
 
 __all__ = ["AgentRun", "Course"]
 
@@ -37,7 +38,7 @@ _LAST_WORDS: Final = 5.0
 class Keeper(Protocol):
     """Who keeps runs that have paused: the agent."""
 
-    def rested(self, conversation: Conversation, machine: Machine) -> None:
+    def rested(self, conversation: Conversation, position: RunPosition, machine: Machine) -> None:
         """Take that a run is over, or has paused: before its last event is told."""
 
     def stop_soon(self, run_id: str, reason: str) -> None:
@@ -48,10 +49,11 @@ class Keeper(Protocol):
 
 
 class Course(NamedTuple):
-    """How a run goes: its loop, how it begins, and its log, if it has one."""
+    """How a run goes: its loop, how it begins, its position, and its log, if it has one."""
 
     machine: Machine
     begin: Callable[[], Awaitable[Step]]
+    position: RunPosition
     log: RunLog | None = None
 
 
@@ -69,16 +71,17 @@ class AgentRun(FollowedRun):
         conversation: Conversation,
         keeper: Keeper,
     ) -> None:
-        machine, self._begin, log = course
+        machine, self._begin, position, log = course
         self.conversation = conversation
         self._machine = machine
         self._setting = setting
         self._keeper = keeper
         # Nothing that drives a run may refer to this: who drops it has left the run.
-        runner = Runner(machine, setting, partial(keeper.rested, conversation), log)
+        on_rest = partial(keeper.rested, conversation, position)
+        runner = Runner(machine, setting, on_rest, position, log)
         self._following = _Following(runner, setting.on_event, outlives=log is not None)
         self._is_logged = log is not None
-        self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
+        self._generator: weakref.ref[AsyncGenerator[Event | Record, None]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_reason: str | None = None  # of a stop before it had begun
 
@@ -171,11 +174,11 @@ class AgentRun(FollowedRun):
 
     # In an event loop
 
-    def __aiter__(self) -> AsyncGenerator[Event, None]:
-        """Give the events. Who drops this, by leaving a loop, has stopped the run."""
+    def _iterate_async(self, *, records: bool) -> AsyncGenerator[Event | Record, None]:
+        self._following.yields_records = records
         generator = None if self._generator is None else self._generator()
         if generator is None:
-            generator = self._following.events(self._start)
+            generator = self._following.items(self._start)
             self._generator = weakref.ref(generator)
         return generator
 
@@ -233,13 +236,12 @@ class AgentRun(FollowedRun):
 
     # Without one
 
-    def __iter__(self) -> Iterator[Event]:
-        """Follow the run where there is no event loop: one of our own drives it, in a thread."""
+    def _iterate(self, *, records: bool) -> Iterator[Event | Record]:
         if self._loop is not None:
             raise UsageError("the run has been followed already: run_stream() makes another")
-        return self._iterate()
+        return self._items(records=records)
 
-    def _iterate(self) -> Iterator[Event]:
+    def _items(self, *, records: bool) -> Iterator[Event | Record]:
         if self._loop is not None:  # by another iterator, meanwhile
             raise UsageError("somebody follows this run already")
         following = self._following
@@ -248,12 +250,12 @@ class AgentRun(FollowedRun):
             try:
                 while loop.call(self._fetch):
                     while batch:
-                        event = batch.popleft()
-                        if following.minds(event):
-                            answer = following.note(event)
+                        record = batch.popleft()
+                        if following.minds(record.event):
+                            answer = following.note(record)
                             if answer is not None:
                                 loop.wait_for(answer)
-                        yield event
+                        yield record if records else record.event
             except KeyboardInterrupt:
                 if self._is_logged:  # as a task that is cancelled leaves it
                     loop.call(following.runner.abandon)
@@ -286,8 +288,8 @@ class _Following:
         self.runner = runner
         self._outlives = outlives  # whether a run that has paused is kept, told or not
         self.failure: RunFailed | None = None
-        self.batch: deque[Event] = deque()
-        """What was fetched and not told yet."""
+        self.batch: deque[Record] = deque()  # fetched, but not consumed yet
+        self.yields_records = False  # instead of events
         self._on_event = on_event
         self.has_told_pause = False
         self._left_at_pause = False
@@ -295,7 +297,9 @@ class _Following:
         self.is_awaited = False
         """Whether somebody wants to know when it has begun, before he follows it."""
 
-    async def events(self, start: Callable[[], Awaitable[None]]) -> AsyncGenerator[Event, None]:
+    async def items(
+        self, start: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[Event | Record, None]:
         await start()
         del start  # it refers to who may be dropped
         try:
@@ -304,10 +308,10 @@ class _Following:
                 yield batch[0]  # to say that it is there: it is told when that is asked for
             while batch or await self.fill():
                 while batch:
-                    event = batch.popleft()
-                    if self.minds(event):
-                        await self._shown(event)
-                    yield event
+                    record = batch.popleft()
+                    if self.minds(record.event):
+                        await self._shown(record)
+                    yield record if self.yields_records else record.event
         except asyncio.CancelledError:
             if self._outlives and not self.runner.is_stopped_with_another:
                 await self.runner.abandon()  # a program that shuts down should not end its runs
@@ -342,8 +346,9 @@ class _Following:
                 while self.batch:
                     await self._shown(self.batch.popleft())
 
-    def note(self, event: Event) -> Awaitable[None] | None:
-        """Take note of an event that is about to be told, and show it to the hook."""
+    def note(self, record: Record) -> Awaitable[None] | None:
+        """Note a record that is about to be consumed, and call the hook with it."""
+        event = record.event
         match event:
             case RunFailed():
                 self.failure = event
@@ -354,11 +359,11 @@ class _Following:
         self._left_at_pause = isinstance(event, RunPaused)
         if self._on_event is None:
             return None
-        answer = self._on_event(event)
+        answer = self._on_event(record)
         return answer if inspect.isawaitable(answer) else None
 
-    async def _shown(self, event: Event) -> None:
-        answer = self.note(event)
+    async def _shown(self, record: Record) -> None:
+        answer = self.note(record)
         if answer is not None:
             await answer
 

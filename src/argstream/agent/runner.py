@@ -9,8 +9,9 @@ the events are written before they are told, and before anything is done that fo
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import groupby
 from typing import Final
 
 import anyio
@@ -38,7 +39,7 @@ from argstream.agent._machine import Machine
 from argstream.agent._outbox import Outbox
 from argstream.agent._pacing import Pace, pace_here
 from argstream.agent._questions import is_cancelled
-from argstream.agent._run_log import RunLog
+from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent._setting import Setting
 from argstream.agent._tool_tasks import ToolTasks
 from argstream.clients import ModelRequest
@@ -51,6 +52,7 @@ from argstream.errors import (
 )
 from argstream.events import Event, RunPaused, StreamFailed
 from argstream.history import Message
+from argstream.log import Record, coalesced
 from argstream.streaming import AsyncEventStream, stream
 
 __all__ = ["Runner"]
@@ -76,6 +78,7 @@ class Runner:
         machine: Machine,
         setting: Setting,
         on_rest: Callable[[Machine], None],
+        position: RunPosition,
         log: RunLog | None = None,
     ) -> None:
         self.machine = machine
@@ -84,6 +87,7 @@ class Runner:
         """Why the model could not answer, if it could not."""
         self._setting = setting
         self._on_rest = on_rest
+        self._position = position
         self._log = log
         self._tasks: TaskGroup
         self._pace: Pace
@@ -122,7 +126,13 @@ class Runner:
         if self._inbox or is_in_callback or self._log is not None:
             self._inbox.post(step)
         else:
-            self._carry_out(step)
+            self._carry_out(step, self._stamped(step.events))
+
+    def _stamped(self, events: Sequence[Event]) -> list[Record]:
+        """Assign numbers to the events of a run without a log."""
+        records = self._position.stamp(events)
+        self._position.advance(records)
+        return records
 
     def _tell(self, event: Event) -> None:
         """Tell an event from which nothing follows; what was decided before comes first."""
@@ -131,7 +141,7 @@ class Runner:
         elif self._inbox:
             self._inbox.post(event)
         else:
-            self.outbox.add(event)
+            self.outbox.add(self._stamped([event]))
 
     async def _room(self) -> None:
         """Wait while so much is held that who can wait should."""
@@ -181,7 +191,8 @@ class Runner:
             if self._log is not None:
                 await self._leave(self._log)
             elif not self._is_at_rest:  # it was ended from outside, or something fell over
-                self._conclude(self.machine.crashed("interrupted", "the run was interrupted"))
+                step = self.machine.crashed("interrupted", "the run was interrupted")
+                self._conclude(self._stamped(step.events))
             self.outbox.close(self._error)
 
     async def _leave(self, log: RunLog) -> None:
@@ -205,32 +216,39 @@ class Runner:
 
     async def _work_off(self) -> None:
         """Take what has come; write it first, if there is a log."""
-        waiting = self._inbox.take()
-        if self._log is not None:
-            await self._log_first(self._log, waiting)
-        rests = [what for what in waiting if isinstance(what, Step) and what.rests]
-        for what in waiting:
-            if not isinstance(what, Step):
-                self.outbox.add(what)
-            elif self._log is not None and rests[-1:] == [what]:
-                await self._rest(self._log, what)
+        taken = self._inbox.take()
+        waiting = list(_steps(taken))
+        events = [event for step in waiting for event in step.events]
+        if self._log is None:
+            records = self._stamped(events)
+        else:
+            records = await self._log_first(self._log, events)
+        rests = [step for step in waiting if step.rests]
+        end = 0
+        for step in waiting:
+            start, end = end, end + len(step.events)
+            told = records[start:end]
+            if self._log is not None and rests[-1:] == [step]:
+                await self._rest(self._log, told)
             else:
-                self._carry_out(what)
+                self._carry_out(step, told)
+        self.outbox.add([], joined=max(0, len(taken) - len(records)))
 
-    async def _log_first(self, log: RunLog, waiting: Iterable[Step | Event]) -> None:
+    async def _log_first(self, log: RunLog, events: Sequence[Event]) -> list[Record]:
         """Write what has come; a stop before what follows from it, a decision after its request."""
         await self.deciding.post_stop(log)
-        await log.write(events_in(waiting))
+        records = await log.write(events)
         await self.deciding.post_decisions(log)
         self._inbox.worked_off()
+        return records
 
-    async def _rest(self, log: RunLog, step: Step) -> None:
+    async def _rest(self, log: RunLog, records: list[Record]) -> None:
         """Come to rest, unless somebody has something to say to a run that pauses."""
-        if not (step.events and isinstance(step.events[-1], RunPaused)):
-            self._conclude(step)
+        if not (records and isinstance(records[-1].event, RunPaused)):
+            self._conclude(records)
             return
-        *before, pause = step.events
-        self.outbox.add_all(before)
+        *before, pause = records
+        self.outbox.add(before)
         if self.machine.is_paused:
             await self.outbox.caught_up(_CATCHING_UP)  # who is told of a request may decide on it
         going_on = await self.deciding.after_pause(log)
@@ -239,25 +257,25 @@ class Runner:
         if going_on is not None:
             self._inbox.post(going_on)
         if going_on is not None or not self.machine.is_paused:
-            self.outbox.add(pause)
+            self.outbox.add([pause])
         else:
-            self._conclude(Step([pause], []))
+            self._conclude([pause])
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: Step, records: list[Record]) -> None:
         if step.rests and self._log is None:
-            self._conclude(step)
+            self._conclude(records)
             return
-        self.outbox.add_all(step.events)
+        self.outbox.add(records)
         for effect in step.effects:
             self._do(effect)
 
-    def _conclude(self, step: Step) -> None:
-        """Tell the last events; whoever hears them finds the run at rest."""
+    def _conclude(self, records: list[Record]) -> None:
+        """Hand out the last records; their consumer finds the run at rest."""
         self._is_at_rest = True
         self._on_rest(self.machine)
         self.deciding.give_up()
         self.deciding.withdraw_all()
-        self.outbox.add_all(step.events)
+        self.outbox.add(records)
         self._inbox.ring()
 
     def _do(self, effect: Effect) -> None:
@@ -353,6 +371,15 @@ class Runner:
     def _hear(self, events: list[Event], listening: Listening) -> None:
         if events:
             self.act(self.machine.heard(events, listening.facts, time.time()))
+
+
+def _steps(waiting: Iterable[Step | Event]) -> Iterator[Step]:
+    """Make steps of the events that came alone, with neighbouring deltas of one text joined."""
+    for is_step, group in groupby(waiting, lambda what: isinstance(what, Step)):
+        if is_step:
+            yield from (what for what in group if isinstance(what, Step))
+        else:
+            yield Step(coalesced(events_in(group)), [])
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:

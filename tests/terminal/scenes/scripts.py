@@ -20,6 +20,7 @@ from argstream.events import (
     ToolCallCompleted,
     ToolOutputDelta,
 )
+from argstream.log import Record
 from argstream.policy import Policy
 from argstream.snapshots import RunView
 from argstream.terminal.looks import Looks
@@ -244,8 +245,9 @@ def two_tools() -> list[Event]:
     """Two tools run at once; one goes on alone after the other is over."""
     heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def hear(event: Event) -> None:
-        """Let the one go on when the other was heard: so the order is always the same."""
+    def hear(record: Record) -> None:
+        """Continue one tool when the other has been heard, so that the order is always the same."""
+        event = record.event
         if isinstance(event, ToolOutputDelta):
             heard[event.text].set()
         elif isinstance(event, ToolCallCompleted):

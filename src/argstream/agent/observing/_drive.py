@@ -26,6 +26,7 @@ from argstream.agent.observing._observed import Answer, Observed
 from argstream.clients import ModelRequest, as_model
 from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UsageError
 from argstream.events import Event, RunFailed
+from argstream.log import coalesced
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming.sources import awaited
 
@@ -156,8 +157,7 @@ class Drive:
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
                 if self._log.has_begun and not isinstance(self._error, RunTaken | StoreFailure):
-                    await self._log.write(rest)
-                    self.outbox.add_all(rest)
+                    self.outbox.add(await self._log.write(coalesced(rest)))
                 await self._log.release()
             except ArgstreamError:
                 logger.warning(
@@ -173,13 +173,14 @@ class Drive:
     async def _work_off(self) -> None:
         """Write what has come, and then tell it."""
         is_last, self._unwritten = self.observed.is_over, self._inbox.take()
-        await self._log.write(event for post in self._unwritten for event in post.events)
+        events = [event for post in self._unwritten for event in post.events]
+        records = await self._log.write(coalesced(events))
         written, self._unwritten = self._unwritten, ()
-        self._is_over = is_last  # who hears the last event finds it so
-        for events, then in written:
-            self.outbox.add_all(events)
-            if then is not None:
-                then()
+        self._is_over = is_last  # so that a consumer of the last event finds it over
+        self.outbox.add(records, joined=len(events) - len(records))
+        for post in written:
+            if post.then is not None:
+                post.then()
         self._inbox.worked_off()
 
     async def _room(self) -> None:

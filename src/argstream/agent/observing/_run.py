@@ -12,6 +12,7 @@ from argstream.agent.observing._drive import Drive
 from argstream.agent.result import RunResult
 from argstream.errors import RunFailure, UsageError
 from argstream.events import ApprovalRequested, Event
+from argstream.log import Record
 
 __all__ = ["ObservedRun"]
 
@@ -28,9 +29,9 @@ class ObservedRun(FollowedRun):
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
-        self._batch: deque[Event] = deque()  # fetched, and not told yet
+        self._batch: deque[Record] = deque()  # fetched, but not consumed yet
         # Nothing that the run needs may refer to this: who drops it has left the run.
-        self._generator: weakref.ref[AsyncGenerator[Event, None]] | None = None
+        self._generator: weakref.ref[AsyncGenerator[Event | Record, None]] | None = None
 
     @property
     def run_id(self) -> str:
@@ -53,11 +54,10 @@ class ObservedRun(FollowedRun):
 
     # In an event loop
 
-    def __aiter__(self) -> AsyncGenerator[Event, None]:
-        """Give the events. Who drops this, by leaving a loop, has stopped the run."""
+    def _iterate_async(self, *, records: bool) -> AsyncGenerator[Event | Record, None]:
         generator = None if self._generator is None else self._generator()
         if generator is None:
-            generator = _events(self._drive, self._batch)
+            generator = _items(self._drive, self._batch, records=records)
             self._generator = weakref.ref(generator)
         return generator
 
@@ -73,14 +73,14 @@ class ObservedRun(FollowedRun):
 
     # Without one
 
-    def __iter__(self) -> Iterator[Event]:
-        """Follow the run where there is no event loop: one of our own reads it, in a thread."""
+    def _iterate(self, *, records: bool) -> Iterator[Event | Record]:
         if self._drive.has_begun:
             raise UsageError("somebody follows this run already, or has")
         with closing(LoopThread(self.aclose)) as loop:
             while loop.call(self._fetch):
                 while self._batch:
-                    yield self._batch.popleft()
+                    record = self._batch.popleft()
+                    yield record if records else record.event
 
     async def _fetch(self) -> bool:
         return await _fetch(self._drive, self._batch)
@@ -92,16 +92,19 @@ class ObservedRun(FollowedRun):
         return self._outcome()
 
 
-async def _events(drive: Drive, batch: deque[Event]) -> AsyncGenerator[Event, None]:
+async def _items(
+    drive: Drive, batch: deque[Record], *, records: bool
+) -> AsyncGenerator[Event | Record, None]:
     try:
         while await _fetch(drive, batch):
             while batch:
-                yield batch.popleft()
+                record = batch.popleft()
+                yield record if records else record.event
     finally:
         await drive.close(_NOBODY)
 
 
-async def _fetch(drive: Drive, batch: deque[Event]) -> bool:
+async def _fetch(drive: Drive, batch: deque[Record]) -> bool:
     drive.start()
     batch.extend(await drive.outbox.fetch())
     return bool(batch)

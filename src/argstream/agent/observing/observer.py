@@ -18,7 +18,7 @@ from uuid import uuid4
 from argstream.adapters import AGENTS, ProtocolName
 from argstream.agent._arguments import read_arguments
 from argstream.agent._faces import AsyncClosing
-from argstream.agent._run_log import RunLog
+from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent.approvals import Approver
 from argstream.agent.observing._asking import News
 from argstream.agent.observing._drive import Course, Drive, not_an_agent
@@ -189,7 +189,8 @@ class Observer(AsyncClosing):
 
     def _log(self, run_id: str, session_id: str) -> RunLog:
         session_id = session_id or f"session_{uuid4().hex}"
-        return RunLog(self.store, run_id, session_id, self.agent, self._claim_seconds)
+        position = RunPosition(run_id, session_id, self.agent)
+        return RunLog(self.store, position, self._claim_seconds)
 
 
 def _permission(name: str, answer: Answer, *, interrupt: bool) -> "PermissionResult":

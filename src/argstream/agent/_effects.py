@@ -1,6 +1,5 @@
 """What the loop of an agent wants done: the machine says it, the runner does it."""
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from argstream.errors import TextInterrupted
@@ -18,7 +17,6 @@ __all__ = [
     "ReadAlong",
     "Step",
     "Withdraw",
-    "events_in",
 ]
 
 
@@ -88,12 +86,3 @@ class Step(NamedTuple):
     effects: list[Effect]
     rests: bool = False
     """Whether nothing follows: the run is over, or has paused."""
-
-
-def events_in(steps: Iterable[Step | Event]) -> Iterator[Event]:
-    """Give the events of steps, and those that come alone, from which nothing follows."""
-    for step in steps:
-        if isinstance(step, Step):
-            yield from step.events
-        else:
-            yield step

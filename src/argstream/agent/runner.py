@@ -9,9 +9,8 @@ the events are written before they are told, and before anything is done that fo
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from itertools import groupby
 from typing import Final
 
 import anyio
@@ -31,7 +30,6 @@ from argstream.agent._effects import (
     ReadAlong,
     Step,
     Withdraw,
-    events_in,
 )
 from argstream.agent._inbox import Inbox
 from argstream.agent._listening import PASSING, Listening
@@ -217,7 +215,7 @@ class Runner:
     async def _work_off(self) -> None:
         """Take what has come; write it first, if there is a log."""
         taken = self._inbox.take()
-        waiting = list(_steps(taken))
+        waiting = _steps(taken)
         events = [event for step in waiting for event in step.events]
         if self._log is None:
             records = self._stamped(events)
@@ -373,13 +371,21 @@ class Runner:
             self.act(self.machine.heard(events, listening.facts, time.time()))
 
 
-def _steps(waiting: Iterable[Step | Event]) -> Iterator[Step]:
+def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
     """Make steps of the events that came alone, with neighbouring deltas of one text joined."""
-    for is_step, group in groupby(waiting, lambda what: isinstance(what, Step)):
-        if is_step:
-            yield from (what for what in group if isinstance(what, Step))
-        else:
-            yield Step(coalesced(events_in(group)), [])
+    steps: list[Step] = []
+    alone: list[Event] = []
+    for what in waiting:
+        if not isinstance(what, Step):
+            alone.append(what)
+            continue
+        if alone:
+            steps.append(Step(coalesced(alone), []))
+            alone = []
+        steps.append(what)
+    if alone:
+        steps.append(Step(coalesced(alone), []))
+    return steps
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:

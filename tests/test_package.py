@@ -98,7 +98,7 @@ def test_the_examples_in_docstrings_are_true(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("document", ["README.md"])
+@pytest.mark.parametrize("document", ["docs/jsonstream.md", "docs/streaming.md"])
 def test_the_sessions_in_the_documents_are_true(document: str) -> None:
     results = doctest.testfile(
         str(ROOT / document),

@@ -104,7 +104,10 @@ class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what i
     """A part of argstream was used whose optional dependencies are not installed."""
 
     def __init__(self, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs an extra: pip install 'argstream[{extra}]'")
+        super().__init__(
+            f"{purpose} needs an extra: pip install 'argstream[{extra}]', "
+            f"or in a checkout: pip install '.[{extra}]'"
+        )
         self.extra = extra
 
 

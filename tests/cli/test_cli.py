@@ -179,5 +179,6 @@ class TestCommand:
         )
         assert done.returncode == 1
         assert done.stderr.decode().strip() == (
-            "the argstream command needs an extra: pip install 'argstream[cli]'"
+            "the argstream command needs an extra: pip install 'argstream[cli]', "
+            "or in a checkout: pip install '.[cli]'"
         )

@@ -1,0 +1,166 @@
+"""The README: its programs run as they are, against a provider on loopback."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from argstream.testing import CallTool, MockProvider, Reply
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+POEM = {"path": "poem.txt", "content": "Roses are red, violets are blue."}
+
+
+def block(*words: str, language: str = "python") -> str:
+    """The one block with these words."""
+    [found] = [
+        text for kind, text in BLOCKS if kind == language and all(word in text for word in words)
+    ]
+    return found
+
+
+QUICKSTART = block("def chunk")
+OWN_SDK = block("anthropic.Anthropic()")
+POLICY = block("Policy.load")
+AGENT = block("approver=ask")
+SURVIVING = block("agent.resume")
+SERVER = block("AgentServer(")
+LANGGRAPH = block("StateGraph")
+
+
+@pytest.fixture
+def provider() -> Iterator[MockProvider]:
+    with MockProvider([Reply(CallTool("write_file", POEM)), Reply("Done.")]) as provider:
+        yield provider
+
+
+def run(program: str, folder: Path, provider: MockProvider | None = None, typed: str = "") -> str:
+    variables = {"PYTHONIOENCODING": "utf-8"}
+    if provider is not None:
+        variables |= {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "any"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, **variables},
+        input=typed,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_every_python_block_is_run_here() -> None:
+    run_here = {QUICKSTART, OWN_SDK, POLICY, AGENT, SURVIVING, SERVER, LANGGRAPH}
+    assert {text for kind, text in BLOCKS if kind == "python"} == run_here
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 250
+
+
+def test_quickstart_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    assert run(QUICKSTART, tmp_path) == block("content +=", language="text")
+    assert len([line for line in QUICKSTART.splitlines() if line.strip()]) <= 15
+
+
+def test_own_sdk_shows_the_file_as_it_is_written(tmp_path: Path, provider: MockProvider) -> None:
+    printed = run(OWN_SDK, tmp_path, provider)
+    assert printed == f"{POEM['content']}\nrun write_file with {POEM}\n"
+
+
+def test_own_sdk_reports_malformed_arguments(tmp_path: Path) -> None:
+    with MockProvider(Reply(CallTool("write_file", '{"path": poem.txt}'))) as provider:
+        printed = run(OWN_SDK, tmp_path, provider)
+    assert printed.startswith("\ndo not run write_file: ")
+    assert "at character 9" in printed
+
+
+def test_policy_stops_a_write_outside_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    rules = block("[[rules]]", language="toml").replace("/srv/project", str(project))
+    (tmp_path / "policy.toml").write_text(rules)
+    program = f"""{POLICY}
+import anthropic
+request = {{"model": "claude-opus-4-7", "max_tokens": 99, "messages": [{{"role": "user", "content": "Go"}}]}}
+for _ in range(2):
+    show(anthropic.Anthropic().messages.create(**request, stream=True))
+"""
+    content = "x" * 2000
+    outside = Reply(CallTool("write_file", {"path": "../secret", "content": content}))
+    inside = Reply(CallTool("write_file", {"path": "notes.txt", "content": content}))
+    with MockProvider([outside, inside]) as provider:
+        denied, stopped = run(program, tmp_path, provider).splitlines()
+    assert "write_file" in denied
+    assert re.fullmatch(r"stopped after \d\d characters", stopped)
+
+
+def test_agent_asks_before_it_writes(tmp_path: Path, provider: MockProvider) -> None:
+    printed = run(AGENT, tmp_path, provider, typed="y\n")
+    assert f"Run write_file with {POEM}? [y/n]" in printed
+    assert (tmp_path / "poem.txt").read_text() == POEM["content"]
+
+
+def test_agent_does_not_write_what_was_denied(tmp_path: Path, provider: MockProvider) -> None:
+    run(AGENT, tmp_path, provider, typed="n\n")
+    assert not (tmp_path / "poem.txt").exists()
+
+
+def test_surviving_run_is_resumed(tmp_path: Path) -> None:
+    call = CallTool("send_mail", {"to": "ada@example.org", "text": "We are late."})
+    with MockProvider([Reply(call), Reply("Ada knows.")]) as provider:
+        assert run(SURVIVING, tmp_path, provider) == "Ada knows.\n"
+
+
+def test_server_answers_with_its_token_only(tmp_path: Path) -> None:
+    program = f"""{SERVER}
+import uvicorn
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+import threading
+threading.Thread(target=lambda: (sys.stdin.read(), setattr(running, "should_exit", True))).start()
+running.run(sockets=[listener])
+"""
+    with MockProvider(Reply("Hello there.")) as provider:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "ARGSTREAM_TOKEN": "a-token-of-some-length",
+                "ANTHROPIC_BASE_URL": provider.anthropic_url,
+                "ANTHROPIC_API_KEY": "any",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            url = f"http://127.0.0.1:{int(process.stdout.readline())}/agent/api/converse"
+            refused = httpx.post(url, json={"message": "Hello"})
+            headers = {"authorization": "Bearer a-token-of-some-length"}
+            answer = httpx.post(url, json={"message": "Hello"}, headers=headers)
+        finally:
+            process.stdin.close()
+            process.wait(20)
+            process.stdout.close()
+    assert refused.status_code == 401
+    assert "there." in answer.text
+    assert process.returncode == 0
+
+
+def test_langgraph_shows_the_file_as_it_is_written(tmp_path: Path, provider: MockProvider) -> None:
+    assert run(LANGGRAPH, tmp_path, provider) == POEM["content"]

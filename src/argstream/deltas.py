@@ -35,8 +35,12 @@ __all__ = [
     "TurnOpened",
 ]
 
-CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch"]
-"""Who runs it, and what its input is: ``custom`` and ``code`` are free text, the others JSON."""
+CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch", "client"]
+"""Who runs a call, and what its input is: ``custom`` and ``code`` are free text, the others JSON.
+
+``client`` is a call to a tool that the provider defines and the client runs or answers: a shell
+command, an action on a computer, a request to approve an MCP call.
+"""
 
 FREE_TEXT_KINDS: Final[frozenset[CallKind]] = frozenset({"custom", "code"})
 

@@ -9,7 +9,16 @@ once; only calls that the provider runs itself are nowhere else.
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from argstream.adapters._openai_items import CALLS, call_id_of, result
+from argstream.adapters._openai_items import (
+    CALLS,
+    OUTPUTS,
+    call_id_of,
+    call_input,
+    call_kind,
+    call_name,
+    hosted_result,
+    result,
+)
 from argstream.adapters._payloads import text_of
 from argstream.deltas import (
     ArgumentText,
@@ -36,9 +45,9 @@ _RUN_BY_PROVIDER: Final[dict[str, CallKind]] = {
     "server_tool_call": "server",
     "server_tool_call_chunk": "server",
 }
-# Of OpenAI: they come once, when they are done.
-_WHOLE_CALLS: Final = {"mcp_call", "code_interpreter_call", "apply_patch_call"}
-_CALLS: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS}
+# Of OpenAI: they come once, when they are done. The other two are in ``tool_call_chunks``.
+_WHOLE_CALLS: Final = CALLS.keys() - {"function_call", "custom_tool_call"}
+_WRAPPED: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS, *OUTPUTS}
 # Fields of a block that come in pieces.
 _GROWING: Final = {
     "thinking",
@@ -118,7 +127,10 @@ class ContentReader:
         elif type_ in _RUN_BY_PROVIDER:
             self._server_call(block, index, _RUN_BY_PROVIDER[type_], deltas)
         elif type_ in _WHOLE_CALLS:
-            self._whole_call(block, type_, deltas)
+            self._whole_call(block, deltas)
+        elif type_ in OUTPUTS:
+            self.end_block(deltas)
+            deltas += hosted_result(("result", index), block, text_of(block.get("call_id")))
         elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
             self._server_result(block, call_id, index, deltas)
         elif type_ not in _READ_ELSEWHERE:
@@ -155,15 +167,14 @@ class ContentReader:
         )
         deltas.append(CallResult(call_id, content, failed, ("result", index)))
 
-    def _whole_call(self, block: dict[str, Any], type_: str, deltas: list[Delta]) -> None:
+    def _whole_call(self, block: dict[str, Any], deltas: list[Delta]) -> None:
         self.end_block(deltas)
-        kind, field, tool = CALLS[type_]
         id_ = call_id_of(block)
         key = ("server", len(self._calls), id_)
         self._calls[key] = key
-        deltas.append(CallOpened(key, id_, tool or text_of(block.get("name")), kind))
-        given = block.get(field)
-        if isinstance(given, dict):  # a patch
+        deltas.append(CallOpened(key, id_, call_name(block), call_kind(block)))
+        given = call_input(block)
+        if isinstance(given, dict):
             deltas.append(ArgumentValue(key, (), given))
             self._saw_value()
         cut = block.get("status") == "incomplete"
@@ -171,9 +182,9 @@ class ContentReader:
 
 
 def _unwrapped(block: dict[str, Any]) -> dict[str, Any]:
-    """Take a call out of the block that LangChain makes of what it does not know."""
+    """Return the call, or the result of one, that LangChain has put into a non-standard block."""
     value = block.get("value") if block.get("type") == "non_standard" else None
-    return value if isinstance(value, dict) and text_of(value.get("type")) in _CALLS else block
+    return value if isinstance(value, dict) and text_of(value.get("type")) in _WRAPPED else block
 
 
 def _index_of(block: dict[str, Any]) -> Hashable:

@@ -29,11 +29,16 @@ from argstream.deltas import (
 __all__ = [
     "CALLS",
     "CUT",
+    "OUTPUTS",
     "THINKING_DELTAS",
     "CallItem",
     "call_id_of",
+    "call_input",
+    "call_kind",
+    "call_name",
     "check_input",
     "failure",
+    "hosted_result",
     "id_of",
     "ids_of",
     "item_done",
@@ -45,13 +50,13 @@ __all__ = [
 
 
 class CallItem(NamedTuple):
-    """What is to be known of a type of item that is a call."""
+    """How a type of item becomes a tool call."""
 
     kind: CallKind
     input: str
-    """The field with its input; assembly keeps that, so it is not kept in the item."""
+    """The field with its input."""
     tool: str = ""
-    """Its tool's name, where the item has none."""
+    """The name of its tool, if the item has none."""
 
 
 CALLS: Final = {
@@ -59,8 +64,23 @@ CALLS: Final = {
     "mcp_call": CallItem("mcp", "arguments"),
     "custom_tool_call": CallItem("custom", "input"),
     "code_interpreter_call": CallItem("code", "code", "code_interpreter"),
+    "program": CallItem("code", "code", "program"),
     "apply_patch_call": CallItem("patch", "operation", "apply_patch"),
+    # The client has to answer these, except those that `call_kind` finds to be hosted.
+    "shell_call": CallItem("client", "action", "shell"),
+    "local_shell_call": CallItem("client", "action", "local_shell"),
+    "computer_call": CallItem("client", "action", "computer"),
+    "tool_search_call": CallItem("client", "arguments", "tool_search"),
+    "mcp_approval_request": CallItem("client", "arguments"),
 }
+OUTPUTS: Final = {
+    "shell_call_output": "output",
+    "tool_search_output": "tools",
+    "program_output": "result",
+}
+"""Items with the result of a call that the provider ran, and the field that holds the result."""
+_COMPUTER_INPUT: Final = ("action", "actions", "pending_safety_checks")
+_OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
 CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
 THINKING_DELTAS: Final = {
     "response.reasoning_summary_text.delta",
@@ -78,6 +98,11 @@ def check_input(item: dict[str, Any], payload: object) -> None:
             refuse_duplicate_keys(payload)
         elif not isinstance(given, str | None):
             raise UnreadableError(f"{field} is a {type(given).__name__}")
+    if item.get("type") in _OBJECT_INPUTS:
+        for field, type_ in (("action", dict), ("actions", list)):
+            if not isinstance(item.get(field), type_ | None):
+                raise UnreadableError(f"{field} is a {type(item[field]).__name__}")
+        refuse_duplicate_keys(payload)
 
 
 def id_of(item: dict[str, Any] | None) -> str:
@@ -95,9 +120,49 @@ def call_id_of(item: dict[str, Any]) -> str:
     return next(iter(ids_of(item)), "")
 
 
-def kept_of_call(item: dict[str, Any], field: str) -> dict[str, Any]:
-    """Give what must go back with a call, without its input."""
-    return without(item, field, *_NOT_SENT)
+def call_kind(item: dict[str, Any]) -> CallKind:
+    """Return the kind of a call. Calls that the provider runs itself are not the client's.
+
+    Whatever does not name a hosted environment is taken for a call that the client has to run, so
+    that policies see it.
+    """
+    match item:
+        case {"type": "shell_call", "environment": {"type": "container_reference"}}:
+            return "server"
+        case {"type": "tool_search_call", "execution": "server"}:
+            return "server"
+        case _:
+            return CALLS[item["type"]].kind
+
+
+def call_name(item: dict[str, Any]) -> str:
+    """Return the name of the tool that an item calls.
+
+    A tool of an MCP server that waits for approval is named ``mcp__<server label>__<tool>``. A
+    policy can match it by server and by tool, and it never has the name of a local tool.
+    """
+    name = text_of(item.get("name"))
+    if item["type"] == "mcp_approval_request" and name:
+        return f"mcp__{text_of(item.get('server_label'))}__{name}"
+    return CALLS[item["type"]].tool or name
+
+
+def call_input(item: dict[str, Any]) -> object:
+    """Return the input of a call: text, an object, or None if it has none yet."""
+    if item["type"] == "computer_call":
+        # Older models send one action, newer ones a list. Safety checks are for the client to see.
+        return {name: item[name] for name in _COMPUTER_INPUT if item.get(name)} or None
+    return item.get(CALLS[item["type"]].input)
+
+
+def kept_of_call(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a call's item that must go back with the call.
+
+    The input is left out where the request is written from the call's own text. A call that the
+    client answers goes back as the item that it was.
+    """
+    known = CALLS[item["type"]]
+    return without(item, *_NOT_SENT, *(() if known.kind == "client" else (known.input,)))
 
 
 def result(item: dict[str, Any]) -> list[CallResult]:
@@ -111,6 +176,13 @@ def result(item: dict[str, Any]) -> list[CallResult]:
             return [CallResult(id_, outputs)]
         case _:
             return []
+
+
+def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[Delta]:
+    """Return the result of a call that the provider ran, told in an item of its own."""
+    found = item.get(OUTPUTS[item["type"]])
+    failed = item.get("status") == "incomplete"
+    return [CallResult(call_id, found, failed, key), Opaque(key, item)]
 
 
 def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:

@@ -1,11 +1,15 @@
 """An output item of a Realtime response, from its first word to its last."""
 
+import json
 from typing import Any, Final
 
 from argstream.adapters._openai_items import (
     CALLS,
     CUT,
     call_id_of,
+    call_input,
+    call_kind,
+    call_name,
     id_of,
     item_done,
     kept_of_call,
@@ -69,14 +73,13 @@ class RealtimeItem:
             return [ThinkingOpened(self.key)]
         if self.type not in CALLS:
             return []
-        kind, field, tool = CALLS[self.type]
-        given = item.get(field)
+        given = call_input(item)
         if isinstance(given, str) and given:
             self.text = given
         self.call_id = call_id_of(item)
         pieces, self._pieces = self._pieces, []
         return [
-            CallOpened(self.key, self.call_id, tool or text_of(item.get("name")), kind),
+            CallOpened(self.key, self.call_id, call_name(item), call_kind(item)),
             *(ArgumentText(self.key, piece) for piece in pieces),
         ]
 
@@ -110,13 +113,14 @@ class RealtimeItem:
         return self.close()
 
     def _end_call(self, item: dict[str, Any]) -> list[Delta]:
-        field = CALLS[self.type].input
-        given = item.get(field)
+        given = call_input(item)
+        if isinstance(given, dict):
+            given = json.dumps(given, ensure_ascii=False)
         self.text = given if isinstance(given, str) and given else self.text
         deltas: list[Delta] = []
         if not self._is_done:
             self._is_done = True
-            deltas.append(Opaque(self.key, kept_of_call(item, field)))
+            deltas.append(Opaque(self.key, kept_of_call(item)))
         results = result(item)
         if not results and self._has_failed:
             results = [CallResult(id_of(item) or self.key, "failed", failed=True)]

@@ -3,6 +3,9 @@
 A turn is a list of output items, and ``output_index`` is the key: the id of an item can change with
 every event (Copilot). An item is added, grows by deltas, and is done; its last form is said again
 in whole. Deltas may be missing (LM Studio), or stop early: then that form gives the rest.
+
+Over a WebSocket, several responses can be written at the same time. Each event then has the
+``stream_id`` of the lane that it belongs to, and each lane has turns of its own.
 """
 
 import json
@@ -13,10 +16,15 @@ from msgspec import Struct
 from argstream.adapters._openai_items import (
     CALLS,
     CUT,
+    OUTPUTS,
     THINKING_DELTAS,
     call_id_of,
+    call_input,
+    call_kind,
+    call_name,
     check_input,
     failure,
+    hosted_result,
     id_of,
     ids_of,
     item_done,
@@ -33,6 +41,7 @@ from argstream.deltas import (
     CallOpened,
     Delta,
     Opaque,
+    SpeakerChanged,
     TextPiece,
     ThinkingOpened,
     ThinkingPiece,
@@ -69,6 +78,9 @@ class _Happening(_Response, gc=False):
     summary_index: int | None = None
     message: str | None = None
     object: str | None = None
+    command: str | None = None
+    command_index: int | None = None
+    stream_id: str | None = None
 
 
 _ARGUMENT_DELTAS: Final = {
@@ -85,6 +97,10 @@ _ARGUMENTS_DONE: Final = {
 }
 _TEXT_DELTAS: Final = {"response.output_text.delta", "response.refusal.delta"}
 _DIFF_DELTA: Final = "response.apply_patch_call_operation_diff.delta"
+_COMMAND_ADDED: Final = "response.shell_call_command.added"
+_COMMAND_DELTA: Final = "response.shell_call_command.delta"
+_COMMAND_DONE: Final = "response.shell_call_command.done"
+_COMMANDS: Final = {_COMMAND_ADDED, _COMMAND_DELTA, _COMMAND_DONE}
 _ENDS: Final = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
@@ -94,13 +110,24 @@ _ENDS: Final = {
 
 _read = PayloadReader(
     _Happening,
-    vital={"output_index", "delta", "arguments", "input", "item", "response", "output"},
+    vital={
+        "output_index",
+        "delta",
+        "arguments",
+        "input",
+        "item",
+        "response",
+        "output",
+        "command",
+        "command_index",
+    },
     known={
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
         *_TEXT_DELTAS,
         *THINKING_DELTAS,
         *_ENDS,
+        *_COMMANDS,
         _DIFF_DELTA,
         "response.created",
         "response.output_item.added",
@@ -114,12 +141,13 @@ _Key: TypeAlias = int | str
 class _Item:
     """An output item that has been added."""
 
-    __slots__ = ("has_diff", "is_done", "type")
+    __slots__ = ("commands", "has_diff", "is_done", "type")
 
     def __init__(self, type_: str) -> None:
         self.type = type_
         self.is_done = False
         self.has_diff = False  # whether pieces of a patch have come
+        self.commands: dict[int, int] = {}  # of a shell: characters sent, -1 once it is complete
 
 
 class OpenAIResponsesAdapter:
@@ -128,14 +156,11 @@ class OpenAIResponsesAdapter:
     protocol = "openai-responses"
 
     def __init__(self) -> None:
-        self._items: dict[_Key, _Item] = {}
-        self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
-        self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
-        self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
-        self._failures: set[str] = set()
+        self._lane = _Lane(None)  # of the last event
+        self._lanes: dict[str | None, _Lane] = {None: self._lane}
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
-        """Take one payload: bytes, a dict, or an event of the SDK."""
+        """Return the deltas for one payload: bytes, a dict, or an event of the SDK."""
         try:
             happening = _read(payload)
         except UnreadableError:
@@ -144,11 +169,13 @@ class OpenAIResponsesAdapter:
             raise
         if happening.item is not None:
             check_input(happening.item, payload)
-        key = happening.output_index
-        if key is None:
-            id_ = happening.item_id or id_of(happening.item)
-            return self._take_event(happening, self._keys.get(id_, id_), event)
-        return self._take_event(happening, key, event)
+        stream_id = happening.stream_id
+        if stream_id == self._lane.stream_id:
+            return self._lane.take(happening, event)
+        if stream_id not in self._lanes:
+            self._lanes[stream_id] = _Lane(stream_id)
+        self._lane = self._lanes[stream_id]
+        return [SpeakerChanged(strand=stream_id), *self._lane.take(happening, event)]
 
     def interrupt(self) -> list[Delta]:
         """Say that a payload was lost."""
@@ -158,8 +185,26 @@ class OpenAIResponsesAdapter:
         """Say that nothing more comes."""
         return []
 
-    def _take_event(self, happening: _Happening, key: _Key, event: str) -> list[Delta]:
+
+class _Lane:
+    """The response that is being written in one lane. Without WebSockets there is one lane."""
+
+    def __init__(self, stream_id: str | None) -> None:
+        self.stream_id = stream_id
+        self._items: dict[_Key, _Item] = {}
+        self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
+        self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
+        self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
+        self._failures: set[str] = set()
+        self._search_id = ""  # of the last search for tools that the provider runs
+
+    def take(self, happening: _Happening, event: str) -> list[Delta]:
+        """Return the deltas for one event of this lane."""
         type_, delta, item = happening.type, happening.delta, happening.item
+        key: _Key | None = happening.output_index
+        if key is None:
+            id_ = happening.item_id or id_of(item)
+            key = self._keys.get(id_, id_)
         if type_ in _ARGUMENT_DELTAS:
             if key not in self._items:  # some say what it is only at its end
                 self._pieces.setdefault(key, []).append(delta or "")
@@ -173,6 +218,8 @@ class OpenAIResponsesAdapter:
             if key in self._items:
                 self._items[key].has_diff = True
             return [ArgumentValue(key, ("diff",), delta or "", more=True)]
+        if type_ in _COMMANDS:
+            return self._command(key, happening)
         if type_ in _ARGUMENTS_DONE:
             # The item is done when it is said to be: only then is it known whether it was cut.
             deltas: list[Delta] = []
@@ -203,6 +250,24 @@ class OpenAIResponsesAdapter:
             return self._response_created(happening) + self._response_ended(happening, status)
         return []
 
+    def _command(self, key: _Key, happening: _Happening) -> list[Delta]:
+        """Return the piece of a shell command that an event adds.
+
+        A command is added, mostly empty, and what comes in its deltas is appended to it.
+        """
+        item, index = self._items.get(key), happening.command_index or 0
+        if item is None or item.type != "shell_call":
+            return []  # the item repeats all commands when it is done
+        sent = item.commands.get(index, 0)
+        if sent < 0 or (happening.type == _COMMAND_ADDED and index in item.commands):
+            return []
+        is_over = happening.type == _COMMAND_DONE
+        piece = (happening.delta if happening.type == _COMMAND_DELTA else happening.command) or ""
+        if is_over:
+            piece = piece[sent:]
+        item.commands[index] = -1 if is_over else sent + len(piece)
+        return [ArgumentValue(key, ("commands", index), piece, more=not is_over)]
+
     def _find(self, index: int, item: dict[str, Any]) -> _Key:
         """Find an item of the finished response among those that were streamed."""
         for id_ in ids_of(item):
@@ -225,6 +290,7 @@ class OpenAIResponsesAdapter:
         self._texts.clear()
         self._pieces.clear()
         self._failures.clear()
+        self._search_id = ""
         return [TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
@@ -235,12 +301,13 @@ class OpenAIResponsesAdapter:
             return [ThinkingOpened(key)]
         if type_ not in CALLS:
             return []
-        kind, field, tool = CALLS[type_]
-        given, operation = item.get(field), item.get("operation")
+        given, operation = call_input(item), item.get("operation")
         if isinstance(given, str) and given:
             self._texts[key] = given
-        name = tool or text_of(item.get("name"))
-        deltas: list[Delta] = [CallOpened(key, call_id_of(item), name, kind)]
+        call_id, kind = call_id_of(item), call_kind(item)
+        if type_ == "tool_search_call" and kind == "server":
+            self._search_id = call_id
+        deltas: list[Delta] = [CallOpened(key, call_id, call_name(item), kind)]
         deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
         if isinstance(operation, dict):
             deltas += _fields(key, without(operation, "diff"))
@@ -256,20 +323,24 @@ class OpenAIResponsesAdapter:
         type_ = text_of(item.get("type"))
         if type_ in CALLS:
             cut = cut or item.get("status") == "incomplete"
-            return deltas + self._call_done(key, done, item, CALLS[type_].input, cut=cut)
+            return deltas + self._call_done(key, done, item, cut=cut)
+        if type_ in OUTPUTS:
+            # A hosted search has no call id, and neither has its output.
+            call_id = text_of(item.get("call_id")) or self._search_id
+            return deltas + hosted_result(key, item, call_id)
         return deltas + item_done(key, type_, item)
 
-    def _call_done(
-        self, key: _Key, done: _Item, item: dict[str, Any], field: str, *, cut: bool
-    ) -> list[Delta]:
-        given = item.get(field)
+    def _call_done(self, key: _Key, done: _Item, item: dict[str, Any], *, cut: bool) -> list[Delta]:
+        given = call_input(item)
         deltas: list[Delta] = []
-        if isinstance(given, dict):  # a patch
-            if "diff" in given and not done.has_diff:
+        if isinstance(given, dict):
+            if item.get("type") == "apply_patch_call" and "diff" in given and not done.has_diff:
                 deltas += _fields(key, {"diff": given["diff"]})
+            elif done.commands:
+                deltas += _rest_of_shell(key, done, given)
             given = json.dumps(given, ensure_ascii=False)
         text = given if isinstance(given, str) and given else self._texts.get(key)
-        deltas.append(Opaque(key, kept_of_call(item, field)))
+        deltas.append(Opaque(key, kept_of_call(item)))
         if not text and not cut:
             done.is_done = False  # the finished response may say more
             return [*deltas, *result(item)]
@@ -306,3 +377,14 @@ class OpenAIResponsesAdapter:
 
 def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
     return [ArgumentValue(key, (name,), value) for name, value in fields.items()]
+
+
+def _rest_of_shell(key: _Key, item: _Item, action: dict[str, Any]) -> list[Delta]:
+    """Return what a shell call has beside the commands that were streamed."""
+    commands = action.get("commands")
+    deltas: list[Delta] = []
+    for index, command in enumerate(commands if isinstance(commands, list) else ()):
+        sent = item.commands.get(index, 0)
+        if sent >= 0 and isinstance(command, str):
+            deltas.append(ArgumentValue(key, ("commands", index), command[sent:]))
+    return deltas + _fields(key, without(action, "commands"))

@@ -103,7 +103,9 @@ class Calls:
         # A few servers send a name in pieces, of which the call was started with the first.
         call.name = self._state.uses[call.call_id].tool_name = event.name
         tool = self._tools.get(call.name)
-        if tool is None or not isinstance(event.arguments, dict):
+        if tool is None:
+            return f"the tool {call.name!r} is not available here"
+        if not isinstance(event.arguments, dict):
             return f"there is no tool {call.name!r} that takes it"
         call.text, is_as_streamed = facts(event.call_id)
         call.asked_text = call.text

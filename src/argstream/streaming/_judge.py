@@ -14,7 +14,7 @@ from argstream.validation import Schema, ToolSpec, tool_specs
 
 __all__ = ["judge_by"]
 
-_OURS: Final = ("function", "custom")  # all others are tools of the provider's own
+_OURS: Final = ("function", "custom")  # other kinds are tools that the provider defines
 _LISTED: Final = 20
 
 

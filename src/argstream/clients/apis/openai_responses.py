@@ -5,6 +5,7 @@ is stored there: so a thought comes with what it encrypts, and goes back with it
 that a thought is followed by what it led to, and that what it led to is preceded by it.
 """
 
+import json
 from typing import Any, Final
 
 from argstream.adapters import ProtocolName
@@ -12,15 +13,26 @@ from argstream.clients.apis._origins import origin_of
 from argstream.clients.apis._thinking import effort_of, least_effort_of_openai, reasons
 from argstream.clients.apis._tool_forms import is_strict, openai_tools, schema_of
 from argstream.clients.apis._turns import Answer, CallIds, Said, Turn, turns_of, wire_name
-from argstream.clients.apis._wording import arguments_text, error_text, sendable
+from argstream.clients.apis._wording import (
+    arguments_object,
+    arguments_text,
+    error_text,
+    sendable,
+)
 from argstream.clients.request import ModelRequest, ModelSettings, OfferedTool
 from argstream.deltas import RUN_BY_PROVIDER
 from argstream.errors import UsageError
-from argstream.history import CallPart, OpaquePart, TextPart, ThinkingPart
+from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
 
 __all__ = ["ResponsesApi"]
 
 _INPUT_PARTS: Final = ("input_image", "input_file")
+_REQUIRES_ID: Final = {"local_shell_call", "computer_call", "mcp_approval_request"}
+_BLANK_IMAGE: Final = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgAB"
+    "SK+kcQAAAABJRU5ErkJggg=="
+)
+"""One black pixel."""
 
 _Item = dict[str, Any]
 
@@ -91,17 +103,26 @@ class _AssistantItems:
                 return self._call(part, is_own=is_own)
             case OpaquePart(item=item):
                 return item if is_own and item.get("type") not in _INPUT_PARTS else None
-            case _:  # what came of a call is in the item of the call
+            case ResultPart(item=item) if is_own:  # of a call that the provider ran
+                return item
+            case _:  # other results are in the item of their call
                 return None
 
     def _call(self, part: CallPart, *, is_own: bool) -> _Item | None:
         item: _Item = part.item or {}
-        if is_own and not self._keeps_ids and part.kind not in RUN_BY_PROVIDER:
+        if (
+            is_own
+            and not self._keeps_ids
+            and part.kind not in RUN_BY_PROVIDER
+            and item.get("type") not in _REQUIRES_ID
+        ):
             item = {name: value for name, value in item.items() if name != "id"}
         match part.kind:
             case "mcp" | "code" | "server" if not is_own or part.verdict != "complete":
                 return None
-            case "mcp" | "server":
+            case "server":
+                return item
+            case "mcp":
                 return {**item, "arguments": arguments_text(part)}
             case "code":
                 return {**item, "code": sendable(part.raw)}
@@ -114,6 +135,9 @@ class _AssistantItems:
         if part.kind == "custom":
             call = item if is_own else {"type": "custom_tool_call"}
             return {**call, **ids, "input": sendable(part.raw)}
+        if part.kind == "client" and is_own and part.verdict == "complete":
+            id_field = "id" if item.get("type") == "mcp_approval_request" else "call_id"
+            return {**item, id_field: ids["call_id"]}
         if part.kind == "patch" and is_own and part.verdict == "complete":
             return {**item, "call_id": ids["call_id"], "operation": part.arguments}
         call = item if is_own and part.kind == "function" else {"type": "function_call"}
@@ -131,8 +155,13 @@ def _can_return(part: ThinkingPart) -> bool:
 
 
 def _user(turn: Turn) -> list[_Item]:
-    items = [_output(answer) for answer in turn.answers]
+    items: list[_Item] = []
     parts: list[_Item] = []
+    for answer in turn.answers:
+        item, note = _output(answer)
+        items.append(item)
+        if note:
+            parts.append({"type": "input_text", "text": note})
     for said in turn.said:
         match said.part:
             case TextPart(text=text) if text:
@@ -146,21 +175,70 @@ def _user(turn: Turn) -> list[_Item]:
     return items
 
 
-def _output(answer: Answer) -> _Item:
+def _output(answer: Answer) -> tuple[_Item, str]:
+    """Return the item that answers a call, and what the item cannot tell the model."""
     call, wire_id, result = answer
-    item = call.item or {}
+    item: _Item = call.item or {}
     output: _Item = {"call_id": wire_id, "output": error_text(result)}
+    note = ""
     is_own = origin_of(item) == "openai-responses"
+    is_whole = is_own and call.verdict == "complete"
     if call.kind == "custom":
         output["type"] = "custom_tool_call_output"
-    elif call.kind == "patch" and is_own and call.verdict == "complete":
+    elif call.kind == "patch" and is_whole:
         output["type"] = "apply_patch_call_output"
         output["status"] = "failed" if result.failed else "completed"
+    elif call.kind == "client" and is_whole:
+        output, note = _client_output(item, answer)
     else:
         output["type"] = "function_call_output"
     if is_own and item.get("caller") is not None:
         output["caller"] = item["caller"]  # a program that waits for it
-    return output
+    return output, note
+
+
+def _client_output(item: _Item, answer: Answer) -> tuple[_Item, str]:
+    """Return the output of a call to a tool that the API defines and the client runs."""
+    call, wire_id, result = answer
+    text = error_text(result)
+    note = f"{item['type']} {wire_id}: {text}"
+    match item["type"]:
+        case "shell_call":
+            content = {
+                "stdout": "" if result.failed else text,
+                "stderr": text if result.failed else "",
+                "outcome": {"type": "exit", "exit_code": int(result.failed)},
+            }
+            output = {"type": "shell_call_output", "call_id": wire_id, "output": [content]}
+            limit = arguments_object(call).get("max_output_length")
+            return output if limit is None else {**output, "max_output_length": limit}, ""
+        case "local_shell_call":  # its ``id`` is the ``call_id`` of the call
+            output = {"type": "local_shell_call_output", "id": wire_id, "output": json.dumps(text)}
+            return output, ""
+        case "mcp_approval_request":
+            # A tool of the agent approves a request by returning True, and nothing else does.
+            approves = result.result is True and not result.failed
+            output = {"type": "mcp_approval_response", "approval_request_id": wire_id}
+            return {**output, "approve": approves, "reason": None if approves else text}, ""
+        case "tool_search_call":
+            output = {"type": "tool_search_output", "call_id": wire_id, "execution": "client"}
+            output["status"] = "completed"
+            if isinstance(result.result, list) and not result.failed:
+                return {**output, "tools": result.result}, ""
+            return {**output, "tools": []}, note
+        case _:
+            # A computer answers with a screenshot, and the API has no form for an error. A blank
+            # image is a valid answer, and the model reads the reason in a message after it.
+            output = {"type": "computer_call_output", "call_id": wire_id}
+            if checks := item.get("pending_safety_checks"):
+                # They were among the arguments. Unacknowledged, they would block the conversation.
+                output["acknowledged_safety_checks"] = checks
+            match result.result:
+                case {"type": "computer_screenshot"} as screenshot if not result.failed:
+                    return {**output, "output": screenshot}, ""
+                case _:
+                    blank = {"type": "computer_screenshot", "image_url": _BLANK_IMAGE}
+                    return {**output, "output": blank}, note
 
 
 def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:

@@ -27,7 +27,7 @@
 
 /** @typedef {"running" | "paused" | "completed" | "failed" | "stopped"} RunStatus */
 /** Who runs a call, and what its input is: `custom` and `code` are free text, the others JSON.
- * @typedef {"function" | "server" | "mcp" | "custom" | "code" | "patch"} CallKind */
+ * @typedef {"function" | "server" | "mcp" | "custom" | "code" | "patch" | "client"} CallKind */
 /** Why a call is not run: what was written is not whole, or not valid.
  * @typedef {"truncated" | "malformed" | "rejected" | "aborted"} InvalidVerdict */
 /** How a call ended to be written. @typedef {"complete" | InvalidVerdict} Verdict */

@@ -478,6 +478,36 @@ def test_a_patch_of_openai_is_a_call_in_each_version_of_the_output(said: AIMessa
     assert (call.id, call.kind, call.arguments) == ("c1", "patch", OPERATION)
 
 
+SHELL = {
+    "type": "shell_call",
+    "id": "sh",
+    "call_id": "c1",
+    "status": "completed",
+    "action": {"commands": ["rm -rf /"]},
+}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        chunk(content=[{**SHELL, "index": 0}]),
+        chunk(content=[{"type": "non_standard", "value": SHELL, "index": "lc_ns_0"}]),
+        chunk(additional_kwargs={"tool_outputs": [SHELL]}),
+    ],
+)
+def test_shell_call_of_openai_is_a_call_of_the_client(said: AIMessageChunk) -> None:
+    (call,), _ = assemble([said, end("stop")])
+    assert (call.id, call.name, call.kind) == ("c1", "shell", "client")
+    assert (call.verdict, call.arguments) == ("complete", {"commands": ["rm -rf /"]})
+
+
+def test_program_of_openai_ends_with_its_output() -> None:
+    program = {"type": "program", "id": "p", "call_id": "c1", "code": "1+1", "fingerprint": "f"}
+    output = {"type": "program_output", "id": "po", "call_id": "c1", "result": "2", "index": 1}
+    _, events = assemble([chunk(content=[{**program, "index": 0}, output]), end("completed")])
+    assert of_type(events, ToolCallCompleted) == [ToolCallCompleted("c1", "program", "1+1", "2")]
+
+
 def test_what_the_provider_ran_may_stand_beside_the_content() -> None:
     outputs: list[dict[str, Any]] = [
         {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0},

@@ -340,10 +340,26 @@ def test_a_thought_is_thinking_and_goes_back_as_it_came() -> None:
 
 
 def test_an_item_that_nobody_else_can_read_is_kept_as_it_came() -> None:
-    request = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "ask", "arguments": "{}"}
-    payloads = [created(), happened("response.output_item.done", item=request), done()]
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": []}
+    payloads = [created(), happened("response.output_item.done", item=listed), done()]
     (turn,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert turn.message.parts == (OpaquePart(item=request),)
+    assert turn.message.parts == (OpaquePart(item=listed),)
+
+
+def test_request_to_approve_an_mcp_call_is_a_call_of_the_client() -> None:
+    request = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "docs",
+        "name": "ask",
+        "arguments": '{"q": 1}',
+    }
+    payloads = [created(), happened("response.output_item.done", item=request), done()]
+    (call,), events = assemble(payloads)
+    assert (call.kind, call.name, call.id) == ("client", "mcp__docs__ask", "mcpr_1")
+    assert (call.verdict, call.arguments) == ("complete", {"q": 1})
+    (turn,) = of_type(events, TurnCompleted)
+    assert [part.item for part in turn.message.parts] == [request]
 
 
 def test_of_a_call_its_item_is_kept_without_its_arguments() -> None:

@@ -197,6 +197,7 @@ class _Lane:
         self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
         self._failures: set[str] = set()
         self._search_id = ""  # of the last search for tools that the provider runs
+        self._client_ids: set[str] = set()  # of calls that the client has to answer
 
     def take(self, happening: _Happening, event: str) -> list[Delta]:
         """Return the deltas for one event of this lane."""
@@ -291,6 +292,7 @@ class _Lane:
         self._pieces.clear()
         self._failures.clear()
         self._search_id = ""
+        self._client_ids.clear()
         return [TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
@@ -305,7 +307,9 @@ class _Lane:
         if isinstance(given, str) and given:
             self._texts[key] = given
         call_id, kind = call_id_of(item), call_kind(item)
-        if type_ == "tool_search_call" and kind == "server":
+        if kind == "client":
+            self._client_ids.add(call_id)
+        elif type_ == "tool_search_call":
             self._search_id = call_id
         deltas: list[Delta] = [CallOpened(key, call_id, call_name(item), kind)]
         deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
@@ -327,6 +331,8 @@ class _Lane:
         if type_ in OUTPUTS:
             # A hosted search has no call id, and neither has its output.
             call_id = text_of(item.get("call_id")) or self._search_id
+            if call_id in self._client_ids:
+                return deltas  # only the client may answer this call
             return deltas + hosted_result(key, item, call_id)
         return deltas + item_done(key, type_, item)
 

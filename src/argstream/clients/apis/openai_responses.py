@@ -137,7 +137,9 @@ class _AssistantItems:
             return {**call, **ids, "input": sendable(part.raw)}
         if part.kind == "client" and is_own and part.verdict == "complete":
             id_field = "id" if item.get("type") == "mcp_approval_request" else "call_id"
-            return {**item, id_field: ids["call_id"]}
+            # Some fields may be null in a response and not in a request.
+            given = {name: value for name, value in item.items() if value is not None}
+            return {**given, id_field: ids["call_id"]}
         if part.kind == "patch" and is_own and part.verdict == "complete":
             return {**item, "call_id": ids["call_id"], "operation": part.arguments}
         call = item if is_own and part.kind == "function" else {"type": "function_call"}

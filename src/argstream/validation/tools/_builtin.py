@@ -6,8 +6,8 @@ __all__ = ["GEMINI_HOSTED", "HOSTED_TYPES", "NAMED_TYPES", "TOOLSETS", "UNNAMED_
 
 HOSTED_TYPES: Final = frozenset(
     {
-        # OpenAI Responses and Realtime; xAI and others that speak like it. What a client has to
-        # run among these (shell, computer) does not come as a call with arguments.
+        # OpenAI Responses and Realtime; xAI and others that speak like it. Some of these are run
+        # by the client (shell, computer). Their calls are of the kind "client".
         *("file_search", "web_search", "web_search_2025_08_26", "code_interpreter", "mcp"),
         *("web_search_preview", "web_search_preview_2025_03_11", "image_generation"),
         *("programmatic_tool_calling", "tool_search", "shell", "local_shell", "computer"),
@@ -20,7 +20,7 @@ HOSTED_TYPES: Final = frozenset(
         "retrieval",
     }
 )
-"""Types of tools that a provider runs itself, or whose calls come as something else."""
+"""Types of tools that have no schema: calls to them are not checked against the list of tools."""
 
 NAMED_TYPES: Final = {"apply_patch": "apply_patch"}
 """Types of tools that have no name in the request, and the name that their calls have."""

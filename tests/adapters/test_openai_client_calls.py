@@ -207,11 +207,22 @@ def test_item_is_kept_unchanged_for_the_next_request(
     assert (part.arguments, part.item) == (arguments, item)
 
 
-@pytest.mark.parametrize(("item", "name", "call_id", "arguments"), CLIENT_CALLS)
-def test_policy_sees_each_of_these_calls(
-    item: Payload, name: str, call_id: str, arguments: Payload
+@pytest.mark.parametrize(
+    ("item", "tool", "steps"),
+    [
+        (SHELL, "shell", ["commands", "*"]),
+        (LOCAL_SHELL, "local_shell", ["command", "*"]),
+        (COMPUTER, "computer", ["actions", "*", "text"]),
+        (OLD_COMPUTER, "computer", ["action", "type"]),
+        (SEARCH, "tool_search", ["goal"]),
+        (APPROVAL, "mcp__github__*", ["repo"]),
+    ],
+)
+def test_policy_can_judge_each_of_these_calls_by_its_arguments(
+    item: Payload, tool: str, steps: list[str]
 ) -> None:
-    policy = Policy([Rule("deny", tool=name)], default="allow")
+    matches = Search("rm|hello|click|mail|argstream")
+    policy = Policy([Rule("deny", tool=tool, argument=steps, when=matches)], default="allow")
     found = list(stream(turn(item_done(0, **item)), policy=policy))
     assert [event.error.reason for event in of_type(found, ToolArgsInvalid)] == ["denied"]
     assert not of_type(found, ToolArgsCompleted)
@@ -312,7 +323,7 @@ def test_action_of_a_wrong_type_is_a_bad_payload(field: str) -> None:
 def test_key_that_is_given_twice_in_an_action_is_a_bad_payload() -> None:
     text = json.dumps(item_done(0, **SHELL)).replace('"commands"', '"commands": [], "commands"')
     found = assemble([json.dumps(response_created()), text])[1]
-    assert [event.code for event in of_type(found, StreamFailed)][0] == "bad_payload"
+    assert of_type(found, StreamFailed)[0].code == "bad_payload"
 
 
 # Calls that the provider runs

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from argstream.agent import Agent, Approve, RunResult, tool
 from argstream.clients import make_model
+from argstream.events import ApprovalRequested
 from argstream.policy import Policy, Rule, Search
 from tests.adapters.test_openai_client_calls import (
     APPROVAL,
@@ -69,6 +70,36 @@ class Provider:
                 return await Agent(model, tools, **options).run_async("Go")
 
         return asyncio.run(run())
+
+
+class Tools:
+    """Tools with the names of those that the API defines. They record their arguments."""
+
+    def __init__(self, result: Any = None) -> None:
+        self._result = result
+        self.seen: list[Any] = []
+
+    def shell(
+        self, commands: list[str], timeout_ms: int = 0, max_output_length: int | None = None
+    ) -> Any:
+        """Run commands."""
+        return self._ran(commands, timeout_ms, max_output_length)
+
+    def computer(self, actions: list[Payload]) -> Any:
+        """Act."""
+        return self._ran(actions)
+
+    def tool_search(self, goal: str) -> Any:
+        """Search."""
+        return self._ran(goal)
+
+    def approve(self, repo: str) -> Any:
+        """Decide."""
+        return self._ran(repo)
+
+    def _ran(self, *arguments: Any) -> Any:
+        self.seen.append(arguments)
+        return self._result
 
 
 def calls(item: Payload) -> list[Payload]:
@@ -121,19 +152,10 @@ def test_safety_checks_of_a_computer_are_acknowledged_in_its_output() -> None:
 
 
 def test_tool_of_the_same_name_runs_the_call() -> None:
-    ran: list[list[str]] = []
-
-    def shell(
-        commands: list[str], timeout_ms: int = 0, max_output_length: int | None = None
-    ) -> str:
-        """Run commands."""
-        ran.append(commands)
-        return "a.txt"
-
     action = {**SHELL["action"], "max_output_length": 100}
-    provider = Provider(calls({**SHELL, "action": action}), SAYS_DONE)
-    provider.run(shell)
-    assert ran == [action["commands"]]
+    provider, tools = Provider(calls({**SHELL, "action": action}), SAYS_DONE), Tools("a.txt")
+    provider.run(tools.shell)
+    assert tools.seen == [(action["commands"], 1000, 100)]
     assert provider.inputs[1][2] == {
         "type": "shell_call_output",
         "call_id": "call_1",
@@ -144,53 +166,32 @@ def test_tool_of_the_same_name_runs_the_call() -> None:
 
 @pytest.mark.parametrize("answer", [True, False, "yes"])
 def test_mcp_call_is_approved_only_by_a_tool_that_returns_true(answer: object) -> None:
-    @tool(name="mcp__github__delete_repo")
-    def approve(repo: str) -> object:
-        """Decide."""
-        return answer
-
-    provider = Provider(calls(APPROVAL), SAYS_DONE)
-    provider.run(approve)
+    provider, tools = Provider(calls(APPROVAL), SAYS_DONE), Tools(answer)
+    provider.run(tool(name="mcp__github__delete_repo")(tools.approve))
+    assert tools.seen == [("argstream",)]
     assert provider.inputs[1][2]["approve"] is (answer is True)
 
 
 def test_screenshot_of_a_tool_is_the_output_of_its_call() -> None:
     screenshot = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
-
-    def computer(actions: list[Payload]) -> Payload:
-        """Act."""
-        return screenshot
-
     provider = Provider(calls(COMPUTER), SAYS_DONE)
-    provider.run(computer)
+    provider.run(Tools(screenshot).computer)
     assert len(provider.inputs[1]) == 3
     assert provider.inputs[1][2]["output"] == screenshot
 
 
 def test_tools_that_a_search_finds_are_its_output() -> None:
     found = [{"type": "function", "name": "mail", "parameters": {}, "strict": False}]
-
-    def tool_search(goal: str) -> list[Payload]:
-        """Search."""
-        return found
-
     provider = Provider(calls(SEARCH), SAYS_DONE)
-    provider.run(tool_search)
+    provider.run(Tools(found).tool_search)
     assert provider.inputs[1][2]["tools"] == found
 
 
 def test_policy_denies_a_client_call_and_the_run_goes_on() -> None:
     rule = Rule("deny", tool="shell", argument=["commands", "*"], when=Search("rm -rf"))
-    ran: list[list[str]] = []
-
-    def shell(commands: list[str], timeout_ms: int = 0) -> str:
-        """Run commands."""
-        ran.append(commands)
-        return ""
-
-    provider = Provider(calls(SHELL), SAYS_DONE)
-    result = provider.run(shell, policy=Policy([rule], default="allow"))
-    assert (result.outcome, ran) == ("completed", [])
+    provider, tools = Provider(calls(SHELL), SAYS_DONE), Tools()
+    result = provider.run(tools.shell, policy=Policy([rule], default="allow"))
+    assert (result.outcome, tools.seen) == ("completed", [])
     _, sent, output = provider.inputs[1]
     assert (sent["type"], output["type"]) == ("function_call", "function_call_output")
     assert "rejected" in output["output"]
@@ -198,21 +199,15 @@ def test_policy_denies_a_client_call_and_the_run_goes_on() -> None:
 
 
 def test_policy_that_asks_about_a_client_call_asks_before_its_tool_runs() -> None:
-    asked: list[str] = []
+    provider, tools = Provider(calls(SHELL), SAYS_DONE), Tools("ran")
+    asked: list[tuple[str, int]] = []
 
-    def approver(request: Any) -> Approve:
-        asked.append(request.name)
+    def approver(request: ApprovalRequested) -> Approve:
+        asked.append((request.name, len(tools.seen)))
         return Approve()
 
-    def shell(
-        commands: list[str], timeout_ms: int = 0, max_output_length: int | None = None
-    ) -> str:
-        """Run commands."""
-        return "ran"
-
-    provider = Provider(calls(SHELL), SAYS_DONE)
-    provider.run(shell, policy=Policy(default="ask"), approver=approver)
-    assert asked == ["shell"]
+    provider.run(tools.shell, policy=Policy(default="ask"), approver=approver)
+    assert (asked, len(tools.seen)) == ([("shell", 0)], 1)
     assert provider.inputs[1][2]["output"][0]["stdout"] == "ran"
 
 

@@ -138,7 +138,7 @@ opaque_items: list[dict[str, Any]] = [
 ]
 opaque = st.sampled_from(opaque_items).map(lambda item: OpaquePart(item=item))
 verdicts: list[Verdict] = ["complete", "truncated", "malformed", "rejected", "aborted"]
-kinds: list[CallKind] = ["function", "function", "patch", "custom"]
+kinds: list[CallKind] = ["function", "function", "patch", "custom", "client"]
 
 
 @st.composite

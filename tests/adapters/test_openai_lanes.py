@@ -117,7 +117,7 @@ FORMS = pytest.mark.parametrize("form", [as_dicts, as_objects, as_text])
 
 
 def read(payloads: list[Any]) -> tuple[list[Call], list[Event]]:
-    events = stream(payloads, protocol="openai-responses")
+    events = stream(payloads)
     found = list(events)
     return events.calls, found
 

@@ -211,6 +211,12 @@ def test_policy_that_asks_about_a_client_call_asks_before_its_tool_runs() -> Non
     assert provider.inputs[1][2]["output"][0]["stdout"] == "ran"
 
 
+def test_nobody_is_asked_about_a_call_that_has_no_tool() -> None:
+    provider = Provider(calls(SHELL), SAYS_DONE)
+    assert provider.run(policy=Policy(default="ask")).outcome == "completed"
+    assert provider.inputs[1][2]["output"][0]["stderr"] == MISSING.format("shell")
+
+
 @pytest.mark.parametrize(
     ("item", "output"), [(HOSTED_SHELL, SHELL_OUTPUT), (PROGRAM, PROGRAM_OUTPUT)]
 )

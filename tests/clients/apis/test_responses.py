@@ -385,6 +385,18 @@ class TestResults:
         assert sent == {**item, "operation": operation}
         assert (output["type"], output["status"]) == ("apply_patch_call_output", status)
 
+    @pytest.mark.parametrize(
+        ("type_", "keeps_id"), [("shell_call", False), ("local_shell_call", True)]
+    )
+    def test_item_keeps_an_id_that_the_api_requires_though_its_thought_is_lost(
+        self, type_: str, *, keeps_id: bool
+    ) -> None:
+        item = {"type": type_, "id": "i", "call_id": "call_1", "action": {}}
+        part = call(call_id="call_1", kind="client", name="shell", arguments={}, item=item)
+        lost = ThinkingPart(text="", item={"type": "reasoning", "id": "rs_1", "summary": []})
+        sent = items(user("hi"), assistant(lost, part), user(result("", "call_1")))[1]
+        assert ("id" in sent) is keeps_id
+
     def test_a_picture_of_a_user_and_what_answers_an_item_are_sent(self) -> None:
         picture = {"type": "input_image", "image_url": "x"}
         screen = {"type": "computer_call_output", "call_id": "c", "output": {}}

@@ -3,7 +3,13 @@
 from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from argstream.adapters._detection import detect
+from argstream.adapters._detection import (
+    Feed,
+    detect,
+    detect_wrapping,
+    explain_foreign,
+    unwrapping,
+)
 from argstream.adapters._endings import StopKind, stop_kind
 from argstream.adapters._payloads import UnreadableError, payloads_in
 from argstream.deltas import CallClosed, Delta
@@ -13,13 +19,17 @@ __all__ = [
     "AGENTS",
     "Adapter",
     "ClosesNothing",
+    "Feed",
     "ProtocolName",
     "StopKind",
     "UnreadableError",
     "detect",
+    "detect_wrapping",
+    "explain_foreign",
     "make_adapter",
     "payloads_in",
     "stop_kind",
+    "unwrapping",
 ]
 
 ProtocolName: TypeAlias = Literal[

@@ -1,12 +1,26 @@
-"""Which protocol a payload belongs to, told by its first words."""
+"""Which protocol a payload belongs to, told by its first words.
 
-from collections.abc import Mapping
-from typing import Any, Final
+A payload may also be wrapped in an event of a framework, or be no payload of a provider at all but
+an output format for front ends, which an error should name.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream.adapters._aws import is_failure
-from argstream.adapters._payloads import UnreadableError, fields_of, is_done, payloads_in
+from argstream.adapters._payloads import (
+    UnreadableError,
+    all_fields_of,
+    fields_of,
+    is_done,
+    payloads_in,
+)
+from argstream.deltas import Delta
 
-__all__ = ["detect"]
+__all__ = ["Feed", "Wrapping", "detect", "detect_wrapping", "explain_foreign", "unwrapping"]
+
+Feed: TypeAlias = Callable[[object, str], list[Delta]]
+"""Reads a payload with the event name that the wire gave it, as ``Adapter.feed`` does."""
 
 # Fields that no other protocol has, in any of their spellings.
 _FIELDS: Final = {
@@ -15,7 +29,7 @@ _FIELDS: Final = {
         "bedrock": "messageStart contentBlockStart contentBlockDelta contentBlockStop messageStop "
         "stopReason",
         "bedrock-invoke": "bytes",
-        "claude-agent": "parent_tool_use_id num_turns subtype",
+        "claude-agent": "num_turns subtype",
         "gemini": "candidates promptFeedback prompt_feedback",
         "gemini-interactions": "event_type",
         "gemini-live": "setupComplete serverContent toolCall toolCallCancellation goAway "
@@ -29,9 +43,13 @@ _FIELDS: Final = {
 }
 # How the type of a payload begins.
 _TYPES: Final = {
-    "message-": "cohere",
-    "content-": "cohere",
-    "tool-": "cohere",
+    "message-start": "cohere",
+    "message-end": "cohere",
+    "content-start": "cohere",
+    "content-delta": "cohere",
+    "content-end": "cohere",
+    "tool-call-": "cohere",
+    "tool-plan-": "cohere",
     "citation-": "cohere",
     "message_": "anthropic",
     "content_block_": "anthropic",
@@ -49,6 +67,46 @@ _TYPES: Final = {
     "result": "claude-agent",
 }
 _BEDROCK_EVENTS: Final = {name for name, protocol in _FIELDS.items() if protocol == "bedrock"}
+# Events of frameworks that hold a provider's payload: the field, and the protocol in it.
+_WRAPPED: Final = {
+    "data": (
+        "openai-chat",  # the Mistral SDK's CompletionEvent
+        "openai-responses",  # openai-agents' RawResponsesStreamEvent
+    ),
+    "event": ("bedrock",),  # a dict of Strands' stream_async
+}
+
+_FOR_FRONT_ENDS: Final = (
+    "an output format for front ends. Pass the model provider's own stream instead."
+)
+_AI_SDK: Final = f"this is the AI SDK's UI message stream, {_FOR_FRONT_ENDS}"
+_AG_UI: Final = f"this is a stream of AG-UI events, {_FOR_FRONT_ENDS}"
+_PYDANTIC_AI: Final = (
+    "these are pydantic-ai events. Pass the model provider's own stream instead."
+)
+_LANGGRAPH: Final = (
+    'this is LangGraph\'s stream_mode="updates" or "values", which has no deltas. '
+    'Use stream_mode="messages".'
+)
+# How the type of an event begins, for streams that are no provider's.
+_FOREIGN_TYPES: Final = {
+    "text-": _AI_SDK,
+    "reasoning-": _AI_SDK,
+    "tool-input-": _AI_SDK,
+    "tool-output-": _AI_SDK,
+    "tool-approval-": _AI_SDK,
+    "start-step": _AI_SDK,
+    "finish-step": _AI_SDK,
+    "data-": _AI_SDK,
+    "RUN_": _AG_UI,
+    "STEP_": _AG_UI,
+    "TEXT_MESSAGE_": _AG_UI,
+    "TOOL_CALL_": _AG_UI,
+    "REASONING_": _AG_UI,
+    "STATE_": _AG_UI,
+    "MESSAGES_SNAPSHOT": _AG_UI,
+}
+_LANGCHAIN_MESSAGES: Final = {"human", "ai", "tool", "system"}
 
 
 def detect(payload: object, event: str = "") -> str | None:
@@ -67,11 +125,77 @@ def detect(payload: object, event: str = "") -> str | None:
         return "xai-grpc"
     try:
         several = payloads_in(payload)
-        fields = fields_of(several[0] if several else payload)
+        first = several[0] if several else payload
+        if "parent_tool_use_id" in all_fields_of(first):
+            return "claude-agent"  # also where it is None: this message is no sub-agent's
+        fields = fields_of(first)
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
     return by_field or _by_type(fields) or _by_several(fields)
+
+
+class Wrapping(NamedTuple):
+    """A provider's payload inside an event of a framework."""
+
+    field: str
+    protocol: str
+
+
+def detect_wrapping(payload: object) -> Wrapping | None:
+    """Return which field holds a provider's payload, or None if no known framework wrapped it."""
+    fields = _readable_fields(payload)
+    for field, protocols in _WRAPPED.items():
+        inner = fields.get(field)
+        if _may_be_payload(inner) and (found := detect(inner)) in protocols:
+            return Wrapping(field, found)
+    return None
+
+
+def unwrapping(feed: Feed, field: str) -> Feed:
+    """Return a feed that passes on what this field holds, and ignores events without it."""
+
+    def feed_unwrapped(payload: object, event: str) -> list[Delta]:
+        inner = fields_of(payload).get(field)
+        return feed(inner, event) if _may_be_payload(inner) else []
+
+    return feed_unwrapped
+
+
+def explain_foreign(payload: object) -> str | None:
+    """Return what this is and what to pass instead, if it is a known format of no provider."""
+    fields = _readable_fields(payload)
+    type_ = fields.get("type")
+    if isinstance(type_, str):
+        if type_ == "start":
+            return _AI_SDK
+        return next((why for start, why in _FOREIGN_TYPES.items() if type_.startswith(start)), None)
+    if isinstance(fields.get("event_kind"), str):
+        return _PYDANTIC_AI
+    # The whole state, or what one node has added to it.
+    state = next(iter(fields.values())) if len(fields) == 1 else None
+    if any(map(_has_langchain_messages, (fields, state))):
+        return _LANGGRAPH
+    return None
+
+
+def _has_langchain_messages(state: object) -> bool:
+    messages = state.get("messages") if isinstance(state, Mapping) else None
+    if not isinstance(messages, list) or not messages:
+        return False
+    fields = _readable_fields(messages[0])
+    return "content" in fields and fields.get("type") in _LANGCHAIN_MESSAGES
+
+
+def _readable_fields(payload: object) -> Mapping[str, Any]:
+    try:
+        return fields_of(payload)
+    except (UnreadableError, RecursionError):
+        return {}
+
+
+def _may_be_payload(value: object) -> bool:
+    return isinstance(value, Mapping) or hasattr(value, "__dict__")
 
 
 def _is_protobuf(payload: object) -> bool:

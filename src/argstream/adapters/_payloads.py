@@ -19,6 +19,7 @@ from msgspec import Struct
 __all__ = [
     "PayloadReader",
     "UnreadableError",
+    "all_fields_of",
     "count",
     "fields_of",
     "is_done",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 _TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
+
+# The class of the Mistral SDK's value for a field that was not sent.
+_UNSET = "Unset"
 
 StructType = TypeVar("StructType", bound=Struct)
 
@@ -80,18 +84,26 @@ class PayloadReader(Generic[StructType]):
 
 
 def fields_of(payload: object) -> Mapping[str, Any]:
-    """Give what is at the top of a payload, in whatever form it comes; nothing if it is no object.
+    """Return the top-level fields of a payload that have a value; empty if it is no object.
 
-    What is None counts as absent: an SDK's object has every field that there could be.
+    An SDK's object has every field of its class, so None and ``Unset`` count as absent.
     """
+    given = all_fields_of(payload)
+    return {
+        name: part
+        for name, part in given.items()
+        if part is not None and type(part).__name__ != _UNSET
+    }
+
+
+def all_fields_of(payload: object) -> Mapping[str, Any]:
+    """Return the top-level fields of a payload, also those that are None; empty if no object."""
     if isinstance(payload, _TEXT):
         try:
-            given = _fields_given(msgspec.json.decode(payload))
+            payload = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            given = _fields_given(_forgiving(payload))
-    else:
-        given = _fields_given(payload)
-    return {} if given is None else {name: part for name, part in given.items() if part is not None}
+            payload = _forgiving(payload)
+    return _fields_given(payload) or {}
 
 
 def text_of(value: object) -> str:
@@ -209,6 +221,8 @@ def _struct_picker(
                 as_it_is, pick = fields[name]
                 if type(part) is as_it_is:
                     found[name] = part
+                elif type(part).__name__ == _UNSET:
+                    continue
                 elif (picked := pick(part)) is not None:
                     found[name] = picked
                 elif name in vital:
@@ -250,6 +264,8 @@ def plain(value: Any) -> Any:
     """Turn an SDK's object, and all that is in it, into what JSON has. Not for the hot path."""
     if value is None or isinstance(value, str | int | float):
         return value
+    if type(value).__name__ == _UNSET:
+        return None
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -12,11 +12,15 @@ from argstream.adapters import (
     AGENTS,
     Adapter,
     ClosesNothing,
+    Feed,
     ProtocolName,
     UnreadableError,
     detect,
+    detect_wrapping,
+    explain_foreign,
     make_adapter,
     payloads_in,
+    unwrapping,
 )
 from argstream.assembly._builder import EventBuilder
 from argstream.assembly._court import Court, StopOn
@@ -24,6 +28,7 @@ from argstream.assembly._quirks import Quirk, checked
 from argstream.assembly._surrogates import mended
 from argstream.assembly.call import Call
 from argstream.assembly.numbering import Numbering
+from argstream.deltas import Delta
 from argstream.errors import UsageError
 from argstream.events import ArgumentDelta, Event, InvalidVerdict, StreamFailed
 from argstream.jsonstream import Limits
@@ -76,12 +81,16 @@ class Assembler:
         is_told = protocol not in ("auto", "argstream")
         self._court = Court(judge, _checked_stop(stop_on))
         self._adapter: Adapter | None = self._use(protocol) if is_told else None
+        self._read: Feed = self._read_named  # the adapter's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
         self._builder = EventBuilder(after or Numbering(), limits, checked(quirks), self._court)
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False
-        """Whether a call was refused and nothing more is to be read: close the source."""
+        """Whether nothing more will be read, so the source should be closed.
+
+        A call was refused, or the stream is a format that cannot be read.
+        """
 
     @property
     def protocol(self) -> str:
@@ -114,7 +123,7 @@ class Assembler:
         adapter = self._adapter or self._find_adapter(payload, event, events)
         if adapter is not None:
             try:
-                self._builder.take(adapter.feed(payload, event), events)
+                self._builder.take(self._read(payload, event), events)
             except RecursionError:
                 self._lost(adapter, "a payload is nested too deeply to be read", events)
             except UnreadableError as error:
@@ -180,17 +189,40 @@ class Assembler:
         return make_adapter(protocol)
 
     def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
-        """Find out what this is, and catch up with what could not be told before."""
+        """Detect the protocol, and first feed the payloads that came before it was known."""
         name = detect(payload, event)
+        wrapping = detect_wrapping(payload) if name is None else None
+        if wrapping is not None:
+            name = wrapping.protocol
         if name is None:
-            if len(self._unread) < _MAX_UNREAD:
+            if (message := explain_foreign(payload)) is not None:
+                self._builder.lost("unknown_protocol", message, events, is_end=True)
+                self.closed = self.stopped = True
+            elif len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
             return None
         adapter = self._adapter = self._use(name)
+        self._read = adapter.feed if wrapping is None else unwrapping(adapter.feed, wrapping.field)
         for earlier in self._unread:
             events += self.feed(*earlier)
         self._unread = []
         return adapter
+
+    def _read_named(self, payload: object, event: str) -> list[Delta]:
+        """Read with the adapter that the caller named, until it is known if payloads are wrapped.
+
+        What comes before the first payload, such as a framework's own events, does not tell.
+        """
+        adapter = self._adapter
+        assert adapter is not None  # noqa: S101 - for mypy; detection replaces this method
+        wrapping = detect_wrapping(payload)
+        if wrapping is not None and wrapping.protocol == adapter.protocol:
+            self._read = unwrapping(adapter.feed, wrapping.field)
+            return self._read(payload, event)
+        deltas = adapter.feed(payload, event)
+        if deltas:
+            self._read = adapter.feed
+        return deltas
 
     def _nothing(self) -> StreamFailed:
         if self._unread:

@@ -151,6 +151,9 @@ class BedrockAdapter:
         self._blocks: dict[int, Block] = {}  # that are open
         self._usage: dict[str, Any] | None = None
         self._has_stop_reason = False
+        # Strands leaves out the index for models of other providers: its blocks are counted.
+        self._has_indexes = False  # whether a block of this message came with its index
+        self._counted = 0  # the blocks of this message that were stopped without an index
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take the payload of an event that has a name, or an event of boto3, or a response."""
@@ -192,19 +195,23 @@ class BedrockAdapter:
 
     def _take_event(self, name: str, body: _Body, payload: object) -> list[Delta]:
         if name == "contentBlockDelta":
-            if body.delta is None or body.contentBlockIndex is None:
-                raise UnreadableError("a delta without an index, or without its content")
-            return self._block_changed(body.contentBlockIndex, body.delta, payload)
+            if body.delta is None:
+                raise UnreadableError("a delta without its content")
+            return self._block_changed(self._index_of(body), body.delta, payload)
         if name == "contentBlockStart":
-            if body.contentBlockIndex is None:
-                raise UnreadableError("a block without an index")
-            return self._block_started(body.contentBlockIndex, body.start or {})
+            return self._block_started(self._index_of(body), body.start or {})
         if name == "contentBlockStop":
-            return [] if body.contentBlockIndex is None else self._stopped(body.contentBlockIndex)
+            if body.contentBlockIndex is None and self._has_indexes:
+                return []
+            index = self._index_of(body)
+            self._counted += 1
+            return self._stopped(index)
         if name == "messageStart":
             before = self._turn_closed() if self._has_stop_reason else []
             self._blocks.clear()
             self._usage = None
+            self._has_indexes = False
+            self._counted = 0
             return [*before, TurnOpened()]
         if name == "messageStop":
             deltas = [*self._rest_of_blocks(), _turn_ended(body.stopReason)]
@@ -213,6 +220,15 @@ class BedrockAdapter:
             return deltas if self._usage is None else deltas + self._turn_closed()
         self._usage = body.usage or {}
         return self._turn_closed() if self._has_stop_reason else []
+
+    def _index_of(self, body: _Body) -> int:
+        """Return the index of a block; without one, blocks come one after the other."""
+        if body.contentBlockIndex is not None:
+            self._has_indexes = True
+            return body.contentBlockIndex
+        if self._has_indexes:
+            raise UnreadableError("a part of a block without the block's index")
+        return self._counted
 
     def _block_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
         if change.toolUse is not None:

@@ -1,7 +1,7 @@
 """Server-sent events: the rules of the WHATWG, one by one, and every way to cut them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from argstream.testing import at_every_place, chunkings, cut
@@ -40,6 +40,28 @@ RULES: list[tuple[str, bytes, list[Frame]]] = [
     ("unknown fields", b"Data: a\n data: a\nfoo: bar\ndata: b\n\n", frames(b"b")),
     ("a cut-off event is given at the end", b"data: a\n\ndata: b", frames(b"a", b"b")),
     ("nothing", b"", []),
+    ("JSON without blank lines", b'data: {"a": 1}\ndata: {"b": "}{"}\ndata: [DONE]\n',
+     frames(b'{"a": 1}', b'{"b": "}{"}', b"[DONE]")),
+    ("neither blank lines nor a last line end", b"data:{}\r\ndata:{}\r\ndata:{}",
+     frames(b"{}", b"{}", b"{}")),
+    ("names and ids without blank lines",
+     b"event: x\nid: 1\ndata: {}\nevent: y\nid: 2\ndata: {}\nid: 3\ndata: {}\n",
+     [Frame(b"{}", "x", "1"), Frame(b"{}", "y", "2"), Frame(b"{}", "", "3")]),
+    ("a name after its data", b"data: {}\nevent: x\nid: 1\n\n", [Frame(b"{}", "x", "1")]),
+    ("a JSON document over lines", b'data: {"a":\ndata: {}\ndata: }\n\n',
+     frames(b'{"a":\n{}\n}')),
+    ("a document after lines without a blank one",
+     b'data: {}\ndata: {}\n\ndata: {"a":\ndata: 1}\n\n',
+     frames(b"{}", b"{}", b'{"a":\n1}')),
+    ("one blank line among many that are missing", b"data: {}\ndata: {}\n\ndata: {}\ndata: {}\n",
+     frames(b"{}", b"{}", b"{}", b"{}")),
+    ("a broken line without blank lines", b'data: {}\ndata: {}\ndata: {"a\ndata: {}\n',
+     frames(b"{}", b"{}", b'{"a', b"{}")),
+    ("comments and empty data without blank lines", b":\ndata:\ndata: {}\n: hi\ndata:\ndata: {}\n",
+     frames(b"{}", b"{}")),
+    ("lines that are no JSON objects", b"data: [1]\ndata: 2\ndata: {}\n\n", frames(b"[1]\n2\n{}")),
+    ("a JSON object that was cut in a character", b'data: {"a": "\xf0\x9f"}\ndata: {}\n',
+     frames(b'{"a": "\xf0\x9f"}', b"{}")),
 ]  # fmt: skip
 
 
@@ -77,6 +99,21 @@ def test_frames_come_as_soon_as_they_are_complete() -> None:
     assert decoder.feed(b"\ndata: c\r\n\r\n") == frames(b"c")
 
 
+def test_without_blank_lines_a_frame_comes_at_its_line_end_after_the_first() -> None:
+    decoder = SseDecoder()
+    assert decoder.feed(b'data: {"a": 1}\n') == []  # the name of the event may still follow
+    assert decoder.feed(b'data: {"a": 2}') == []
+    assert decoder.feed(b"\n") == frames(b'{"a": 1}', b'{"a": 2}')
+    assert decoder.feed(b'data: {"a": 3}\n') == frames(b'{"a": 3}')
+
+
+def test_the_limit_is_for_each_frame_where_blank_lines_are_missing() -> None:
+    for name, chunks in chunkings(b'data: {"a": 1}\n' * 100):
+        decoder = SseDecoder(max_frame_bytes=100)
+        said = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.close()
+        assert said == frames(*[b'{"a": 1}'] * 100), name
+
+
 @pytest.mark.parametrize(
     "stream",
     [
@@ -108,6 +145,7 @@ def test_what_is_written_is_read(
 ) -> None:
     stream = ""
     expected: list[Frame] = []
+    assume(not any("{}" in data for _, data in events))  # which would be a frame of its own
     for event, data in events:
         stream += f"event: {event}{end}" + "".join(f"data: {line}{end}" for line in data) + end
         expected.append(Frame("\n".join(data).encode(), event))

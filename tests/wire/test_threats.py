@@ -18,6 +18,8 @@ pytestmark = pytest.mark.timing
         (SseDecoder, lambda size: b"data: " + b"x" * size),
         (SseDecoder, lambda size: b"event: e\ndata: {}\n\n" * (size // 20)),
         (SseDecoder, lambda size: b"data: x\r" * (size // 8)),
+        (SseDecoder, lambda size: b"data: {}\n" * (size // 9)),
+        (SseDecoder, lambda size: b"data: {\n" * (size // 8)),
         (NdjsonDecoder, lambda size: b"x" * size),
         (NdjsonDecoder, lambda size: b"{}\r\n" * (size // 4)),
         (AwsEventStreamDecoder, lambda size: event("chunk", b"x" * size)),

@@ -4,6 +4,7 @@
 a test that does not exist, fail. Details of wire.md have their tests beside each adapter.
 """
 
+import json
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 
 from argstream import Call, stream
 from argstream.assembly import Numbering
-from argstream.events import ArgumentDelta, ToolArgsDelta, ToolCallStarted, to_json
-from argstream.testing import cut
+from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
+from argstream.testing import chunkings, cut
 from tests.providers import (
     FUNCTION_CALL,
     anthropic_call,
@@ -42,6 +43,7 @@ QUIRKS: dict[str, list[str]] = {
     "2 same id at several indexes, same index twice in a chunk": [
         "test_the_same_id_at_another_index_is_the_same_call",
         "test_the_same_index_twice_in_one_chunk_is_one_call",
+        "test_same_index_and_empty_ids_are_two_calls_when_a_name_comes_after_a_whole_object",
     ],
     "3 no index, index from 1, index as a string": [
         "test_without_an_index_the_id_decides",
@@ -61,6 +63,7 @@ QUIRKS: dict[str, list[str]] = {
         "test_an_empty_object_before_the_arguments_is_understood_at_the_close",
         "test_an_empty_object_before_the_arguments_is_dropped_when_asked_for",
         "test_arguments_may_come_as_an_object",
+        "test_tool_calls_may_be_an_object_instead_of_a_list",
         "test_arguments_encoded_twice_are_understood_at_the_close",
         "test_arguments_encoded_twice_are_live_when_asked_for",
         "test_bedrock.test_the_input_of_a_call_may_be_an_object",
@@ -68,6 +71,7 @@ QUIRKS: dict[str, list[str]] = {
     ],
     "6 name in every chunk, split, after the arguments": [
         "test_a_name_in_every_chunk_is_said_once",
+        "test_a_name_in_every_chunk_without_an_id_is_one_call",
         "test_a_name_in_pieces_is_joined",
         "test_a_name_that_grows_is_replaced",
         "test_a_name_after_the_arguments_holds_them_back",
@@ -172,6 +176,65 @@ def test_the_same_index_twice_in_one_chunk_is_one_call() -> None:
         END,
     ]
     assert names_and_arguments(payloads) == [("tool", {"a": 1})]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(
+            [entry('{"a":1}', id="", name="tool"), entry('{"a":2}', id="", name="tool")],
+            id="whole calls",
+        ),
+        pytest.param(
+            [
+                entry('{"a"', id="", name="tool"),
+                entry(":1}"),
+                entry('{"a":', id="", name="tool"),
+                entry("2}"),
+            ],
+            id="in pieces",
+        ),
+        pytest.param(
+            [
+                entry("", id="", name="tool"),
+                entry('{"a":1}', id=""),
+                entry("", id="", name="tool"),
+                entry("", id=""),
+                entry('{"a":', id=""),
+                entry("2}", id=""),
+            ],
+            id="the name before the arguments",
+        ),
+        pytest.param(
+            [entry({"a": 1}, id="null", name="tool"), entry({"a": 2}, id="null", name="tool")],
+            id="arguments as objects",
+        ),
+        pytest.param(
+            [
+                entry('{"a":', id="", name="tool"),
+                entry("1}", id="", name="tool"),
+                entry("", id="", name="tool"),
+                entry('{"a":', id="", name="tool"),
+                entry("2}", id="", name="tool"),
+            ],
+            id="a name in every chunk of both",
+        ),
+    ],
+)
+def test_same_index_and_empty_ids_are_two_calls_when_a_name_comes_after_a_whole_object(
+    entries: list[Any],
+) -> None:
+    for payloads in ([*map(tool_calls, entries), END], [tool_calls(*entries), END]):
+        calls, events = assemble(payloads)
+        assert [(call.name, call.arguments) for call in calls] == [
+            ("tool", {"a": 1}),
+            ("tool", {"a": 2}),
+        ]
+        assert [call.reinterpreted for call in calls] == [None, None]
+        assert len({call.id for call in calls}) == 2
+        assert len(of_type(events, ToolCallStarted)) == 2
+        for _, chunks in chunkings(sse(payloads)):
+            assert [call.arguments for call in _calls(chunks)] == [{"a": 1}, {"a": 2}]
 
 
 # 3
@@ -322,6 +385,35 @@ def test_arguments_may_come_as_an_object() -> None:
     assert "".join(event.delta for event in of_type(events, ToolArgsDelta)) == calls[0].raw
 
 
+CALL_AS_OBJECT: dict[str, Any] = {"tool_calls": entry('{"a":', id="call_a", name="tool")}
+
+
+def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
+    payloads = [
+        chunk(content="Hel", tool_calls={}),
+        chunk(content="lo", tool_calls={}),
+        chunk(**CALL_AS_OBJECT),
+        chunk(tool_calls=entry("1}")),
+        END,
+    ]
+    calls, events = assemble(payloads)
+    assert [(call.id, call.name, call.arguments) for call in calls] == [
+        ("call_a", "tool", {"a": 1})
+    ]
+    assert "stream_failed" not in [event.type for event in events]
+    assert len({event.block for event in of_type(events, TextDelta)}) == 1
+    for _, chunks in chunkings(sse(payloads)):
+        assert list(stream(chunks)) == events
+
+
+def test_tool_calls_of_a_whole_message_may_be_an_object() -> None:
+    message = {"role": "assistant", "tool_calls": entry('{"a":1}', id="call_a", name="tool")}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    payload = {"object": "chat.completion", "choices": [choice]}
+    for form in (payload, json.dumps(payload).encode()):
+        assert names_and_arguments([form]) == [("tool", {"a": 1})]
+
+
 TWICE = ['"{\\"a\\": \\"b', '\\\\n\\"', '}"']
 
 
@@ -359,6 +451,23 @@ def test_a_name_in_every_chunk_is_said_once() -> None:
     calls, events = assemble(payloads)
     assert [(call.name, call.arguments) for call in calls] == [("tool", {"a": 1})]
     assert len(of_type(events, ToolCallStarted)) == 1
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ['{"a":1', "}"],
+        ['{"a":1}', ""],
+        ['{"a":', '{"b":1}', "}"],
+        ['{"a":1}', "", "\n"],
+        ["", '{"a":1}', None],
+    ],
+)
+def test_a_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None]) -> None:
+    payloads = [*(tool_calls(entry(piece, id="", name="tool")) for piece in pieces), END]
+    (call,) = assemble(payloads)[0]
+    assert (call.name, call.verdict) == ("tool", "complete")
+    assert call.raw.strip() == "".join(filter(None, pieces)).strip()
 
 
 def test_a_name_in_pieces_is_joined() -> None:

@@ -5,8 +5,11 @@
   with the last call.
 - A name that differs after arguments have begun opens a new call. So does any name without index
   and id, if an object begins with it.
-- A name that comes again is ignored, and one that comes in pieces is joined. Arguments that come
-  before the name wait for it.
+- The same name again, at the same index and without any id, opens a new call if the arguments so
+  far are a whole JSON object and another object begins. Some servers give all calls index 0 and an
+  empty id; others repeat the name in every chunk of one call.
+- Any other name that comes again is ignored, and one that comes in pieces is joined. Arguments that
+  come before the name wait for it.
 """
 
 from collections.abc import Callable
@@ -24,6 +27,7 @@ from argstream.deltas import (
     Delta,
     Opaque,
 )
+from argstream.jsonstream import Done, Parser
 
 __all__ = ["CallFinder", "Entry", "EntryFunction"]
 
@@ -60,7 +64,20 @@ class Entry(Struct, gc=False):
 class _Call:
     """A call of which at least one entry has come."""
 
-    __slots__ = ("extra", "has_arguments", "held", "id", "key", "kind", "name", "opened")
+    __slots__ = (
+        "_ended",
+        "_parser",
+        "extra",
+        "has_arguments",
+        "has_value",
+        "held",
+        "id",
+        "key",
+        "kind",
+        "name",
+        "opened",
+        "unparsed",
+    )
 
     def __init__(self, key: tuple[int, str, int], id_: str, kind: CallKind) -> None:
         self.key = key
@@ -69,8 +86,25 @@ class _Call:
         self.name = ""
         self.opened = False
         self.has_arguments = False
+        self.has_value = False  # whether arguments came as an object
         self.held: list[Delta] = []  # what came before the name
         self.extra: dict[str, Any] | None = None
+        self.unparsed: list[str] = []  # arguments, as far as is_whole() has not seen them
+        self._parser: Parser | None = None
+        self._ended = False
+
+    def is_whole(self) -> bool:
+        """Return True if the arguments so far are one JSON object. Known for calls without id."""
+        if self.kind == "custom":
+            return False  # its input is free text
+        if self._parser is None:
+            self._parser = Parser()
+        for text in self.unparsed:
+            fragments = self._parser.feed(text)
+            self._ended |= any(type(one) is Done and not one.path for one in fragments)
+        self.unparsed.clear()
+        is_object = self._ended and isinstance(self._parser.value, dict)
+        return self.has_value or (is_object and self._parser.error is None)
 
 
 class CallFinder:
@@ -85,6 +119,7 @@ class CallFinder:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
+        self._named_again: dict[int, _Call] = {}  # by index: another may begin, or nothing
         self._last: _Call | None = None
         self._legacy: _Call | None = None
         self._interleaves = False  # whether a call was written to after a later one had begun
@@ -112,6 +147,8 @@ class CallFinder:
         if not name and call.opened and type(arguments) is str:  # nearly always
             if arguments:
                 call.has_arguments = True
+                if not call.id:
+                    call.unparsed.append(arguments)
                 deltas.append(_new(ArgumentText, (call.key, arguments)))
         else:
             self._go_on(call, name or "", arguments, deltas)
@@ -148,20 +185,33 @@ class CallFinder:
         self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind
     ) -> _Call:
         call = self._by_id.get(id_) if id_ else None
+        begins = _begins_object(arguments)
         if call is None and index is not None:
             call = self._by_index.get(index)
             if call is not None and id_ and name and call.id:
                 call = None  # a new id, together with a name
+            elif call is None and (named := self._named_again.get(index)) is not None:
+                if not (name or id_ or arguments):
+                    return named  # which still does not tell
+                del self._named_again[index]
+                call = named
+                if begins and not name:
+                    call = self._new(id_, kind)
+                    call.name = named.name
         elif call is None and not id_:
             call = self._last
         if call is not None and name and call.name:
             is_anonymous = index is None and not id_
-            begins = isinstance(arguments, dict) or (
-                isinstance(arguments, str) and arguments.lstrip().startswith("{")
-            )
             is_another = name != call.name and (call.has_arguments or is_anonymous)
             if is_another or (call.has_arguments and is_anonymous and begins):
                 call = None  # another tool, or the same one once more
+            elif index is not None and not (id_ or call.id) and call.is_whole():
+                if not begins:
+                    # Only repeated, or the name of a call whose arguments come later.
+                    self._by_index.pop(index, None)
+                    self._named_again[index] = call
+                    return call
+                call = None
         if call is None:
             call = self._new(id_, kind)
         if index is not None:
@@ -195,8 +245,11 @@ class CallFinder:
         piece: Delta
         if isinstance(arguments, str):
             piece = ArgumentText(call.key, arguments)
+            if not call.id:
+                call.unparsed.append(arguments)
         else:
             piece = ArgumentValue(call.key, (), arguments)
+            call.has_value = True
             self._saw_value()
         if call.opened:
             deltas.append(piece)
@@ -208,3 +261,9 @@ class CallFinder:
         deltas.append(CallOpened(call.key, call.id, call.name, call.kind, may_be_renamed=True))
         deltas += call.held
         call.held = []
+
+
+def _begins_object(arguments: object) -> bool:
+    return isinstance(arguments, dict) or (
+        isinstance(arguments, str) and arguments.lstrip().startswith("{")
+    )

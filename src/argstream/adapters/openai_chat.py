@@ -36,6 +36,8 @@ from argstream.deltas import (
 __all__ = ["OpenAIChatAdapter"]
 
 _NO_REASON: Final = {"null", "none"}
+_NO_ENTRY: Final = Entry()  # an empty object in the place of an empty list
+_NO_CALLS: Final = (None, [], _NO_ENTRY)
 _GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
@@ -44,7 +46,7 @@ class _Message(Struct, gc=False):
     """The ``delta`` of a choice, or the ``message`` of one that was not streamed."""
 
     content: str | list[Any] | None = None
-    tool_calls: list[Entry] | None = None
+    tool_calls: list[Entry] | Entry | None = None  # some servers send one call as an object
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -174,7 +176,7 @@ class OpenAIChatAdapter:
             and state.finished
             and id_ != self._turn_id
             and choice.delta is not None
-            and bool(choice.delta.content or choice.delta.tool_calls)
+            and bool(choice.delta.content or choice.delta.tool_calls not in _NO_CALLS)
         )
 
     def interrupt(self) -> list[Delta]:
@@ -243,11 +245,14 @@ class _ChoiceState:
                 self._read_parts(text, deltas)
         if message.refusal:
             deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
-        if message.tool_calls:
+        entries = message.tool_calls
+        if isinstance(entries, Entry):
+            entries = None if entries == _NO_ENTRY else [entries]
+        if entries:
             if self._writes != "calls":
                 self._turn_to("calls", deltas)
             known = self._calls.count
-            for entry in message.tool_calls:
+            for entry in entries:
                 self._calls.read(entry, deltas)
             if self._calls.count > known:
                 self.finished = False  # what was said of the end did not mean these

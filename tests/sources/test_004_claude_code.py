@@ -7,10 +7,13 @@ It expects the complete message after the block's stop, but that comes before it
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from argstream import stream
 from argstream.assembly import Assembler
 from argstream.events import (
     Event,
@@ -182,6 +185,63 @@ def test_the_measured_stream_gives_two_thoughts_and_two_calls(form: str) -> None
     assert counts["turn_completed"] == 3
     assert [call.arguments for call in calls] == [GLOB, READ]
     assert counts["tool_args_delta"] == len(json.dumps(GLOB)) + len(json.dumps(READ))
+
+
+# Messages that were filtered before they are read: the first one seen is not the SDK's init message
+
+
+FILTERED: dict[str, list[Payload]] = {
+    "stream events": [line for line in turn(*glob()) if line["type"] == "stream_event"],
+    "whole messages": [assistant(use(GLOB, "toolu_01", "Glob"))],
+    "both": [line for line in turn(*glob()) if line["type"] in ("stream_event", "assistant")],
+    "from the user's message on": [
+        user("Find it."),
+        assistant(use(GLOB, "toolu_01", "Glob")),
+        run_result(result="done"),
+    ],
+    "from the middle of a turn on": glob(),
+}
+
+
+@pytest.mark.parametrize("lines", FILTERED.values(), ids=FILTERED)
+def test_filtered_messages_are_recognised(form: str, lines: list[Payload]) -> None:
+    events = stream(in_form(form, lines))
+    assert chunks(list(events)) == ONCE
+    assert events.protocol == "claude-agent"
+    assert [(call.name, call.arguments) for call in events.calls] == [("Glob", GLOB)]
+
+
+def test_a_result_message_alone_is_recognised(form: str) -> None:
+    events = stream(in_form(form, [run_result(result="done")]))
+    assert types(list(events)) == ["run_completed"]
+    assert events.protocol == "claude-agent"
+
+
+@pytest.mark.parametrize(
+    "encode", [lambda line: line, json.dumps, lambda line: json.dumps(line).encode()]
+)
+@pytest.mark.parametrize("lines", FILTERED.values(), ids=FILTERED)
+def test_filtered_messages_that_were_dumped_to_dicts_are_read(
+    lines: list[Payload], encode: Callable[[Payload], object]
+) -> None:
+    """Such as forwarded by another process: ``asdict`` drops the classes, which are the types."""
+    dumped = [encode(asdict(message)) for message in in_form("objects", lines)]
+    events = stream(line + "\n" if isinstance(line, str) else line for line in dumped)
+    assert chunks(list(events)) == ONCE
+    assert [(call.name, call.arguments) for call in events.calls] == [("Glob", GLOB)]
+
+
+def test_stream_events_that_were_dumped_without_empty_fields_are_read() -> None:
+    messages = in_form("objects", FILTERED["stream events"])
+    dumped = [{"uuid": one.uuid, "session_id": "s", "event": one.event} for one in messages]
+    assert chunks(list(stream(dumped))) == ONCE
+
+
+def test_results_in_messages_that_were_dumped_to_dicts_complete_their_calls() -> None:
+    dumped = [asdict(message) for message in in_form("objects", measured()[1:])]
+    events = list(stream(dumped))
+    assert events == list(stream(in_form("objects", measured()[1:])))
+    assert [found.result for found in of_type(events, ToolCallCompleted)] == ["found", "found"]
 
 
 # Verification

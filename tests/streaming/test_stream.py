@@ -11,11 +11,14 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
+from ag_ui.core import RunStartedEvent, ToolCallStartEvent
+from ag_ui.encoder import EventEncoder
 from anthropic.types import Message
+from langchain_core.messages import AIMessage, HumanMessage
 
 from argstream import AsyncEventStream, EventStream, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
-from argstream.testing import at_every_place, cut
+from argstream.testing import at_every_place, chunkings, cut
 from tests.adapters.test_bedrock_invoke import wrapped
 from tests.providers import anthropic_call, chat_call, joined, sse, types
 from tests.turns import aws_event
@@ -90,6 +93,51 @@ def test_every_form_gives_the_same_events(source: Any) -> None:
     if isinstance(source, list):
         again = asyncio.run(collect(stream(each(source))))
         assert joined(again) == EXPECTED
+
+
+CHAT = chat_call('{"path": "/t', 'mp"}')
+CHAT_BODY = sse(CHAT, done=True)
+NO_BLANK_LINES = {
+    "chat": CHAT_BODY.replace(b"\n\n", b"\n"),
+    "chat without a last line end": CHAT_BODY.replace(b"\n\n", b"\n").rstrip(),
+    "chat with CRLF": CHAT_BODY.replace(b"\n\n", b"\r\n"),
+    "chat without spaces": CHAT_BODY.replace(b"\n\n", b"\n").replace(b"data: ", b"data:"),
+    "anthropic, with event names": BODY.replace(b"\n\n", b"\n"),
+}
+
+
+@pytest.mark.parametrize("body", NO_BLANK_LINES.values(), ids=NO_BLANK_LINES)
+def test_data_lines_without_blank_lines_between_them_are_separate_events(body: bytes) -> None:
+    expected = joined(stream([BODY if b"event:" in body else CHAT_BODY]))
+    for name, chunks in chunkings(body):
+        events = stream(chunks)
+        assert joined(events) == expected, name
+        assert [call.arguments for call in events.calls] == [{"path": "/tmp"}], name
+
+
+def test_without_blank_lines_events_come_when_their_line_ends() -> None:
+    body = NO_BLANK_LINES["chat"]
+    taken: list[bytes] = []
+
+    def chunks() -> Iterator[bytes]:
+        for line in [body[:20], body[20:40], *body[40:].splitlines(keepends=True)]:
+            taken.append(line)
+            yield line
+
+    lines = {event.type: len(taken) for event in stream(chunks())}
+    # The first payload waits for the next line, every other one only for its own end.
+    assert lines["tool_call_started"] == 4
+    assert lines["argument_started"] == 4
+    assert lines["argument_completed"] == 5
+    assert lines["tool_args_completed"] == 6
+
+
+def test_a_json_document_over_several_data_lines_is_one_event() -> None:
+    pretty = [json.dumps(payload, indent=2).splitlines() for payload in CHAT]
+    body = "".join("".join(f"data: {line}\n" for line in lines) + "\n" for lines in pretty)
+    for name, chunks in chunkings(body.encode()):
+        events = stream(chunks)
+        assert joined(events) == joined(stream([sse(CHAT)])), name
 
 
 def test_a_file_can_be_read(tmp_path: Path) -> None:
@@ -211,6 +259,67 @@ def test_what_is_no_stream_is_told_with_how_it_begins() -> None:
     assert isinstance(event, StreamFailed)
     assert event.code == "not_a_stream"
     assert "<html>" in event.message
+
+
+UI_MESSAGES: list[dict[str, Any]] = [
+    {"type": "start", "messageId": "msg_1"},
+    {"type": "start-step"},
+    {"type": "tool-input-start", "toolCallId": "call_1", "toolName": "write"},
+    {"type": "tool-input-delta", "toolCallId": "call_1", "inputTextDelta": '{"a": 1}'},
+    {"type": "finish-step"},
+    {"type": "finish"},
+]
+AI_SDK = "the AI SDK's UI message stream, an output format for front ends"
+ANSWER = AIMessage("Hello", id="msg_1")
+OTHER_FORMATS: dict[str, tuple[list[Any], str]] = {
+    "AI SDK": ([sse(UI_MESSAGES, done=True)], AI_SDK),
+    "AI SDK, dicts": (UI_MESSAGES, AI_SDK),
+    "AI SDK, joined late": (UI_MESSAGES[2:], AI_SDK),
+    "AG-UI": (
+        [
+            EventEncoder().encode(RunStartedEvent(thread_id="thread_1", run_id="run_1")),
+            EventEncoder().encode(
+                ToolCallStartEvent(tool_call_id="call_1", tool_call_name="write")
+            ),
+        ],
+        "AG-UI events, an output format for front ends",
+    ),
+    "AG-UI, objects": ([RunStartedEvent(thread_id="thread_1", run_id="run_1")], "AG-UI events"),
+    'LangGraph, stream_mode="updates"': (
+        [{"agent": {"messages": [ANSWER]}}],
+        'Use stream_mode="messages"',
+    ),
+    'LangGraph, stream_mode="values"': (
+        [{"messages": [HumanMessage("Hi")]}, {"messages": [HumanMessage("Hi"), ANSWER]}],
+        'Use stream_mode="messages"',
+    ),
+    "pydantic-ai": (
+        [SimpleNamespace(index=0, part=SimpleNamespace(content=""), event_kind="part_start")],
+        "pydantic-ai events. Pass the model provider's own stream",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), OTHER_FORMATS.values(), ids=OTHER_FORMATS)
+def test_a_format_of_no_provider_is_named(source: list[Any], message: str) -> None:
+    events = stream(source)
+    (event,) = list(events)
+    assert isinstance(event, StreamFailed)
+    assert (event.code, event.retryable) == ("unknown_protocol", False)
+    assert message in event.message
+    assert events.calls == []
+
+
+def test_a_format_of_no_provider_is_named_at_its_first_event_and_not_read_further() -> None:
+    source = (payload for payload in [*UI_MESSAGES, *UI_MESSAGES])
+    assert types(list(stream(source))) == ["stream_failed"]
+    with pytest.raises(StopIteration):
+        next(source)  # the generator was closed
+    body = sse(UI_MESSAGES, done=True)
+    for name, chunks in chunkings(body):
+        (event,) = list(stream(chunks))
+        assert isinstance(event, StreamFailed), name
+        assert AI_SDK in event.message, name
 
 
 @pytest.mark.parametrize("source", [[], [b""], [b"\n\n"], ["", ""]])

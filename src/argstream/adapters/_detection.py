@@ -81,9 +81,7 @@ _FOR_FRONT_ENDS: Final = (
 )
 _AI_SDK: Final = f"this is the AI SDK's UI message stream, {_FOR_FRONT_ENDS}"
 _AG_UI: Final = f"this is a stream of AG-UI events, {_FOR_FRONT_ENDS}"
-_PYDANTIC_AI: Final = (
-    "these are pydantic-ai events. Pass the model provider's own stream instead."
-)
+_PYDANTIC_AI: Final = "these are pydantic-ai events. Pass the model provider's own stream instead."
 _LANGGRAPH: Final = (
     'this is LangGraph\'s stream_mode="updates" or "values", which has no deltas. '
     'Use stream_mode="messages".'
@@ -225,6 +223,8 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
             return "gemini-interactions"
         if kind.startswith("chat.completion"):
             return "openai-chat"
+    if "event" in fields and "uuid" in fields and "session_id" in fields:
+        return "claude-agent"  # a StreamEvent that was dumped without its empty fields
     if "done" in fields and "model" in fields:
         return "ollama"
     if str(fields.get("event", "")).startswith(("on_chat_model_", "on_chain_", "on_tool_")):

@@ -12,6 +12,7 @@ Something is missing at the end of a stream that shows what only a whole run has
 user's message, and has no result. Who picked out nothing but what the model said misses nothing.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -19,6 +20,7 @@ from msgspec import Raw, Struct
 from argstream.adapters._payloads import (
     PayloadReader,
     UnreadableError,
+    all_fields_of,
     refuse_duplicate_keys,
     text_of,
 )
@@ -42,6 +44,20 @@ _TYPES: Final = {
     "ToolResultBlock": "tool_result",
     "ToolUseBlock": "tool_use",
     "UserMessage": "user",
+}
+# What tells the type of a message or block that was dumped without it (dataclasses.asdict).
+_MESSAGE_FIELDS: Final = {
+    "event": "stream_event",
+    "num_turns": "result",
+    "subtype": "system",
+    "model": "assistant",
+    "content": "user",
+}
+_BLOCK_FIELDS: Final = {
+    "thinking": "thinking",
+    "tool_use_id": "tool_result",
+    "input": "tool_use",
+    "text": "text",
 }
 
 
@@ -97,6 +113,8 @@ class ClaudeAgentAdapter:
                 return self._user(line)
             case "result":
                 return self._result(line)
+            case "" if (dumped := _line_of(dict(all_fields_of(payload)))).get("type"):
+                return self.feed(dumped)
             case "system" if line.subtype == "init":
                 self._awaits_result = True
             case "system" if line.subtype == "task_notification":  # it ran in the background
@@ -227,16 +245,25 @@ def _text_of_blocks(content: object) -> str:
 
 
 def _line_of(payload: Any) -> Any:
-    """Give a message of the SDK the form of a line; all else stays as it is."""
-    if isinstance(payload, dict | str) or (type_ := _type_of(payload)) is None:
-        return payload
-    line = {**vars(payload), "type": type_}
-    if type_ in ("assistant", "user"):
-        content = line.get("content")
-        if isinstance(content, list):
-            content = [_line_of(block) for block in content]
-        line["message"] = {**line, "id": line.get("message_id"), "content": content}
-    return line
+    """Return a message of the SDK, or what asdict() makes of one, in the form of a line."""
+    found = _typed(payload, _MESSAGE_FIELDS)
+    if found is payload or found["type"] not in ("assistant", "user"):
+        return found
+    content = found.get("content")
+    if isinstance(content, list):
+        content = [_typed(block, _BLOCK_FIELDS) for block in content]
+    return {**found, "message": {**found, "id": found.get("message_id"), "content": content}}
+
+
+def _typed(value: Any, by_field: Mapping[str, str]) -> Any:
+    """Return the fields of a message or block with its type; what has one stays as it is."""
+    if isinstance(value, dict):
+        if "type" in value:
+            return value
+        type_ = next((type_ for field, type_ in by_field.items() if field in value), None)
+        return value if type_ is None else {**value, "type": type_}
+    type_ = None if isinstance(value, str) else _type_of(value)
+    return value if type_ is None else {**vars(value), "type": type_}
 
 
 def _type_of(value: object) -> str | None:

@@ -6,7 +6,7 @@ An event that the end of the stream cuts off before its blank line is not droppe
 ``close()``: recordings often lack that last line, and the payload itself shows whether it is whole.
 
 Some servers leave out the blank lines. A whole JSON object, or ``[DONE]``, that is followed by
-another line of data is therefore a frame of its own: as one document, the two would be no JSON. From
+another line of data is therefore a frame of its own: together, the two lines would be no JSON. From
 then on, up to the next blank line, each line of data is a frame.
 """
 

@@ -98,12 +98,13 @@ def fields_of(payload: object) -> Mapping[str, Any]:
 
 def all_fields_of(payload: object) -> Mapping[str, Any]:
     """Return the top-level fields of a payload, also those that are None; empty if no object."""
+    decoded = payload
     if isinstance(payload, _TEXT):
         try:
-            payload = msgspec.json.decode(payload)
+            decoded = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            payload = _forgiving(payload)
-    return _fields_given(payload) or {}
+            decoded = _forgiving(payload)
+    return _fields_given(decoded) or {}
 
 
 def text_of(value: object) -> str:

@@ -37,7 +37,7 @@ __all__ = ["OpenAIChatAdapter"]
 
 _NO_REASON: Final = {"null", "none"}
 _NO_ENTRY: Final = Entry()  # an empty object in the place of an empty list
-_NO_CALLS: Final = (None, [], _NO_ENTRY)
+_NO_CALLS: Final[tuple[object, ...]] = (None, [], _NO_ENTRY)
 _GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 

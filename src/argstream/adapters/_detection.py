@@ -123,10 +123,10 @@ def detect(payload: object, event: str = "") -> str | None:
         return "xai-grpc"
     try:
         several = payloads_in(payload)
-        first = several[0] if several else payload
-        if "parent_tool_use_id" in all_fields_of(first):
+        given = all_fields_of(several[0] if several else payload)
+        if "parent_tool_use_id" in given:
             return "claude-agent"  # also where it is None: this message is no sub-agent's
-        fields = fields_of(first)
+        fields = fields_of(given)
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)

@@ -180,7 +180,10 @@ def _picker(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
         return pickers[0]
 
     def pick_any(value: Any) -> Any:
-        return next((found for pick in pickers if (found := pick(value)) is not None), None)
+        for pick in pickers:
+            if (found := pick(value)) is not None:
+                return found
+        return None
 
     return pick_any
 

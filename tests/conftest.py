@@ -31,10 +31,14 @@ settings.register_profile("test", _patient, max_examples=150, derandomize=_in_ci
 settings.register_profile("soak", _patient, max_examples=5_000)
 settings.load_profile(os.environ.get("ARGSTREAM_HYPOTHESIS", "test"))
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, and what they start would
-# inherit that: then nothing could show what Ctrl-C does.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A background job of a non-interactive shell (`make test &`) ignores SIGINT and SIGQUIT, and so do
+# the processes that it starts. The tests send these signals to themselves and to such processes.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -110,3 +110,12 @@ def test_what_is_ignored_stays_so() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_these_tests_set_the_signals_that_were_inherited_as_ignored() -> None:
+    """As in a background job of a non-interactive shell, such as ``make test &``."""
+    ignoring = ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh"]
+    tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", "blocks_are_left"]
+    done = subprocess.run([*ignoring, *tests], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"{len(TAKEN)} passed" in done.stdout

@@ -88,6 +88,7 @@ def runs(draw: st.DrawFn, *, crashes: bool = True) -> list[Event]:
                 RunCompleted({"answer": [1]}, Usage(3, 4), "end_turn", RUN),
                 RunFailed("max_turns", "too many", RUN),
                 RunStopped("enough", RUN),
+                RunStopped("enough", RUN, Usage(5, None, 2)),
             ]
         )
     )

@@ -33,6 +33,7 @@ __all__ = [
     "TurnClosed",
     "TurnEnded",
     "TurnOpened",
+    "UsageReported",
 ]
 
 CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch", "client"]
@@ -52,14 +53,14 @@ Ending: TypeAlias = Literal["finished", "cut", "unknown"]
 
 
 class Tokens(NamedTuple):
-    """What a turn cost, in tokens, as far as the provider told."""
+    """Token counts as the provider reported them. None: the provider did not report this count."""
 
-    input_tokens: int = 0
-    """Everything that the model read, from a cache or not."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: int | None = None
+    """All input, including tokens read from or written to a cache."""
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class SpeakerChanged(NamedTuple):
@@ -190,10 +191,17 @@ class TurnEnded(NamedTuple):
     """If given, only calls whose key is a tuple that begins with it have ended."""
 
 
-class TurnClosed(NamedTuple):
-    """Nothing more comes of this turn. Here is what it cost, as the provider puts it."""
+class UsageReported(NamedTuple):
+    """The usage of the open turn so far.
 
-    tokens: Tokens = Tokens()
+    Counts are cumulative: a later count replaces an earlier one. None leaves it unchanged.
+    """
+
+    tokens: Tokens
+
+
+class TurnClosed(NamedTuple):
+    """The turn is over. Its usage was reported before."""
 
 
 class RunEnded(NamedTuple):
@@ -229,6 +237,7 @@ Delta: TypeAlias = (
     | CallResult
     | Opaque
     | TurnEnded
+    | UsageReported
     | TurnClosed
     | RunEnded
     | ProviderFailed

@@ -144,10 +144,11 @@ class RunView:
                 self._run = replace(run, status="running")
             case RunCompleted():
                 self._run = replace(run, status="completed", end=_own(event))
-            case RunFailed():
-                self._run = replace(run, status="failed", end=event)
-            case RunStopped():
-                self._run = replace(run, status="stopped", end=event)
+            case RunFailed(usage=usage) | RunStopped(usage=usage):
+                status = "failed" if isinstance(event, RunFailed) else "stopped"
+                # With that of a turn that did not complete. Older logs do not have it.
+                usage = run.usage if usage == Usage() else usage
+                self._run = replace(run, status=status, end=event, usage=usage)
             case RunSnapshot():
                 self._begin_with(_own(event))
             case _:

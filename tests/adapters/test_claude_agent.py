@@ -18,6 +18,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import ContentBlock, RateLimitInfo
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from argstream import stream
 from argstream.assembly import Assembler, Call
@@ -895,7 +896,7 @@ def test_a_structured_answer_is_the_result(form: str) -> None:
     ],
 )
 def test_a_run_that_failed_says_why(form: str, result: Payload, failed: RunFailed) -> None:
-    assert read(form, [init(), result])[1] == [failed]
+    assert read(form, [init(), result])[1] == [replace(failed, usage=Usage(7, 5))]
 
 
 def test_a_result_of_unknown_form_is_no_success() -> None:

@@ -235,4 +235,4 @@ def test_usage_after_the_end_of_a_turn_is_not_that_of_the_next() -> None:
     late = {"usageMetadata": {"promptTokenCount": 99}}
     done = {"serverContent": {"turnComplete": True}}
     _, events = assemble(says("a"), done, late, says("b"), done)
-    assert [turn.usage.input_tokens for turn in of_type(events, TurnCompleted)] == [0, 0]
+    assert [turn.usage.input_tokens for turn in of_type(events, TurnCompleted)] == [None, None]

@@ -22,6 +22,7 @@ from argstream.events import (
     ToolArgsInvalid,
     ToolCallFailed,
     ToolCallStarted,
+    Usage,
 )
 from argstream.log import Claim, Record, Store, is_durable, merged
 from argstream.stores import MemoryStore, SqliteStore
@@ -254,8 +255,8 @@ def test_what_a_failed_run_says_is_told_and_what_the_sdk_raises_is_raised() -> N
         told: list[Event] = []
         with pytest.raises(ResultError):
             await collect(run, told)
-        expected = RunFailed("error_max_turns", "Reached maximum number of turns (1)", run.run_id)
-        assert told[-1] == expected
+        message = "Reached maximum number of turns (1)"
+        assert told[-1] == RunFailed("error_max_turns", message, run.run_id, Usage(7, 5))
         with pytest.raises(RunFailure) as failure:
             await observe([init(), failed], store=MemoryStore())
         assert failure.value.code == "error_max_turns"
@@ -387,7 +388,7 @@ def test_a_client_is_interrupted_and_can_be_asked_again() -> None:
                     run.stop("enough")
             assert claude.was_interrupted.is_set()
             assert one(told, ToolCallFailed).error == "interrupted"
-            assert told[-1] == RunStopped("enough", run.run_id)
+            assert told[-1] == RunStopped("enough", run.run_id, Usage(7, 1))
             await client.query("two")
             again = observe(client, store=store, prompt="two", session_id="talk")
             assert (await again).text == "Again."

@@ -343,7 +343,7 @@ class TestInspect:
         assert done.returncode == 1
         lines = done.stdout.decode().splitlines()
         assert lines[3:23] == [
-            "1 turn, 2 calls, 0 tokens in, 0 out",
+            "1 turn, 2 calls",
             "nobody drives it: Agent.resume goes on with it",
             "> Count",
             "",
@@ -412,8 +412,8 @@ class TestInspect:
         ]
         done = argstream("inspect", f"run:{RUN}", "--store", logged(store, events))
         lines = done.stdout.decode().splitlines()
-        assert "turn 1  0.00 s to 0.30 s: tool_use (0 tokens in, 0 out)" in lines
-        assert "turn 2  0.30 s to 0.60 s: end_turn (0 tokens in, 0 out)" in lines
+        assert "turn 1  0.00 s to 0.30 s: tool_use" in lines
+        assert "turn 2  0.30 s to 0.60 s: end_turn" in lines
         assert "      of a sub-agent of c1" in lines
 
     def test_what_a_model_wrote_does_not_act_on_a_terminal(self, store: Path) -> None:

@@ -100,7 +100,7 @@ class TestWatch:
             '  a = "xx"',
             "● second",
             '  b = "yy"',
-            "— tool_calls · 0 tokens in, 0 out",
+            "— tool_calls",
         ]
 
     def test_thinking_that_is_not_shown_results_and_code_are_told(self) -> None:
@@ -359,7 +359,7 @@ def test_a_denied_call_ends_the_reading_and_whoever_writes(tmp_path: Path) -> No
     assert shown[1].startswith(
         "  ✗ rejected at character 20, in path: a call of write is denied by "
     )
-    assert shown[2] == "— rejected: not read further than 20 characters"
+    assert shown[2] == "— rejected: not read further than 20 characters · 7 tokens in"
     with pytest.raises(BrokenPipeError):
         writer.stdin.write(sse(turn[4:]))
     for pipe in (writer.stdin, writer.stdout, writer.stderr):

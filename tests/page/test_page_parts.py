@@ -383,6 +383,33 @@ def test_what_is_not_known_of_a_run_is_not_said(page: Page) -> None:
         visitor.sees("four")
 
 
+_TOKENS = """async (usage) => {
+  const { RunBar } = await import(new URL("static/page/run/run-bar.js", location.href).href);
+  const bar = new RunBar({ status: "completed", created: 0 });
+  bar.show({ status: "completed", usage, startedAt: 0, endedAt: 1, time: 1 });
+  const tokens = bar.element.querySelector(".run-tokens");
+  return [tokens.textContent, tokens.title];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "text", "title"),
+    [
+        (7, 5, "12 tokens", "7 tokens read, 5 tokens written"),
+        (None, 5, "5 tokens", "5 tokens written"),
+        (7, None, "7 tokens", "7 tokens read"),
+        (None, None, "", ""),
+    ],
+)
+def test_unknown_token_counts_are_left_out(
+    page: Page, read: int | None, written: int | None, text: str, title: str
+) -> None:
+    with on_stage() as stage:
+        page.goto(stage.url)
+        usage = {"input_tokens": read, "output_tokens": written}
+        assert page.evaluate(_TOKENS, usage) == [text, title]
+
+
 # There is no other way to hide a tab of a browser without windows, or to let half a minute pass:
 # the times of live-run.js, and no other, since a connection has its patience too.
 _HIDE = """() => {

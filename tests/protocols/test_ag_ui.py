@@ -31,6 +31,7 @@ from argstream.events import (
     ToolExecutionStarted,
     ToolOutputDelta,
     TurnStarted,
+    Usage,
 )
 from argstream.protocols.ag_ui import AgUiEncoder, Version
 from tests.chance_runs import HISTORY
@@ -96,6 +97,21 @@ def test_each_end_is_told_as_the_client_takes_it(
 ) -> None:
     last = told([*START, TextDelta("Hi", 0), end], version)[-1]
     assert (last["type"], last.get("outcome")) == told_as
+
+
+@pytest.mark.parametrize(
+    ("usage", "sent"),
+    [
+        (Usage(3), [{"inputTokens": 3, "totalTokens": 3}]),
+        (
+            Usage(output_tokens=4, cache_write_tokens=0),
+            [{"outputTokens": 4, "totalTokens": 4, "cacheWriteInputTokens": 0}],
+        ),
+        (Usage(), None),
+    ],
+)
+def test_unknown_token_counts_are_left_out(usage: Usage, sent: list[dict[str, int]] | None) -> None:
+    assert told([*START, RunCompleted("Hi", usage)])[-1].get("usage") == sent
 
 
 def test_everything_is_closed_before_the_end() -> None:

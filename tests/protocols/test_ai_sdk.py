@@ -320,6 +320,22 @@ def test_why_the_model_stopped_is_said_in_words_that_clients_know(reason: str, f
 
 
 @pytest.mark.parametrize(
+    ("usage", "sent"),
+    [
+        (Usage(3), {"inputTokens": 3, "totalTokens": 3}),
+        (
+            Usage(3, 4, 0),
+            {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "cachedInputTokens": 0},
+        ),
+        (Usage(), {}),
+    ],
+)
+def test_unknown_token_counts_are_left_out(usage: Usage, sent: dict[str, int]) -> None:
+    end = told([RunCompleted("", usage, "end_turn", RUN)])[-1]
+    assert end["messageMetadata"]["usage"] == sent
+
+
+@pytest.mark.parametrize(
     ("end", "part"),
     [
         (RunFailed("busy", "no model"), {"type": "error", "errorText": "no model (busy)"}),

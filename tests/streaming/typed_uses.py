@@ -24,6 +24,7 @@ from argstream import (
     ToolArgsCompleted,
     ToolCallStarted,
     TurnCompleted,
+    Usage,
     stream,
 )
 from argstream.errors import StreamFailure
@@ -103,6 +104,7 @@ async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) 
 
 
 def events(found: EventStream) -> None:
+    assert_type(found.usage, Usage)
     for event in found:
         assert_type(event, Event)
         match event:
@@ -116,7 +118,7 @@ def events(found: EventStream) -> None:
             case ToolArgsCompleted(arguments=arguments):
                 assert_type(arguments, dict[str, Any] | str)
             case TurnCompleted(usage=usage):
-                assert_type(usage.input_tokens, int)
+                assert_type(usage.input_tokens, int | None)
             case _:
                 pass
         if event.type == "stream_failed":

@@ -466,7 +466,7 @@ class TestRuns:
         rows = watch([RunStarted("r", "Go"), failed, RunFailed("cut", "hung up")])
         assert rows[1:3] == [
             "✗ the stream failed (cut): hung up; it may be tried again",
-            "■ failed (cut) · 2.0 s · 0 tokens in, 0 out",
+            "■ failed (cut) · 2.0 s",
         ]
 
     def test_what_is_lost_is_closed_before_a_turn_begins_again(self) -> None:

@@ -18,6 +18,7 @@ from argstream.adapters._payloads import (
     fields_of,
     plain,
     text_of,
+    total,
 )
 from argstream.adapters._spelling import camel_cased, names_in, snake, snake_cased
 from argstream.deltas import ProviderFailed, Tokens
@@ -101,28 +102,28 @@ class Content(Struct, gc=False, rename="camel"):
 
 
 class UsageMetadata(Struct, gc=False, rename="camel"):
-    """What it cost. A live session speaks of a response where others speak of candidates."""
+    """The usage so far. Live sessions count ``response`` tokens instead of ``candidates``."""
 
-    prompt_token_count: int = 0
-    tool_use_prompt_token_count: int = 0
-    cached_content_token_count: int = 0
-    candidates_token_count: int = 0
-    response_token_count: int = 0
-    thoughts_token_count: int = 0
+    prompt_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    response_token_count: int | None = None
+    thoughts_token_count: int | None = None
 
     def tokens(self) -> Tokens:
-        """Give it as everybody else counts: thoughts are output."""
-        output = self.candidates_token_count or self.response_token_count
+        """Return the token counts. Thinking is part of the output, as with other providers."""
+        written = self.candidates_token_count, self.response_token_count
         return Tokens(
-            input_tokens=self.prompt_token_count + self.tool_use_prompt_token_count,
-            output_tokens=output + self.thoughts_token_count,
+            input_tokens=total(self.prompt_token_count, self.tool_use_prompt_token_count),
+            output_tokens=total(*written, self.thoughts_token_count),
             cache_read_tokens=self.cached_content_token_count,
             reasoning_tokens=self.thoughts_token_count,
         )
 
 
 NO_USAGE: Final = UsageMetadata()
-"""What Vertex sends with every piece but the last."""
+"""The usage in all chunks of Vertex but the last: an object without counts."""
 
 
 class Payload(Struct, gc=False, rename="camel"):

@@ -27,6 +27,7 @@ __all__ = [
     "plain",
     "refuse_duplicate_keys",
     "text_of",
+    "total",
     "without",
 ]
 
@@ -122,11 +123,20 @@ def _type_of(payload: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def count(usage: object, *path: str) -> int:
-    """Give a number of tokens out of what a provider tells of its usage, 0 if it does not tell."""
+def count(usage: object, *path: str) -> int | None:
+    """Return a token count from a provider's usage object, or None if it is not reported."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
-    return usage if type(usage) is int else 0
+    return usage if type(usage) is int else None
+
+
+def total(*counts: int | None) -> int | None:
+    """Return the sum of the reported counts, or None if none is reported."""
+    found: int | None = None
+    for number in counts:
+        if number is not None:
+            found = number + (found or 0)
+    return found
 
 
 def payloads_in(payload: object) -> list[Any] | None:

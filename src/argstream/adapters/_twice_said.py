@@ -97,8 +97,8 @@ class Speaker(AnthropicAdapter):
         if self.is_open:
             self._is_said = True
             self._stop_reason = stop_reason or self._stop_reason
-            if isinstance(usage := message.get("usage"), dict) and not self._has_stop_reason:
-                self._usage |= {name: number for name, number in usage.items() if number}
+            if not self._has_stop_reason:
+                deltas += self._usage_reported(message.get("usage"))
         return deltas
 
     def answered(self) -> None:

@@ -13,6 +13,7 @@ from argstream.adapters._payloads import (
     count,
     refuse_duplicate_keys,
     text_of,
+    total,
 )
 from argstream.deltas import (
     ArgumentText,
@@ -33,6 +34,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["CALLS", "AnthropicAdapter", "tokens_of", "turn_ended"]
@@ -173,7 +175,7 @@ class AnthropicAdapter:
 
     def _message_stopped(self) -> list[Delta]:
         self._has_stop_reason = False
-        return [*self._rest_of_blocks(), TurnClosed(tokens_of(self._usage))]
+        return [*self._rest_of_blocks(), TurnClosed()]
 
     def _block_changed(self, index: int, change: _Change) -> list[Delta]:
         match change.type:
@@ -282,10 +284,11 @@ class AnthropicAdapter:
         self._blocks.clear()
         self._inputs.clear()
         usage, content = message.get("usage"), message.get("content")
-        self._usage = dict(usage) if isinstance(usage, dict) else {}
+        self._usage.clear()
         self._has_stop_reason = False
         deltas: list[Delta] = [
-            TurnOpened(text_of(message.get("id")), text_of(message.get("model")))
+            TurnOpened(text_of(message.get("id")), text_of(message.get("model"))),
+            *self._usage_reported(usage),
         ]
         stop_reason = text_of(message.get("stop_reason"))
         content = content if isinstance(content, list) else []
@@ -299,16 +302,22 @@ class AnthropicAdapter:
         return deltas
 
     def _message_changed(self, happening: _Happening) -> list[Delta]:
-        if happening.usage:
-            self._usage |= {name: number for name, number in happening.usage.items() if number}
         change = happening.delta or _Change()
-        deltas: list[Delta] = []
+        deltas = self._usage_reported(happening.usage)
         if change.container is not None:  # to be named in the next request, or its files are gone
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True
             deltas += [*self._rest_of_blocks(), turn_ended(change.stop_reason)]
         return deltas
+
+    def _usage_reported(self, usage: object) -> list[Delta]:
+        """Merge a report. Some servers report 0 for counts that only message_start has."""
+        if not isinstance(usage, dict) or not usage:
+            return []
+        known = self._usage
+        known |= {name: number for name, number in usage.items() if number or name not in known}
+        return [UsageReported(tokens_of(known))]
 
 
 def turn_ended(stop_reason: str) -> TurnEnded:
@@ -328,11 +337,11 @@ def _has_failed(block: dict[str, Any]) -> bool:
 
 
 def tokens_of(usage: dict[str, Any]) -> Tokens:
-    """Count what was read from a cache, or written to one, as read."""
+    """Return the token counts. Cached tokens, read or written, are part of the input."""
     read = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     return Tokens(
-        input_tokens=count(usage, "input_tokens") + read + written,
+        input_tokens=total(count(usage, "input_tokens"), read, written),
         output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,

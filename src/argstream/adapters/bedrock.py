@@ -22,6 +22,7 @@ from argstream.adapters._payloads import (
     UnreadableError,
     count,
     refuse_duplicate_keys,
+    total,
 )
 from argstream.deltas import (
     ArgumentText,
@@ -36,6 +37,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["BedrockAdapter"]
@@ -149,7 +151,7 @@ class BedrockAdapter:
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}  # that are open
-        self._usage: dict[str, Any] | None = None
+        self._has_usage = False
         self._has_stop_reason = False
         # Strands leaves out the index for models of other providers: its blocks are counted.
         self._has_indexes = False  # whether a block of this message came with its index
@@ -209,7 +211,7 @@ class BedrockAdapter:
         if name == "messageStart":
             before = self._turn_closed() if self._has_stop_reason else []
             self._blocks.clear()
-            self._usage = None
+            self._has_usage = False
             self._has_indexes = False
             self._counted = 0
             return [*before, TurnOpened()]
@@ -217,9 +219,10 @@ class BedrockAdapter:
             deltas = [*self._rest_of_blocks(), _turn_ended(body.stopReason)]
             self._has_stop_reason = True
             # Usage comes after that, but not everywhere.
-            return deltas if self._usage is None else deltas + self._turn_closed()
-        self._usage = body.usage or {}
-        return self._turn_closed() if self._has_stop_reason else []
+            return deltas + self._turn_closed() if self._has_usage else deltas
+        self._has_usage = True
+        reported: list[Delta] = [UsageReported(_tokens(body.usage or {}))]
+        return reported + self._turn_closed() if self._has_stop_reason else reported
 
     def _index_of(self, body: _Body) -> int:
         """Return the index of a block; without one, blocks come one after the other."""
@@ -299,9 +302,8 @@ class BedrockAdapter:
         return rest
 
     def _turn_closed(self) -> list[Delta]:
-        usage, self._usage = self._usage or {}, None
-        self._has_stop_reason = False
-        return [*self._rest_of_blocks(), TurnClosed(_tokens(usage))]
+        self._has_usage = self._has_stop_reason = False
+        return [*self._rest_of_blocks(), TurnClosed()]
 
     def _response(
         self, output: dict[str, Any], stop_reason: str | None, usage: dict[str, Any] | None
@@ -317,7 +319,8 @@ class BedrockAdapter:
             # The last one may have been cut; the others were over when the next one began.
             if "toolUse" in block and index < len(blocks) - 1:
                 deltas.append(CallClosed(index))
-        return [*deltas, _turn_ended(stop_reason), TurnClosed(_tokens(usage or {}))]
+        reported = UsageReported(_tokens(usage or {}))
+        return [*deltas, _turn_ended(stop_reason), reported, TurnClosed()]
 
 
 def _in_json(value: Any) -> Any:
@@ -340,10 +343,12 @@ def _turn_ended(stop_reason: str | None) -> TurnEnded:
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
     # What came from a cache is not in inputTokens. Nova calls it something else when invoked.
-    read = count(usage, "cacheReadInputTokens") or count(usage, "cacheReadInputTokenCount")
-    written = count(usage, "cacheWriteInputTokens") or count(usage, "cacheWriteInputTokenCount")
+    read = total(count(usage, "cacheReadInputTokens"), count(usage, "cacheReadInputTokenCount"))
+    written = total(
+        count(usage, "cacheWriteInputTokens"), count(usage, "cacheWriteInputTokenCount")
+    )
     return Tokens(
-        input_tokens=count(usage, "inputTokens") + read + written,
+        input_tokens=total(count(usage, "inputTokens"), read, written),
         output_tokens=count(usage, "outputTokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,

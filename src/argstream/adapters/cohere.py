@@ -34,6 +34,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["CohereAdapter"]
@@ -246,7 +247,7 @@ class CohereAdapter:
             said = change.error or _FAILURES.get(code, code)
             deltas.append(ProviderFailed(code, said, code in _FAILURES))
         deltas.append(TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")))
-        return [*deltas, TurnClosed(_tokens(change.usage or {}))]
+        return [*deltas, UsageReported(_tokens(change.usage or {})), TurnClosed()]
 
     def _response(self, happening: _Happening, message: _Message) -> list[Delta]:
         deltas: list[Delta] = [TurnOpened(happening.id or "")]
@@ -303,8 +304,8 @@ def _tokens(usage: dict[str, Any]) -> Tokens:
     )
 
 
-def _number(given: object) -> int:
-    """Read a number of tokens: the SDK's are floats."""
+def _number(given: object) -> int | None:
+    """Return a token count. The SDK has floats."""
     if isinstance(given, float) and given.is_integer():
         return int(given)
-    return given if type(given) is int else 0
+    return given if type(given) is int else None

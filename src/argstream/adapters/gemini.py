@@ -28,6 +28,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["GeminiAdapter"]
@@ -93,7 +94,6 @@ class GeminiAdapter:
         self._turn_id = ""
         self._answers: dict[int, PartsReader] = {}
         self._finished: set[int] = set()
-        self._usage = NO_USAGE
         self._sent = Sent()
         self._unsaid: list[Delta] = []  # what came before the part that could not be read
 
@@ -103,7 +103,9 @@ class GeminiAdapter:
             return []
         response = _read(payload)
         deltas: list[Delta] = []
-        if response.candidates and (
+        feedback = response.prompt_feedback
+        block_reason = None if feedback is None else _told(feedback.block_reason)
+        if (response.candidates or block_reason) and (
             not self._in_turn or (self._finished and self._is_next_turn(response))
         ):
             deltas += self.close()
@@ -111,18 +113,19 @@ class GeminiAdapter:
             self._turn_id = response.response_id or ""
             deltas.append(TurnOpened(self._turn_id, response.model_version or ""))
         usage = response.usage_metadata
-        if usage is not None and usage != NO_USAGE:
-            self._usage = usage
+        if usage is not None and usage != NO_USAGE and self._in_turn:
+            tokens = usage.tokens()
+            if any(tokens):
+                deltas.append(UsageReported(tokens))
         if response.candidates:
             try:
                 self._read_candidates(response.candidates, payload, deltas)
             except UnreadableError:
                 self._unsaid = deltas
                 raise
-        feedback = response.prompt_feedback
-        if feedback is not None and (reason := _told(feedback.block_reason)):
+        if feedback is not None and block_reason:
             message = feedback.block_reason_message or "the prompt was blocked"
-            deltas.append(ProviderFailed(reason, message))
+            deltas.append(ProviderFailed(block_reason, message))
         if response.error:
             deltas.append(failure(response.error))
         return deltas
@@ -138,11 +141,10 @@ class GeminiAdapter:
         for answer in self._answers.values():
             answer.end(deltas)
         if self._in_turn and self._finished:
-            deltas.append(TurnClosed(self._usage.tokens()))
+            deltas.append(TurnClosed())
         self._in_turn = False
         self._answers = {}
         self._finished = set()
-        self._usage = NO_USAGE
         return deltas
 
     def _is_next_turn(self, response: _Response) -> bool:

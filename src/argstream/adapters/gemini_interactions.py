@@ -20,6 +20,7 @@ from argstream.adapters._payloads import (
     plain,
     refuse_duplicate_keys,
     text_of,
+    total,
     without,
 )
 from argstream.deltas import (
@@ -41,6 +42,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["GeminiInteractionsAdapter"]
@@ -187,10 +189,10 @@ class GeminiInteractionsAdapter:
                 may_be_cut = ending == "cut" and index == len(interaction.steps) - 1
                 deltas += self._rest_of_step(index) if may_be_cut else self._step_stopped(index)
             self._steps.clear()
+        deltas.append(UsageReported(_tokens(interaction.usage or {})))
         if status == "failed":
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
-        usage = _tokens(interaction.usage or {})
-        return [*deltas, TurnEnded(status or None, ending), TurnClosed(usage)]
+        return [*deltas, TurnEnded(status or None, ending), TurnClosed()]
 
     # Steps
 
@@ -336,8 +338,10 @@ def _failure(error: object) -> ProviderFailed:
 def _tokens(usage: dict[str, Any]) -> Tokens:
     thoughts = count(usage, "total_thought_tokens")
     return Tokens(
-        input_tokens=count(usage, "total_input_tokens") + count(usage, "total_tool_use_tokens"),
-        output_tokens=count(usage, "total_output_tokens") + thoughts,
+        input_tokens=total(
+            count(usage, "total_input_tokens"), count(usage, "total_tool_use_tokens")
+        ),
+        output_tokens=total(count(usage, "total_output_tokens"), thoughts),
         cache_read_tokens=count(usage, "total_cached_tokens"),
         reasoning_tokens=thoughts,
     )

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from argstream.adapters._gemini_parts import PartsReader
 from argstream.adapters._gemini_payloads import (
-    NO_USAGE,
     VITAL_OF_PARTS,
     Content,
     FunctionCall,
@@ -22,7 +21,15 @@ from argstream.adapters._gemini_payloads import (
     failure,
 )
 from argstream.adapters._payloads import refuse_duplicate_keys
-from argstream.deltas import CallResult, Delta, TurnClosed, TurnEnded, TurnOpened
+from argstream.deltas import (
+    CallResult,
+    Delta,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
 
 __all__ = ["GeminiLiveAdapter"]
 
@@ -81,7 +88,7 @@ class GeminiLiveAdapter:
     def __init__(self) -> None:
         self._turn: PartsReader | None = None
         self._turns = 0
-        self._usage = NO_USAGE
+        self._usage = Tokens()  # of the open turn, or of the next one
         self._sent = Sent()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
@@ -91,8 +98,9 @@ class GeminiLiveAdapter:
         deltas: list[Delta] = []
         usage = message.usage_metadata
         is_of_a_turn = self._turn is not None or message.server_content or message.tool_call
-        if usage is not None and usage != NO_USAGE and is_of_a_turn:
-            self._usage = usage  # after the end of a turn it is too late
+        has_usage = usage is not None and is_of_a_turn and any(tokens := usage.tokens())
+        if has_usage:
+            self._usage = tokens  # after the end of a turn it is too late
         if message.tool_call is not None and message.tool_call.function_calls:
             self._read_calls(message.tool_call.function_calls, payload, deltas)
         if message.server_content is not None:
@@ -102,6 +110,8 @@ class GeminiLiveAdapter:
             deltas += [CallResult(id_, _TAKEN_BACK, failed=True) for id_ in ids]
         if message.error:
             deltas.append(failure(message.error))
+        if has_usage and self._turn is not None:
+            deltas.append(UsageReported(self._usage))
         return deltas
 
     def interrupt(self) -> list[Delta]:
@@ -148,6 +158,6 @@ class GeminiLiveAdapter:
                 deltas.append(TurnEnded(reason, "cut"))
             else:
                 deltas.append(TurnEnded("turnComplete", "finished"))
-            deltas.append(TurnClosed(self._usage.tokens()))
+            deltas += [UsageReported(self._usage), TurnClosed()]
             self._turn = None
-            self._usage = NO_USAGE
+            self._usage = Tokens()

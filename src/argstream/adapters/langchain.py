@@ -35,7 +35,7 @@ from argstream.adapters._langchain_payloads import (
     type_of,
     unwrapped,
 )
-from argstream.adapters._payloads import count, refuse_duplicate_keys, text_of
+from argstream.adapters._payloads import count, refuse_duplicate_keys, text_of, total
 from argstream.adapters._strands import Strands
 from argstream.adapters._tool_calls import CallFinder, Entry, EntryFunction
 from argstream.deltas import (
@@ -48,6 +48,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["LangChainAdapter"]
@@ -250,7 +251,7 @@ class LangChainAdapter:
         if not state.ended:
             state.end(state.reason, deltas, ending)
         self._own(state, deltas)
-        deltas.append(TurnClosed(state.tokens))
+        deltas.append(TurnClosed())
         return self._turns.say_last(state.number, state.opened(deltas))
 
     def _disprove(self, writer: str) -> list[Delta]:
@@ -336,6 +337,7 @@ class _MessageState:
                 self.call(chunk.index, chunk, deltas)
         if message.usage_metadata:
             self._add(message.usage_metadata)
+            deltas.append(UsageReported(self.tokens))
 
     def call(
         self, index: int | str | None, piece: CallPiece | WholeCall, deltas: list[Delta]
@@ -375,7 +377,7 @@ class _MessageState:
             cache_write_tokens=count(usage, "input_token_details", "cache_creation"),
             reasoning_tokens=count(usage, "output_token_details", "reasoning"),
         )
-        self.tokens = Tokens(*(known + more for known, more in zip(self.tokens, part, strict=True)))
+        self.tokens = Tokens(*map(total, self.tokens, part))
 
 
 def _kind_of(id_: str) -> str:

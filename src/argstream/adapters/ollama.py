@@ -27,6 +27,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["OllamaAdapter"]
@@ -111,8 +112,11 @@ class OllamaAdapter:
             self._turn_to("", deltas)
             self._in_turn = False
             reason = chunk.done_reason or None
-            tokens = Tokens(chunk.prompt_eval_count or 0, chunk.eval_count or 0)
-            deltas += [TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")), TurnClosed(tokens)]
+            deltas += [
+                TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")),
+                UsageReported(Tokens(chunk.prompt_eval_count, chunk.eval_count)),
+                TurnClosed(),
+            ]
         return deltas
 
     def interrupt(self) -> list[Delta]:

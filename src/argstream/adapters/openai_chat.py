@@ -31,6 +31,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["OpenAIChatAdapter"]
@@ -118,7 +119,6 @@ class OpenAIChatAdapter:
         self._has_finished = False
         self._has_values = False  # whether arguments came as an object
         self._choices: dict[int, _ChoiceState] = {}
-        self._usage: dict[str, Any] | None = None
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Take one payload: bytes, a dict, or a chunk of the SDK."""
@@ -140,8 +140,8 @@ class OpenAIChatAdapter:
             deltas.append(TurnOpened(self._turn_id, chunk.model or ""))
         elif not chunk.choices and chunk.error is None:
             deltas += _misplaced_failure(payload, event)
-        if chunk.usage is not None:
-            self._usage = chunk.usage
+        if chunk.usage and self._in_turn:
+            deltas.append(UsageReported(_tokens(chunk.usage)))
         for choice in chunk.choices or ():
             state = self._choices.get(choice.index)
             if state is None:
@@ -196,10 +196,9 @@ class OpenAIChatAdapter:
         for state in self._choices.values():
             state.flush(deltas)
         if self._in_turn and any(state.finished for state in self._choices.values()):
-            deltas.append(TurnClosed(_tokens(self._usage or {})))
+            deltas.append(TurnClosed())
         self._in_turn = self._has_finished = False
         self._choices = {}
-        self._usage = None
         return deltas
 
     def _done(self) -> list[Delta]:

@@ -39,6 +39,7 @@ from argstream.deltas import (
     ThinkingPiece,
     TurnClosed,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["OpenAIRealtimeAdapter"]
@@ -273,7 +274,7 @@ class OpenAIRealtimeAdapter:
         # xAI tells what it cost beside the response.
         usage = response.usage or happening.usage or {}
         deltas = self._say(id_, deltas)
-        deltas += self._turns.say_last(id_, [TurnClosed(tokens(usage))])
+        deltas += self._turns.say_last(id_, [UsageReported(tokens(usage)), TurnClosed()])
         self._forget(id_)
         if self._turns.oldest is None:
             deltas += self._errors

@@ -47,6 +47,7 @@ from argstream.deltas import (
     ThinkingPiece,
     TurnClosed,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["OpenAIResponsesAdapter"]
@@ -360,6 +361,7 @@ class _Lane:
             # Of a response that was not streamed, or of a server that leaves out what it can.
             is_over = item.get("status") == "completed" or index < len(output) - 1
             deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
+        deltas.append(UsageReported(tokens(response.usage or {})))
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
         for key in list(self._pieces):  # nobody said what these are of: told as a call without name
@@ -371,7 +373,7 @@ class _Lane:
                 if item.type in CALLS and not item.is_done
             ]
         ended = turn_ended(status, response.incomplete_details)
-        return [*deltas, ended, TurnClosed(tokens(response.usage or {}))]
+        return [*deltas, ended, TurnClosed()]
 
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
         failed = failure(error)

@@ -33,6 +33,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 
 __all__ = ["XaiGrpcAdapter"]
@@ -186,7 +187,6 @@ class XaiGrpcAdapter:
         self._last = 0  # the output that was written to last
         self._calls: dict[str, _Call] = {}  # by their ids
         self._count = 0  # of calls
-        self._usage = _Usage()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:  # noqa: ARG002 - as all
         """Take one payload: bytes, a dict, a protobuf message, or what the SDK wraps one in."""
@@ -199,7 +199,7 @@ class XaiGrpcAdapter:
             self._in_turn, self._id = True, chunk.id or ""
             deltas.append(TurnOpened(self._id, chunk.model or ""))
         if chunk.usage is not None and chunk.usage.prompt_tokens:
-            self._usage = chunk.usage
+            deltas.append(UsageReported(_tokens(chunk.usage)))
         is_response = False
         for output in chunk.outputs or ():
             is_response = is_response or output.message is not None
@@ -222,9 +222,9 @@ class XaiGrpcAdapter:
         last = self._outputs.get(self._last)
         is_whole = all(state.has_ended for state in self._outputs.values())
         if last is not None and last.ends_turn and is_whole:
-            deltas.append(TurnClosed(_tokens(self._usage)))
+            deltas.append(TurnClosed())
         self._in_turn = False
-        self._outputs, self._calls, self._usage = {}, {}, _Usage()
+        self._outputs, self._calls = {}, {}
         return deltas
 
     def _read_output(self, output: _Output, message: _Message, deltas: list[Delta]) -> None:

@@ -14,6 +14,8 @@ Pure: it reads no clock, calls no model and runs no tool. It alone decides what 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from argstream.adapters import StopKind
 from argstream.agent._calls import CallFacts, Calls
 from argstream.agent._decisions import checked_edit, undecided
@@ -376,7 +378,7 @@ class Machine:
 
     def _complete(self) -> None:
         state = self.state
-        self._end(RunCompleted(state.text, state.usage, state.stop_reason, state.run_id))
+        self._end(RunCompleted(state.text, stop_reason=state.stop_reason, run_id=state.run_id))
 
     def _end(self, event: RunCompleted | RunFailed | RunStopped) -> None:
         state = self.state
@@ -388,7 +390,7 @@ class Machine:
             case RunStopped():
                 state.status = "stopped"
         state.add_results()
-        self._out.events.append(event)
+        self._out.events.append(replace(event, usage=state.usage))
 
     def _step(self) -> Step:
         """Give what has followed so far, once."""

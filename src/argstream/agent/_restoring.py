@@ -39,6 +39,7 @@ from argstream.events import (
     ToolExecutionStarted,
     TurnCompleted,
     TurnStarted,
+    Usage,
 )
 from argstream.history import NOTE
 
@@ -93,20 +94,22 @@ class _Restoring:
                 state.status = "running"
                 if note:
                     state.say(note, NOTE)
-            case RunCompleted():
-                self._end("completed")
-            case RunFailed():
-                self._end("failed")
-            case RunStopped():
-                self._end("stopped")
+            case RunCompleted(usage=usage):
+                self._end("completed", usage)
+            case RunFailed(usage=usage):
+                self._end("failed", usage)
+            case RunStopped(usage=usage):
+                self._end("stopped", usage)
             case StreamFailed(code=code, message=message):
                 if state.stop_kind is None and state.failure is None:
                     state.failure = RunFailed(code, message, state.run_id)
             case _:
                 self._take_turn(event)
 
-    def _end(self, status: Any) -> None:
+    def _end(self, status: Any, usage: Usage) -> None:
         self._state.status, self._state.is_reading = status, False
+        if usage != Usage():
+            self._state.usage = usage  # with that of a turn that did not complete
         self._state.add_results()
 
     def _take_turn(self, event: Event) -> None:

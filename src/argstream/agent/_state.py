@@ -98,6 +98,8 @@ class RunState(Struct):
     numbering: Numbering = Numbering()
     """How much has come, so that what follows is numbered on."""
     usage: Usage = Usage()
+    usage_before: Usage = Usage()
+    """The usage before this turn."""
     turns: int = 0
     attempt: int = 1
     """How often this turn was begun."""
@@ -142,6 +144,7 @@ class RunState(Struct):
         self.provider_calls.clear()
         self.is_reading, self.stop_kind, self.failure = True, None, None
         self.messages_before = len(self.messages)
+        self.usage_before = self.usage
 
     def open_call(self, event: ToolCallStarted) -> None:
         """Take note of a call. What the provider runs itself is none of ours."""

@@ -311,7 +311,9 @@ class Runner:
                 if events is not None:
                     with anyio.CancelScope(shield=True):
                         await events.aclose()
-                    self.machine.state.numbering = events.numbering
+                    state = self.machine.state
+                    state.numbering = events.numbering
+                    state.usage = state.usage_before + events.usage
         self._hear(listening.last_words(), listening)
         self.act(self.machine.stream_over())
 

@@ -32,6 +32,7 @@ from argstream.deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    UsageReported,
 )
 from argstream.events import (
     Event,
@@ -73,6 +74,7 @@ class EventBuilder:
         self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
         self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
         self._blocks = after.blocks
+        self._past_usage = Usage()  # of turns that are over
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
             SpeakerChanged: self._speaker_changed,
             TurnOpened: self._turn_opened,
@@ -89,6 +91,7 @@ class EventBuilder:
             CallResult: self._call_result,
             Opaque: self._opaque,
             TurnEnded: self._turn_ended,
+            UsageReported: self._usage_reported,
             TurnClosed: self._turn_closed,
             RunEnded: self._run_ended,
             ProviderFailed: self._provider_failed,
@@ -101,6 +104,11 @@ class EventBuilder:
         calls = self._after.calls + len(self.calls)
         return Numbering(self._turn_number, self._blocks, calls, ids)
 
+    @property
+    def usage(self) -> Usage:
+        """The usage reported so far, of all turns."""
+        return sum((turn.usage for turn in self._open_turns()), self._past_usage)
+
     def take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Add the events that these deltas mean."""
         for delta in deltas:
@@ -109,7 +117,7 @@ class EventBuilder:
                 if machine is not None:
                     machine.grow(delta.text, events)
                     continue
-            self.is_empty = False
+            self.is_empty = self.is_empty and type(delta) is UsageReported
             self._handlers[type(delta)](delta, events)
 
     def lost(self, code: str, message: str, events: list[Event], *, is_end: bool) -> None:
@@ -155,7 +163,7 @@ class EventBuilder:
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"
                 message, read = turn.message(), turn.characters
-                events.append(TurnCompleted(reason, message, Usage(), turn.parent_id, read))
+                events.append(TurnCompleted(reason, message, turn.usage, turn.parent_id, read))
         self._forget_turns()
 
     # Turns
@@ -172,6 +180,7 @@ class EventBuilder:
         return now + list(self._other_turns.values())
 
     def _forget_turns(self) -> None:
+        self._past_usage = self.usage
         self._turn = None
         self._other_turns.clear()
 
@@ -184,6 +193,7 @@ class EventBuilder:
             self._cut(turn, message, events)
             if not turn.failed:
                 events.append(StreamFailed("truncated", message))
+            self._past_usage += turn.usage
         self._turn = self._new_turn(mended(delta.id), mended(delta.model))
 
     def _open_turn(self) -> Turn:
@@ -208,25 +218,29 @@ class EventBuilder:
         for machine in turn.take_unsettled(delta.scope):
             machine.end(delta.ending, reason, events)
 
-    def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
+    def _usage_reported(self, delta: UsageReported, events: list[Event]) -> None:  # noqa: ARG002 - as all
+        if self._turn is not None:
+            self._turn.report(delta.tokens)
+
+    def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:  # noqa: ARG002 - as all
         if (turn := self._turn) is None:
             return
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
         self._cut(turn, "the turn was over before the provider closed the call", events)
         if not turn.failed:
-            usage = Usage(**delta.tokens._asdict())
             message = turn.message()
-            events.append(TurnCompleted(turn.stop_reason, message, usage, turn.parent_id))
+            events.append(TurnCompleted(turn.stop_reason, message, turn.usage, turn.parent_id))
+        self._past_usage += turn.usage
         self._turn = None
 
     def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
         code, result = mended(delta.code), mended_json(delta.result)
         if delta.failed:
             message = result if isinstance(result, str) else code
-            events.append(RunFailed(code, message))
+            events.append(RunFailed(code, message, usage=Usage(*delta.tokens)))
         else:
-            events.append(RunCompleted(result, Usage(**delta.tokens._asdict())))
+            events.append(RunCompleted(result, Usage(*delta.tokens)))
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
         code, message = mended(delta.code), mended(delta.message)

@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from argstream.assembly._call_machine import CallMachine
 from argstream.assembly._surrogates import SurrogateMender, mended_json
+from argstream.deltas import Tokens
 from argstream.events import (
     Event,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
     ThinkingStarted,
+    Usage,
 )
 from argstream.history import (
     Item,
@@ -112,9 +114,20 @@ class Turn:
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
+        self._tokens = Tokens()
         self._words: dict[Hashable, Words] = {}
         self._results: dict[Hashable, _Kept] = {}
         self._blocks: list[Words | CallMachine | _Kept] = []  # in order
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the provider has reported so far."""
+        return Usage(*self._tokens)
+
+    def report(self, tokens: Tokens) -> None:
+        """Replace the counts that are reported anew; they are cumulative."""
+        before = self._tokens
+        self._tokens = Tokens(*[b if a is None else a for a, b in zip(tokens, before, strict=True)])
 
     def words(self, block: Hashable) -> Words | None:
         """Give the block of text or thinking with this key, if there is one."""

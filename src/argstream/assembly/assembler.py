@@ -30,7 +30,7 @@ from argstream.assembly.call import Call
 from argstream.assembly.numbering import Numbering
 from argstream.deltas import Delta
 from argstream.errors import UsageError
-from argstream.events import ArgumentDelta, Event, InvalidVerdict, StreamFailed
+from argstream.events import ArgumentDelta, Event, InvalidVerdict, StreamFailed, Usage
 from argstream.jsonstream import Limits
 from argstream.judging import Judge
 
@@ -106,6 +106,11 @@ class Assembler:
     def numbering(self) -> Numbering:
         """How much has come: what the next turn goes on after."""
         return self._builder.numbering
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the provider has reported so far, of all turns."""
+        return self._builder.usage
 
     def calls_from(self, start: int) -> list[Call]:
         """Give the calls so far, without the first ones: for who has seen those."""

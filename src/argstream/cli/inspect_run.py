@@ -19,7 +19,7 @@ from argstream.events import SeenCall
 from argstream.log import Record, RunInfo
 from argstream.sanitise import visible_line
 from argstream.terminal.waterfall import CallTimes, Moment
-from argstream.terminal.words import count, size
+from argstream.terminal.words import count, size, token_counts
 
 __all__ = ["inspect_run"]
 
@@ -137,10 +137,11 @@ def _summary(info: RunInfo, times: RunTimes) -> Iterator[str]:
     began = datetime.fromtimestamp(info.created).astimezone().isoformat(" ", "seconds")
     yield f"began {began}, {seconds_in_words(times.seconds)}, {count(info.seq, 'record')}"
     before = f", after {count(len(run.history), 'message')}" if run.history else ""
+    tokens = token_counts(run.usage)
     turns = {turn.turn for turn in times.turns}
     yield (
-        f"{count(len(turns), 'turn')}, {count(len(times.calls), 'call')}, "
-        f"{run.usage.input_tokens} tokens in, {run.usage.output_tokens} out{before}"
+        f"{count(len(turns), 'turn')}, {count(len(times.calls), 'call')}"
+        f"{f', {tokens}' if tokens else ''}{before}"
     )
     if info.owner is not None and not info.is_over:
         yield f"driven by {visible_line(info.owner)}"
@@ -155,11 +156,11 @@ def _turn_lines(turn: TurnTimes) -> Iterator[str]:
     if turn.end is None:
         yield f"turn {turn.turn}{again}  {_at(turn.started)} to –"
         return
-    usage = turn.end.usage
     reason = visible_line(turn.end.stop_reason or "no stop reason")
+    tokens = token_counts(turn.end.usage)
     yield (
-        f"turn {turn.turn}{again}  {_at(turn.started)} to {_at(turn.ended)}: {reason} "
-        f"({usage.input_tokens} tokens in, {usage.output_tokens} out)"
+        f"turn {turn.turn}{again}  {_at(turn.started)} to {_at(turn.ended)}: {reason}"
+        + (f" ({tokens})" if tokens else "")
     )
 
 

@@ -70,6 +70,8 @@ class RunFailed(BaseEvent, frozen=True, tag="run_failed"):
     code: str
     message: str
     run_id: str = ""
+    usage: Usage = Usage()
+    """The usage of all turns, including one that did not complete."""
 
 
 class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
@@ -78,6 +80,8 @@ class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
     type: ClassVar[Literal["run_stopped"]] = "run_stopped"
     reason: str = ""
     run_id: str = ""
+    usage: Usage = Usage()
+    """The usage of all turns, including one that did not complete."""
 
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped

@@ -1,6 +1,5 @@
 """The turns of a model: that one begins, how it ends."""
 
-from operator import add
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -18,18 +17,36 @@ __all__ = [
 
 
 class Usage(Struct, frozen=True):
-    """What a turn cost, in tokens, as far as the provider told."""
+    """The tokens that a turn or a run used, as reported by the provider.
 
-    input_tokens: int = 0
-    """Everything that the model read, from a cache or not."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    A count is None if the provider did not report it, and 0 if it reported zero. The sum of two
+    usages adds the counts that are known.
+
+    >>> Usage(input_tokens=3) + Usage(input_tokens=4, output_tokens=2) == Usage(7, 2)
+    True
+    """
+
+    input_tokens: int | None = None
+    """All input, including tokens read from or written to a cache."""
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output together, as far as they are known."""
+        return _sum(self.input_tokens, self.output_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Give what both cost together."""
-        return Usage(*map(add, astuple(self), astuple(other)))
+        """Return the sum, count by count."""
+        return Usage(*map(_sum, astuple(self), astuple(other)))
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
 class TurnStarted(BaseEvent, frozen=True, tag="turn_started"):
@@ -52,7 +69,10 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
     parent_id: str | None = None
     """The call whose sub-agent took the turn."""
     characters_read: int | None = None
-    """How much of it was read, if reading was stopped (``rejected``): then no usage is known."""
+    """How many characters were read, if reading was stopped (``rejected``).
+
+    ``usage`` then has the counts that the provider had reported by that time.
+    """
 
 
 class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self, cast, overload
 from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
 from argstream.errors import UsageError
-from argstream.events import Event
+from argstream.events import Event, Usage
 from argstream.jsonstream import Limits
 from argstream.judging import Judge
 from argstream.readers._progress import CallProgress, Progress
@@ -155,6 +155,15 @@ class _Reading:
     def numbering(self) -> Numbering:
         """How much has come: give it as ``after`` to the stream of the next turn."""
         return self._intake.assembler.numbering
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the provider has reported so far, summed over all turns.
+
+        It is known also for a turn that was cut off, failed or closed early, for which no
+        ``TurnCompleted`` comes. Counts that were not reported are None.
+        """
+        return self._intake.assembler.usage
 
     @property
     def protocol(self) -> str:

@@ -3,10 +3,11 @@
 import re
 from typing import Final
 
+from argstream.events import Usage
 from argstream.jsonstream import JsonPath
 from argstream.sanitise import visible_line
 
-__all__ = ["count", "duration", "path_name", "quoted", "size"]
+__all__ = ["count", "duration", "path_name", "quoted", "size", "token_counts"]
 
 _is_plain_name: Final = re.compile(r"[\w-]+").fullmatch
 
@@ -29,6 +30,18 @@ def size(number: int) -> str:
     if number < 1000:
         return f"{number} B"
     return f"{number / 1e3:.1f} kB" if number < 999_950 else f"{number / 1e6:.1f} MB"
+
+
+def token_counts(usage: Usage) -> str:
+    """Return the input and output tokens as text, without counts that are unknown.
+
+    >>> token_counts(Usage(7, 5)), token_counts(Usage(output_tokens=5)), token_counts(Usage())
+    ('7 tokens in, 5 out', '5 tokens out', '')
+    """
+    read, written = usage.input_tokens, usage.output_tokens
+    if read is None:
+        return "" if written is None else f"{written} tokens out"
+    return f"{read} tokens in" + ("" if written is None else f", {written} out")
 
 
 def duration(seconds: float) -> str:

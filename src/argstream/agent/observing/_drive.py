@@ -25,7 +25,7 @@ from argstream.agent.observing._asking import Asking, News
 from argstream.agent.observing._observed import Answer, Observed
 from argstream.clients import ModelRequest, as_model
 from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UsageError
-from argstream.events import Event, RunFailed
+from argstream.events import Event, RunFailed, Usage
 from argstream.log import coalesced
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming.sources import awaited
@@ -83,6 +83,7 @@ class Drive:
         self._may_end_itself = False  # when it is stopped
         self._is_read = anyio.Event()
         self._reading: anyio.CancelScope
+        self._usage = Usage()  # that the stream has reported
         self._error: BaseException | None = None  # to be raised when all events are told
 
     @property
@@ -153,7 +154,7 @@ class Drive:
         """Write the end of a run that was cut off here: nobody can go on with it."""
         rest = [event for post in (*self._unwritten, *self._inbox.take()) for event in post.events]
         if not self.observed.is_over:
-            rest += self.observed.over(_INTERRUPTED)
+            rest += self.observed.over(_INTERRUPTED, self._usage)
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
                 if self._log.has_begun and not isinstance(self._error, RunTaken | StoreFailure):
@@ -221,7 +222,7 @@ class Drive:
                     raise
                 failure = self._failed(error)
         self._is_read.set()
-        self._post(self.observed.over(failure))
+        self._post(self.observed.over(failure, self._usage))
 
     def _opened(self) -> AsyncEventStream:
         source: Any = self._course.source
@@ -246,6 +247,7 @@ class Drive:
         finally:
             with anyio.CancelScope(shield=True):
                 await events.aclose()
+            self._usage = events.usage
 
     def _failed(self, error: BaseException) -> RunFailed:
         if self.observed.is_stopped:

@@ -41,6 +41,7 @@ from argstream.events import (
     ToolCallFailed,
     ToolCallStarted,
     TurnStarted,
+    Usage,
 )
 
 __all__ = [
@@ -321,13 +322,19 @@ class Observed:
         waiting = [request.call_id for request in self.pending]
         return [event for call_id in waiting for event in self.withdraw(call_id, _STOPPED)]
 
-    def over(self, failure: RunFailed | None = None) -> list[Event]:
-        """Take that nothing more comes, and why, if the source failed: each call has its end."""
+    def over(self, failure: RunFailed | None = None, usage: Usage | None = None) -> list[Event]:
+        """End every open call and the run. ``failure`` is that of the source, if it failed.
+
+        ``usage`` is what the stream has reported, also for turns that did not complete.
+        """
         why = _STOPPED if self.is_stopped else "the run is over"
         told: list[Event] = []
         for call_id in reversed(list(self._calls)):  # what a sub-agent called, before that
             told += self._end_call(call_id, why)
-        self._end = replace(self._ending(failure), run_id=self.run_id)
+        end = self._ending(failure)
+        if usage is not None and end.usage == Usage():
+            end = replace(end, usage=usage)
+        self._end = replace(end, run_id=self.run_id)
         return told + self._told(self._end)
 
     def _ending(self, failure: RunFailed | None) -> _End:

@@ -193,7 +193,8 @@ class AgUiEncoder:
         match end:
             case RunCompleted(result=result, usage=usage):
                 more = {} if result is None else {"result": result}
-                more["usage"] = usage_of(usage, self._version)
+                if counts := usage_of(usage, self._version):
+                    more["usage"] = [counts]
                 return run_finished(self._thread_id, self._run_id, {"type": "success"}, **more)
             case RunFailed(code=code, message=message):
                 return run_error(code, message)

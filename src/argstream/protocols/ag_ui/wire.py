@@ -32,6 +32,7 @@ _FIELDS: Final = {
     "outputTokens": "output_tokens",
     "reasoningTokens": "reasoning_tokens",
     "cachedInputTokens": "cache_read_tokens",
+    "totalTokens": "total_tokens",
 }
 
 
@@ -67,13 +68,12 @@ def run_error(code: str, message: str) -> AgUiEvent:
     return {"type": "RUN_ERROR", "message": message, "code": code}
 
 
-def usage_of(usage: Usage, version: Version) -> list[dict[str, int]]:
-    """Say what a run cost."""
+def usage_of(usage: Usage, version: Version) -> dict[str, int]:
+    """Return the usage of a run as the protocol has it. Unknown counts are left out."""
     counts = {field: getattr(usage, ours) for field, ours in _FIELDS.items()}
-    counts["totalTokens"] = usage.input_tokens + usage.output_tokens
     if version != "0.0.59":
         counts["cacheWriteInputTokens"] = usage.cache_write_tokens
-    return [counts]
+    return {field: number for field, number in counts.items() if number is not None}
 
 
 def interrupt(

@@ -72,14 +72,15 @@ def finish_reason(stop_reason: str | None) -> str:
 
 
 def usage_of(usage: Usage) -> Part:
-    """Say what a run cost, under the names of the AI SDK."""
-    return {
+    """Return the usage under the names of the AI SDK, where unknown counts are undefined."""
+    counts = {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
-        "totalTokens": usage.input_tokens + usage.output_tokens,
+        "totalTokens": usage.total_tokens,
         "cachedInputTokens": usage.cache_read_tokens,
         "reasoningTokens": usage.reasoning_tokens,
     }
+    return {name: number for name, number in counts.items() if number is not None}
 
 
 def of_parent(parent: str | None) -> Part:

@@ -34,9 +34,10 @@
 /** @typedef {"approved" | "edited" | "denied" | "expired" | "withdrawn"} ApprovalOutcome */
 /** For what an approval holds besides. @typedef {"session" | "rule"} Remembered */
 
-/** What turns cost, in tokens.
- * @typedef {{ input_tokens: number, output_tokens: number, cache_read_tokens: number,
- *   cache_write_tokens: number, reasoning_tokens: number }} Usage */
+/** The tokens that turns used. A count is null if the provider did not report it.
+ * @typedef {{ input_tokens: number | null, output_tokens: number | null,
+ *   cache_read_tokens: number | null, cache_write_tokens: number | null,
+ *   reasoning_tokens: number | null }} Usage */
 /** Why arguments are not valid: which character of their text it is about, and which rule of a
  * schema was broken, where it was one.
  * @typedef {{ reason: string, message: string, offset: number | null, path: JsonPath,
@@ -95,8 +96,11 @@
  *   interrupted: string[], note: string }} RunResumed */
 /** @typedef {{ type: "run_completed", run_id: string, result: JsonValue, usage: Usage,
  *   stop_reason: string | null }} RunCompleted */
-/** @typedef {{ type: "run_failed", run_id: string, code: string, message: string }} RunFailed */
-/** @typedef {{ type: "run_stopped", run_id: string, reason: string }} RunStopped */
+/** `usage` is that of all turns, including one that did not complete. Older logs do not have it.
+ * @typedef {{ type: "run_failed", run_id: string, code: string, message: string,
+ *   usage?: Usage }} RunFailed */
+/** @typedef {{ type: "run_stopped", run_id: string, reason: string,
+ *   usage?: Usage }} RunStopped */
 /** @typedef {RunCompleted | RunFailed | RunStopped} RunEnd */
 /** @typedef {{ type: "stream_failed", code: string, message: string,
  *   retryable: boolean }} StreamFailed */
@@ -669,13 +673,13 @@ export class Run {
   calls = new Map();
   /** How many turns have begun. */
   turns = 0;
-  /** Of the turns that are complete. @type {Usage} */
+  /** Of the turns that are complete; of all turns when the run is over. @type {Usage} */
   usage = {
-    input_tokens: 0,
-    output_tokens: 0,
-    cache_read_tokens: 0,
-    cache_write_tokens: 0,
-    reasoning_tokens: 0,
+    input_tokens: null,
+    output_tokens: null,
+    cache_read_tokens: null,
+    cache_write_tokens: null,
+    reasoning_tokens: null,
   };
   /** Why the last turn ended. @type {string | null} */
   stopReason = null;
@@ -777,9 +781,9 @@ export class Run {
       case "run_completed":
         return this.#become("completed", event);
       case "run_failed":
-        return this.#become("failed", event);
       case "run_stopped":
-        return this.#become("stopped", event);
+        if (event.usage && isKnown(event.usage)) this.usage = event.usage;
+        return this.#become(event.type === "run_failed" ? "failed" : "stopped", event);
       default: {
         const call = "call_id" in event && this.calls.get(event.call_id);
         if (call) this.#happenTo(call, event, views);
@@ -1208,8 +1212,16 @@ function toldBy(event) {
 /** @param {Usage} one @param {Usage} other */
 function sum(one, other) {
   const kinds = /** @type {(keyof Usage)[]} */ (Object.keys(one));
-  const sums = kinds.map((kind) => [kind, one[kind] + other[kind]]);
+  const sums = kinds.map((kind) => {
+    const [first, second] = [one[kind], other[kind]];
+    return [kind, first === null || second === null ? (first ?? second) : first + second];
+  });
   return /** @type {Usage} */ (Object.fromEntries(sums));
+}
+
+/** Returns whether any count is known. @param {Usage} usage */
+function isKnown(usage) {
+  return Object.values(usage).some((count) => count !== null);
 }
 
 /**

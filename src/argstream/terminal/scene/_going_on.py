@@ -1,9 +1,6 @@
 """What is known of a run as a whole: whether anything is to come, and what it has cost."""
 
-from operator import add
 from typing import NamedTuple
-
-from msgspec.structs import astuple
 
 from argstream.events import (
     ApprovalDecided,
@@ -78,7 +75,7 @@ class GoingOn:
             case TurnStarted():
                 self._failure = None
             case TurnCompleted(usage=usage, parent_id=parent_id):
-                self._usage = Usage(*map(add, astuple(self._usage), astuple(usage)))
+                self._usage += usage
                 if parent_id is None:
                     self._said = said_in(event.message)
                     self._is_on = self.is_run

@@ -19,9 +19,9 @@ from argstream.history import Message, TextPart
 from argstream.sanitise import visible_line
 from argstream.terminal.scene._results import result_lines
 from argstream.terminal.scene._texts import text_span
-from argstream.terminal.scene._wording import because, cost
+from argstream.terminal.scene._wording import because
 from argstream.terminal.spans import Line, Role, Span, Spans, line
-from argstream.terminal.words import duration
+from argstream.terminal.words import duration, token_counts
 
 __all__ = [
     "RunFacts",
@@ -69,10 +69,8 @@ def turn_ended(event: TurnCompleted) -> list[Line]:
     """Say why the model stopped, and what it cost."""
     reason = visible_line(event.stop_reason or "no stop reason")
     if event.characters_read is not None:
-        told = f"{reason}: not read further than {event.characters_read} characters"
-    else:
-        told = f"{reason} · {cost(event.usage)}"
-    return [_marked("— ", told, "faint")]
+        reason += f": not read further than {event.characters_read} characters"
+    return [_marked("— ", reason + _cost(event.usage), "faint")]
 
 
 def said_in(message: Message) -> str:
@@ -110,11 +108,10 @@ def resumed(event: RunResumed, names: Iterable[str]) -> list[Line]:
 def run_ended(event: RunCompleted | RunFailed | RunStopped, run: RunFacts) -> list[Line]:
     """Say how the run ended, what it cost, and what it answers if nobody has seen that."""
     lines: list[Line] = []
-    usage = run.usage
+    usage = run.usage if event.usage == Usage() else event.usage
     role: Role
     match event:
         case RunCompleted(result=result, stop_reason=reason):
-            usage = event.usage
             lines = _answer(result, run.said)
             told, role = f"done{f' ({visible_line(reason)})' if reason else ''}", "good"
         case RunFailed(code=code, message=message):
@@ -123,7 +120,7 @@ def run_ended(event: RunCompleted | RunFailed | RunStopped, run: RunFacts) -> li
         case _:
             told, role = f"stopped{because(event.reason)}", "warning"
     took = "" if run.took is None else f" · {duration(run.took)}"
-    spans = (Span(told, role), Span(f"{took} · {cost(usage)}", "faint"))
+    spans = (Span(told, role), Span(f"{took}{_cost(usage)}", "faint"))
     return [*lines, line(*spans, margin=(Span("■ ", role),))]
 
 
@@ -131,6 +128,11 @@ def joined(snapshot: RunSnapshot) -> list[Line]:
     """Say that what follows was told before somebody came."""
     turn = f" in turn {snapshot.turns}" if snapshot.turns else ""
     return [_marked("┄ ", f"joined{turn}; first what came before", "faint")]
+
+
+def _cost(usage: Usage) -> str:
+    counts = token_counts(usage)
+    return f" · {counts}" if counts else ""
 
 
 def _marked(mark: str, told: str, role: Role) -> Line:

@@ -1,9 +1,8 @@
-"""What is said of amounts, costs and reasons."""
+"""What is said of amounts and reasons."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from argstream.events import Usage
 from argstream.sanitise import visible_line
 from argstream.terminal.words import size
 
@@ -11,7 +10,6 @@ __all__ = [
     "because",
     "bytes_of",
     "clock",
-    "cost",
     "lines_and_size",
 ]
 
@@ -35,11 +33,6 @@ def clock(seconds: float) -> str:
     except (OverflowError, ValueError, OSError):
         return "the end of time"
     return moment.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def cost(usage: Usage) -> str:
-    """Say what was read and written."""
-    return f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
 
 
 def because(reason: str) -> str:

@@ -51,9 +51,13 @@ export class RunBar {
   show(run) {
     this.#from = run.startedAt ?? this.#from;
     this.#to = Math.max(this.#to, run.endedAt ?? run.time);
-    const { input_tokens: read = 0, output_tokens: written = 0 } = run.usage;
-    this.#tokens.textContent = read + written > 0 ? countOf(read + written, "token") : "";
-    this.#tokens.title = `${countOf(read, "token")} read, ${countOf(written, "token")} written`;
+    const { input_tokens: read, output_tokens: written } = run.usage;
+    const total = (read ?? 0) + (written ?? 0);
+    this.#tokens.textContent = total > 0 ? countOf(total, "token") : "";
+    const parts = [];
+    if (read !== null) parts.push(`${countOf(read, "token")} read`);
+    if (written !== null) parts.push(`${countOf(written, "token")} written`);
+    this.#tokens.title = parts.join(", ");
     this.#setStatus(run.status);
   }
 

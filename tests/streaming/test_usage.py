@@ -1,0 +1,234 @@
+"""Usage that the provider has reported is kept, however the turn ends. What is unknown is None."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+import pytest
+
+from argstream import Usage, stream
+from argstream.adapters import ProtocolName
+from argstream.assembly import StopOn
+from argstream.events import StreamFailed, TurnCompleted
+from argstream.policy import Glob, Policy, Rule
+from tests.providers import (
+    Payload,
+    arguments_delta,
+    block_stop,
+    chat_call,
+    chunk,
+    input_json,
+    item_added,
+    message_end,
+    message_start,
+    of_type,
+    response_created,
+    response_ended,
+    tool_use,
+)
+
+# 472 tokens that were not cached, and 100 that were.
+COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
+STARTED = [message_start(usage=COUNTS), tool_use(0), input_json(0, '{"path": "/etc/passwd"')]
+FINISHED = [*STARTED, input_json(0, "}"), block_stop(0), *message_end()]
+
+NO_ETC = Policy([Rule("deny", argument="path", when=Glob("/etc/**"))], default="allow")
+NUMBER = {
+    "name": "write",
+    "input_schema": {"type": "object", "properties": {"path": {"type": "integer"}}},
+}
+
+
+def test_turn_denied_by_a_policy_has_the_usage_reported_before() -> None:
+    (turn,) = of_type(list(stream(FINISHED, policy=NO_ETC)), TurnCompleted)
+    assert turn.stop_reason == "rejected"
+    assert turn.usage == Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
+
+
+@pytest.mark.parametrize(("stop_on", "written"), [("rejected", 1), ("never", 5)])
+def test_turn_rejected_by_a_schema_has_the_usage_reported_before(
+    stop_on: StopOn, written: int
+) -> None:
+    (turn,) = of_type(list(stream(FINISHED, tools=[NUMBER], stop_on=stop_on)), TurnCompleted)
+    assert turn.usage == Usage(input_tokens=572, output_tokens=written, cache_read_tokens=100)
+
+
+def test_completed_turn_has_the_usage_reported_last() -> None:
+    events = stream(FINISHED)
+    (turn,) = of_type(list(events), TurnCompleted)
+    assert turn.usage == Usage(input_tokens=572, output_tokens=5, cache_read_tokens=100)
+    assert events.usage == turn.usage
+
+
+def test_usage_grows_while_the_stream_is_read() -> None:
+    events = stream(iter(FINISHED))
+    assert events.usage == Usage()
+    next(events)
+    assert events.usage == Usage(572, 1, 100)
+
+
+def test_closed_stream_keeps_its_usage() -> None:
+    with stream(iter(FINISHED)) as events:
+        next(events)
+    assert events.usage == Usage(572, 1, 100)
+
+
+def test_closed_async_stream_keeps_its_usage() -> None:
+    async def source() -> AsyncIterator[Payload]:
+        for payload in FINISHED:
+            yield payload
+
+    async def closed() -> Usage:
+        async with stream(source()) as events:
+            await anext(events)
+        return events.usage
+
+    assert asyncio.run(closed()) == Usage(572, 1, 100)
+
+
+def test_stream_whose_source_raises_keeps_its_usage() -> None:
+    def source() -> Iterator[Payload]:
+        yield from STARTED
+        raise ConnectionResetError
+
+    events = stream(source())
+    with pytest.raises(ConnectionResetError):
+        list(events)
+    assert events.usage == Usage(572, 1, 100)
+
+
+def test_turn_that_the_provider_fails_keeps_its_usage() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    events = stream([*STARTED, error])
+    assert of_type(list(events), StreamFailed)[0].code == "overloaded_error"
+    assert events.usage == Usage(572, 1, 100)
+
+
+def test_turn_that_another_one_interrupts_is_part_of_the_sum() -> None:
+    events = stream([*STARTED, *FINISHED])
+    (turn,) = of_type(list(events), TurnCompleted)
+    assert turn.usage == Usage(572, 5, 100)
+    assert events.usage == Usage(1144, 6, 200)
+
+
+def test_usage_after_the_end_of_a_turn_is_ignored() -> None:
+    late = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 99}}
+    events = stream([*FINISHED, late])
+    assert [event.type for event in events][-1] == "turn_completed"
+    assert events.usage == Usage(572, 5, 100)
+
+
+def test_stream_of_nothing_but_usage_is_an_empty_stream() -> None:
+    usage = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 99}}
+    (failed,) = list(stream([usage], protocol="anthropic"))
+    assert isinstance(failed, StreamFailed)
+    assert failed.code == "empty"
+
+
+CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": None}
+GEMINI_USAGE = {"promptTokenCount": 9, "thoughtsTokenCount": 3}
+GEMINI_CHUNK = {"candidates": [{"content": {"parts": [{"text": "So"}]}}]}
+LIVE_CHUNK = {"serverContent": {"modelTurn": {"parts": [{"text": "So"}]}}}
+XAI_CHUNK = {"id": "r", "outputs": [{"delta": {"role": "ROLE_ASSISTANT", "content": "So"}}]}
+XAI_USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "reasoning_tokens": 1}
+LANGCHAIN_USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+CLAUDE_LINES = [
+    {"type": "system", "subtype": "init"},
+    {"type": "stream_event", "parent_tool_use_id": None, "event": message_start(usage=COUNTS)},
+]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "payloads", "usage"),
+    [
+        ("anthropic", STARTED, Usage(572, 1, 100)),
+        ("claude-agent", CLAUDE_LINES, Usage(572, 1, 100)),
+        ("openai-chat", [{**chunk(content="So"), "usage": CHAT_USAGE}], Usage(9, 3)),
+        (
+            "bedrock",
+            [{"messageStart": {}}, {"metadata": {"usage": {"inputTokens": 9, "outputTokens": 3}}}],
+            Usage(9, 3),
+        ),
+        (
+            "gemini",
+            [{**GEMINI_CHUNK, "usageMetadata": GEMINI_USAGE}],
+            Usage(9, 3, reasoning_tokens=3),
+        ),
+        (
+            "gemini-live",
+            [{**LIVE_CHUNK, "usageMetadata": GEMINI_USAGE}],
+            Usage(9, 3, reasoning_tokens=3),
+        ),
+        ("xai-grpc", [{**XAI_CHUNK, "usage": XAI_USAGE}], Usage(9, 3, 0, reasoning_tokens=1)),
+        (
+            "langchain",
+            [{"type": "AIMessageChunk", "content": "So", "usage_metadata": LANGCHAIN_USAGE}],
+            Usage(9, 3),
+        ),
+    ],
+)
+def test_cut_stream_keeps_the_usage_reported_before(
+    protocol: ProtocolName, payloads: list[Payload], usage: Usage
+) -> None:
+    events = stream(payloads, protocol=protocol)
+    assert of_type(list(events), StreamFailed)[0].code == "truncated"
+    assert events.usage == usage
+
+
+def test_failed_response_has_its_usage() -> None:
+    usage = {"input_tokens": 9, "output_tokens": 3}
+    failed = response_ended("failed", error={"code": "server_error"}, usage=usage)
+    call = item_added(0, type="function_call", id="fc_1", call_id="call_1", name="write")
+    events = stream([response_created(), call, arguments_delta(0, '{"a'), failed])
+    assert of_type(list(events), StreamFailed)[0].code == "server_error"
+    assert events.usage == Usage(9, 3)
+
+
+def test_failed_interaction_has_its_usage() -> None:
+    usage = {"total_input_tokens": 9, "total_output_tokens": 3}
+    interaction = {"id": "i", "status": "failed", "usage": usage}
+    events = stream(
+        [
+            {"event_type": "interaction.created", "interaction": {"id": "i"}},
+            {"event_type": "interaction.completed", "interaction": interaction},
+        ],
+        protocol="gemini-interactions",
+    )
+    assert of_type(list(events), StreamFailed)[0].code == "failed"
+    assert events.usage == Usage(9, 3)
+
+
+def test_blocked_prompt_has_its_usage() -> None:
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": GEMINI_USAGE}
+    events = stream([blocked], protocol="gemini")
+    assert [event.type for event in events] == ["stream_failed"]
+    assert events.usage.input_tokens == 9
+
+
+def test_chat_without_include_usage_has_no_usage() -> None:
+    events = stream(chat_call('{"path": 1}'))
+    (turn,) = of_type(list(events), TurnCompleted)
+    assert turn.usage == events.usage == Usage()
+    assert turn.usage.input_tokens is None
+
+
+def test_zero_that_the_provider_reports_is_zero() -> None:
+    usage = {**CHAT_USAGE, "prompt_tokens_details": {"cached_tokens": 0}}
+    (turn,) = of_type(
+        list(stream([*chat_call('{"path": 1}'), {"choices": [], "usage": usage}])), TurnCompleted
+    )
+    assert turn.usage.cache_read_tokens == 0
+    assert turn.usage.cache_write_tokens is None
+
+
+def test_sum_adds_only_what_is_known() -> None:
+    assert Usage() + Usage(3) == Usage(3)
+    assert Usage(3, 1) + Usage(4, 0) == Usage(7, 1)
+    assert Usage() + Usage() == Usage()
+
+
+def test_unknown_counts_survive_encoding() -> None:
+    encoded = msgspec.json.encode(Usage(3))
+    assert json.loads(encoded)["output_tokens"] is None
+    assert msgspec.json.decode(encoded, type=Usage) == Usage(3)

@@ -35,6 +35,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     tools: list[ToolUse]
     """All calls, in their order."""
     usage: Usage
+    """The usage of all turns, including turns that were denied, stopped or cut off."""
     stop_reason: str | None = None
     """Why the last turn ended, in the provider's words."""
     pending: tuple[ApprovalRequested, ...] = ()

@@ -97,7 +97,7 @@ class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     turns: int
     """How many turns have begun."""
     usage: Usage
-    """Of the turns that are complete."""
+    """Of the turns that are complete; of all turns when the run has failed or was stopped."""
     stop_reason: str | None = None
     """Why the last turn ended."""
     end: RunEnd | None = None

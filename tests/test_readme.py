@@ -91,9 +91,13 @@ def test_policy_stops_a_write_outside_the_project(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(rules)
     program = f"""{POLICY}
 import anthropic
-request = {{"model": "claude-opus-4-7", "max_tokens": 99, "messages": [{{"role": "user", "content": "Go"}}]}}
+messages = [{{"role": "user", "content": "Go"}}]
 for _ in range(2):
-    show(anthropic.Anthropic().messages.create(**request, stream=True))
+    show(
+        anthropic.Anthropic().messages.create(
+            model="claude-opus-4-7", max_tokens=99, messages=messages, stream=True
+        )
+    )
 """
     content = "x" * 2000
     outside = Reply(CallTool("write_file", {"path": "../secret", "content": content}))

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -202,3 +203,20 @@ class TestIdleConnections:
             refused = call(port)
             assert (refused.status, refused.problem) == (503, "too-many-connections")
             assert app.watching == 3
+
+
+def test_timers_do_nothing_after_the_client_reset_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(limits=Limits(keep_alive_seconds=0.1)) as (_, port):
+        with connect(port) as client:
+            client.sendall(GET)
+            client.recv(4096)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # The timers of the lost connection would end one and two keep-alive times after its answer.
+        # The server closes each of these after one such time, so both are over then.
+        for _ in range(3):
+            with connect(port) as idle:
+                idle.sendall(GET)
+                read_answer(idle)
+    assert [record.getMessage() for record in caplog.records] == []

@@ -82,6 +82,7 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
         self._in_head = False
+        self._is_lost = False
         self._unanswered: deque[RequestResponseCycle] = deque()
         # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
         self._unread = 0
@@ -93,9 +94,12 @@ class Connection(HttpToolsProtocol):
         self._all.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel all timers: the socket is closed, so there is nothing left to end."""
+        self._is_lost = True
         self._have_head()
         self._is_taken()
+        # uvicorn keeps its keep-alive timer when the peer has reset the connection.
+        self._unset_keepalive_if_required()
         # uvicorn tells only the last request that nobody is there, not the one being answered.
         for cycle in self._unanswered:
             cycle.disconnected = True
@@ -182,7 +186,9 @@ class Connection(HttpToolsProtocol):
         """Answer as if nothing else had been asked for: there are no sockets, nor need there be."""
 
     def hang_up(self) -> None:
-        """End the connection, whatever is on its way."""
+        """Close the connection at once. Does nothing if it is lost already."""
+        if self._is_lost:
+            return
         self._have_head()
         self._is_taken()
         self.connections.discard(self)  # at once: the next to come is counted before it is gone
@@ -204,7 +210,7 @@ class Connection(HttpToolsProtocol):
 
     def _hang_up_later(self) -> None:
         """Give the other side time to read what was sent, but not for ever."""
-        if self._deadline is None:
+        if self._deadline is None and not self._is_lost:
             self._deadline = self.loop.call_later(self._limits.keep_alive_seconds, self.hang_up)
 
     def _is_taken(self) -> None:

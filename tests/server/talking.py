@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import msgspec
+from starlette.routing import Route, Router
 
 from argstream import Agent, tool
 from argstream.clients import ScriptedModel
@@ -121,6 +122,18 @@ def served(agent: Agent, **doors: Any) -> Iterator[Client]:
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
         yield Client(http)
+
+
+def routes_of(server: AgentServer) -> list[tuple[str, str]]:
+    """List all routes of a server as method and path; HEAD is part of GET."""
+    router = server._app._app
+    assert isinstance(router, Router)
+    return [
+        (method, route.path)
+        for route in router.routes
+        if isinstance(route, Route)
+        for method in sorted((route.methods or set()) - {"HEAD"})
+    ]
 
 
 GENEROUS = Limits(runs_per_minute=100_000, requests_per_minute=1_000_000)

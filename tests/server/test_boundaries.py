@@ -1,17 +1,19 @@
 """What must not get across: other agents' runs, limits by a back door, what was forgotten."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import httpx
+import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from argstream.server import AgentServer, Limits
+from argstream.server import AgentServer, Limits, Serving
 from argstream.stores import MemoryStore
-from tests.agent.following import send
+from tests.agent.following import Effects, send
 from tests.server.servers import serving
-from tests.server.talking import Client, agent_for, eventually, served
+from tests.server.talking import Client, agent_for, eventually, routes_of, served
 
 
 class TestOtherAgents:
@@ -50,6 +52,130 @@ class TestOtherAgents:
                 busy.until(busy.start(), "completed")
             listed = client.get("/api/runs?limit=2").json()["runs"]
         assert [run["run"] for run in listed] == [run_id]
+
+
+class Neighbours(NamedTuple):
+    """Two agents with one store: what agent ``hr`` was told, and clients of both servers."""
+
+    hr: Client
+    public: Client
+    public_server: AgentServer
+    effects: Effects
+    paused_run: str
+    completed_run: str
+    request: dict[str, Any]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids of ``hr`` that a client of ``public`` could name."""
+        return (self.paused_run, self.completed_run, "talk-paused", "talk-completed")
+
+
+SECRETS = ("SALARY-OF-ADA", "IT-IS-A-LOT", "mail-to-ada")
+UNKNOWN = "never-seen"
+QUERIES = ("", "?conversation={id}", "?ended=true", "?after=0&history=false")
+
+
+@pytest.fixture
+def neighbours() -> Iterator[Neighbours]:
+    store = MemoryStore()
+    hr, _ = agent_for("IT-IS-A-LOT", send("mail-to-ada"), "Sent.", store=store, name="hr")
+    public, effects = agent_for(*["I am public."] * 20, store=store, name="public")
+    public_server = AgentServer(public, token=None)
+    with (
+        served(hr, token=None) as client,
+        Serving(public_server) as serving,
+        httpx.Client(base_url=serving.url, timeout=10) as http,
+    ):
+        completed = client.start("SALARY-OF-ADA?", "talk-completed")
+        client.until(completed, "completed")
+        paused = client.start("SALARY-OF-ADA!", "talk-paused")
+        [request] = client.until(paused, "paused")["pending"]
+        yield Neighbours(client, Client(http), public_server, effects, paused, completed, request)
+
+
+def answer_without(id_: str, answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
+    """The whole answer, with the id that the client itself had sent taken out."""
+    kept = {name: value for name, value in answer.headers.items() if name != "date"}
+    kept.pop("content-length", None)  # counts the id
+    return answer.status_code, answer.text.replace(id_, "ID"), kept
+
+
+class TestEveryRouteWithTwoAgents:
+    """The server of one agent answers for ids of another agent as for ids that never existed."""
+
+    def test_get_routes(self, neighbours: Neighbours) -> None:
+        paths = [path for method, path in routes_of(neighbours.public_server) if method == "GET"]
+        assert len(paths) >= 10
+        for path in paths:
+            for query in QUERIES:
+                address = re.sub(r"\{\w+(:path)?\}", "{id}", path) + query
+                unknown = neighbours.public.get(address.format(id=UNKNOWN))
+                for id_ in neighbours.ids:
+                    answer = neighbours.public.get(address.format(id=id_))
+                    assert answer_without(id_, answer) == answer_without(UNKNOWN, unknown), address
+                    assert not any(secret in answer.text for secret in SECRETS), address
+
+    def test_the_other_agent_itself_shows_them(self, neighbours: Neighbours) -> None:
+        """Or the test above would compare nothing with nothing."""
+        for path in ("chat/talk-completed", f"runs/{neighbours.completed_run}/log"):
+            assert "SALARY-OF-ADA" in neighbours.hr.get(f"/api/{path}").text
+
+    def test_routes_that_change_something(self, neighbours: Neighbours) -> None:
+        call_id, digest = neighbours.request["call_id"], neighbours.request["digest"]
+        decisions = {"decisions": {call_id: {"decision": "approve", "digest": digest}}}
+        approval = {"id": digest, "approved": True}
+        part = {"type": "dynamic-tool", "toolName": "send", "toolCallId": call_id, "input": {}}
+        answered = {**part, "state": "approval-responded", "approval": approval}
+        chat = {
+            "trigger": "submit-message",
+            "messages": [{"id": "m", "role": "assistant", "parts": [answered]}],
+        }
+        resume = {"interruptId": digest, "status": "resolved", "payload": {"approved": True}}
+        ag_ui = {
+            "runId": "r",
+            "messages": [],
+            "tools": [],
+            "context": [],
+            "state": {},
+            "forwardedProps": {},
+            "resume": [resume],
+        }
+        message = {"message": "Hi"}
+        bodies: dict[tuple[str, str], Callable[[str], dict[str, Any]]] = {
+            ("POST", "/api/runs"): lambda id_: {**message, "conversation": id_},
+            ("POST", "/api/converse"): lambda id_: {**message, "conversation": id_},
+            ("POST", "/api/chat"): lambda id_: {**chat, "id": id_},
+            ("POST", "/api/ag-ui"): lambda id_: {**ag_ui, "threadId": id_},
+            ("POST", "/api/runs/{run_id}/decisions"): lambda _: decisions,
+            ("POST", "/api/runs/{run_id}/stop"): lambda _: {},
+            ("POST", "/api/chat/{id:path}/stop"): lambda _: {},
+            ("POST", "/api/ag-ui/{thread:path}/stop"): lambda _: {},
+            ("DELETE", "/api/runs/{run_id}"): lambda _: {},
+        }
+        session = {("POST", "/api/session"), ("DELETE", "/api/session")}
+        changing = {route for route in routes_of(neighbours.public_server) if route[0] != "GET"}
+        assert changing == {*bodies, *session}, "a new route needs a body here"
+        # A message would start a run: in a conversation of the other agent, that is refused.
+        for path in ("/api/runs", "/api/converse"):
+            body = bodies.pop(("POST", path))
+            for id_ in ("talk-paused", "talk-completed"):
+                refused = neighbours.public.post(path, body(id_))
+                assert refused.json()["type"] == "urn:argstream:other-agent"
+                assert not any(secret in refused.text for secret in SECRETS), path
+        ask = neighbours.public.http.request
+        for (method, path), body in bodies.items():
+            address = re.sub(r"\{\w+(:path)?\}", "{id}", path)
+            unknown = ask(method, address.format(id=UNKNOWN), json=body(UNKNOWN))
+            assert unknown.status_code in (204, 404), unknown.text  # so the body was read
+            for id_ in neighbours.ids:
+                answer = ask(method, address.format(id=id_), json=body(id_))
+                assert answer_without(id_, answer) == answer_without(UNKNOWN, unknown), path
+                assert not any(secret in answer.text for secret in SECRETS), path
+        assert neighbours.hr.show(neighbours.paused_run)["status"] == "paused"
+        assert neighbours.hr.show(neighbours.paused_run)["pending"] == [neighbours.request]
+        assert neighbours.hr.show(neighbours.completed_run)["status"] == "completed"
+        assert neighbours.effects.seen == []
 
 
 def in_a_moment(ask: Callable[[], httpx.Response], status: int) -> Any:

@@ -102,8 +102,8 @@ class _ChatApi:
     async def show(self, request: Request) -> Response:
         chat_id = request.path_params["id"]
         history, newest = ChatHistory(), None
-        for info in await self._runs.store.runs(
-            session_id=chat_id, user=self._context.user(request), limit=_RUNS_SHOWN
+        for info in await self._runs.of_user(
+            self._context.user(request), conversation_id=chat_id, limit=_RUNS_SHOWN
         ):
             try:
                 run = snapshot_in(await self._runs.store.snapshot(info.run_id))

@@ -67,7 +67,7 @@ def _serve(where: str) -> None:
         )
         threading.Thread(target=_answer, daemon=True).start()
         serve(
-            AgentServer(agent, limits=limits),
+            AgentServer(agent, token=None, limits=limits),
             port=0,
             on_listening=lambda url: print(url.rpartition(":")[2], flush=True),
         )

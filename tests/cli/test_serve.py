@@ -1,10 +1,13 @@
 """``argstream serve``, run as a user runs it: a real process, a real port, real clients."""
 
 import json
+import os
+import re
 import shlex
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -17,8 +20,10 @@ import httpx
 import pytest
 
 from argstream.cli.app import app
+from argstream.server import AgentServer
 from argstream.testing import CallTool, MockProvider, Reply, Status
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
+from tests.server.talking import agent_for, routes_of
 from tests.support import program_is_missing
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
@@ -39,9 +44,24 @@ class Running:
             line = output.readline()
             assert line, "it has ended: " + (process.stderr.read() if process.stderr else "")
             self.greeting += line
-        self.url = self.greeting.split()[3].rstrip(",")
+        self.url = self.greeting.split()[2]
+        """The address, without a token."""
+        link = re.search(r"Open (\S+)", self.greeting)
+        self.link = link[1] if link else ""
+        """What is to be opened in a browser."""
+        token = re.search(r"'authorization: Bearer (\S+)'", self.greeting)
+        self.token = token[1] if token else ""
+        """The token that the command made; "" if it made none."""
+
+    @property
+    def _bearer(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", headers=self._bearer | headers, timeout=20)
 
     def post(self, path: str, body: dict[str, Any], **headers: str) -> httpx.Response:
+        headers = self._bearer | headers
         return httpx.post(f"{self.url}{path}", json=body, headers=headers, timeout=20)
 
     def converse(self, message: str, conversation: str = "c") -> list[dict[str, Any]]:
@@ -133,10 +153,12 @@ class TestStarting:
         with serve(tmp_path) as running:
             assert running.url.startswith("http://127.0.0.1:")
             first, *others = running.greeting.splitlines()
-            assert f"An agent at {running.url}, until Ctrl-C: open it in a browser. " in first
+            assert first == f"Serving at {running.url} (press Ctrl-C to stop)."
+            assert f"  Open {running.url}/#token={running.token}" in others
             assert any("curl -N" in line for line in others)
-            assert "Its model is a script: no key is needed" in running.greeting
-            assert "kept in argstream.db" in running.greeting
+            assert "The model is a script that needs no API key." in running.greeting
+            kept = "Runs are kept in argstream.db, the access token in argstream.db.token."
+            assert kept in others
             assert httpx.get(f"{running.url}/healthz").json() == {"status": "ok"}
             words = running.greeting.split()
             paths = [path for path in words if path.startswith("/api/") and "ID" not in path]
@@ -146,19 +168,20 @@ class TestStarting:
 
     def test_who_wants_no_page_is_not_told_of_one(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--no-page") as running:
-            assert "browser" not in running.greeting
-            assert httpx.get(f"{running.url}/static/argstream.js").status_code == 404
+            assert "Open" not in running.greeting
+            assert running.get("/static/argstream.js").status_code == 404
 
     def test_it_ends_in_order_and_leaves_nothing_but_its_store(self, tmp_path: Path) -> None:
         with serve(tmp_path) as running:
             running.converse("Hello")
             assert len(list(tmp_path.glob("argstream-serve-*"))) == 1
             assert running.end(signal.SIGINT) == (0, "", "")
-        assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"argstream.db"}
+        names = {path.name.partition("-")[0] for path in tmp_path.iterdir()}
+        assert names == {"argstream.db", "argstream.db.token"}
 
     def test_who_watches_is_told_that_it_ends(self, tmp_path: Path) -> None:
         with (
-            serve(tmp_path, "--pace", "0.05") as running,
+            serve(tmp_path, "--pace", "0.05", "--no-token") as running,
             httpx.stream(
                 "POST", f"{running.url}/api/converse", json={"message": "Hello"}, timeout=10
             ) as answer,
@@ -179,7 +202,7 @@ class TestStarting:
             path = f"/api/runs/{done['run']}"
             answer = running.post(f"{path}/decisions", {"decisions": {request["id"]: decision}})
             assert answer.is_success, answer.text
-            events = httpx.get(f"{running.url}{path}/events", timeout=10).text
+            events = running.get(f"{path}/events").text
             assert "“not today”" in events.replace("\\u201c", "“").replace("\\u201d", "”")
             again = running.converse("And then?")
         assert "message 2" in "".join(frame.get("text", "") for frame in again)
@@ -187,15 +210,16 @@ class TestStarting:
     def test_a_token_is_needed_and_never_shown(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--log-level", "debug", ARGSTREAM_TOKEN=TOKEN) as running:
             assert "Bearer $ARGSTREAM_TOKEN" in running.greeting
-            assert "open it in a browser, where you sign in with the token." in running.greeting
+            assert f"Open {running.url} and sign in with the token\n" in running.greeting
             assert httpx.get(f"{running.url}/static/argstream.js").status_code == 200
             hello = {"message": "Hello"}
-            assert running.post("/api/runs", hello).status_code == 403
+            assert running.post("/api/runs", hello).status_code == 401
             let_in = running.post("/api/runs", hello, authorization=f"Bearer {TOKEN}")
             assert let_in.status_code == 201
             status, output, errors = running.end()
         assert status == 0
         assert TOKEN not in running.greeting + output + errors
+        assert not list(tmp_path.glob("*.token"))
 
     def test_what_it_starts_does_not_know_the_token_nor_the_keys(self, tmp_path: Path) -> None:
         call = CallTool("run_command", {"command": "env"})
@@ -218,7 +242,7 @@ class TestStarting:
         assert "sk-canary" not in told
 
     def test_its_store_is_not_among_the_files_of_the_folder(self, tmp_path: Path) -> None:
-        names = ["argstream.db", "argstream.db-wal"]
+        names = ["argstream.db", "argstream.db-wal", "argstream.db.token"]
         calls = [CallTool("write_file", {"path": name, "content": ""}) for name in names]
         replies = [Reply(*calls, CallTool("list_files", {})), Reply("Done."), Reply("Still.")]
         with MockProvider(replies) as provider:
@@ -232,6 +256,7 @@ class TestStarting:
             ". is empty",
             "argstream.db is kept from these tools: leave it alone",
             "argstream.db-wal is kept from these tools: leave it alone",
+            "argstream.db.token is kept from these tools: leave it alone",
         ]
 
     def test_others_are_told_to_reach_it_by_which_names(self, tmp_path: Path) -> None:
@@ -272,7 +297,7 @@ class TestStarting:
         with MockProvider([Reply(call), Reply("Done.")]) as provider:
             options = (*MODEL, "--tools", "files", "--store", "memory:")
             with serve(tmp_path, *options, **provided(provider)) as running:
-                assert "Its model is anthropic:claude-any." in running.greeting
+                assert "The model is anthropic:claude-any." in running.greeting
                 done = running.converse("Write.")[-1]["done"]
         assert done["status"] == "completed"
         assert (tmp_path / "a.txt").read_text() == "hello"
@@ -290,15 +315,115 @@ class TestStarting:
         assert frames[-1]["done"]["status"] == "completed"
 
 
+class TestToken:
+    """The token that the command makes when it is given none."""
+
+    def test_every_api_route_refuses_requests_without_it(self, tmp_path: Path) -> None:
+        """The scenario of another local user, who knows the port and nothing else."""
+        agent, _ = agent_for("Hello.")
+        routes = routes_of(AgentServer(agent, token=None))
+        # Deliberately open. None of them reveals anything about runs.
+        is_open = {
+            ("GET", "/healthz"),
+            ("GET", "/"),
+            ("GET", "/static/{name:path}"),
+            ("GET", "/api/session"),  # tells the page whether to ask for the token
+            ("POST", "/api/session"),  # signs in
+            ("DELETE", "/api/session"),  # signs out
+        }
+        assert is_open < set(routes)
+        with serve(tmp_path) as running, httpx.Client(base_url=running.url) as other_user:
+            run = running.post("/api/runs", {"message": "Hello"}).json()["run"]
+            for method, path in routes:
+                address = re.sub(r"\{\w+(:path)?\}", run, path)
+                body = None if method == "GET" else {"message": "run id -un"}
+                answer = other_user.request(method, address, json=body)
+                if (method, path) in is_open:
+                    assert answer.status_code in (200, 204, 404, 422), (method, path)
+                    assert run not in answer.text.replace(address, "")
+                    continue
+                assert answer.status_code == 401, (method, path)
+                assert answer.headers["www-authenticate"] == "Bearer"
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["type"] == "urn:argstream:token-needed"
+            wrong = {"authorization": "Bearer wrong-token-1234567"}
+            assert other_user.get("/api/runs", headers=wrong).status_code == 401
+            assert other_user.post("/api/runs", json={}, headers=wrong).status_code == 401
+            listed = running.get("/api/runs").json()["runs"]
+        assert [info["run"] for info in listed] == [run]
+
+    def test_is_kept_in_a_file_for_the_owner_and_reused_after_a_restart(
+        self, tmp_path: Path
+    ) -> None:
+        before = os.umask(0)
+        try:
+            with serve(tmp_path) as running:
+                token = running.token
+                session = running.post("/api/session", {"token": token}, origin=running.url)
+        finally:
+            os.umask(before)
+        file = tmp_path / "argstream.db.token"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.read_text() == f"{token}\n"
+        assert len(token) >= 32
+        with serve(tmp_path) as running:
+            assert running.token == token
+            cookies = {"cookie": session.headers["set-cookie"].partition(";")[0]}
+            still_in = httpx.get(f"{running.url}/api/runs", headers=cookies)
+        assert still_in.status_code == 200
+
+    @pytest.mark.parametrize("state_home", ["state/deep", ""])
+    def test_is_in_the_state_folder_if_the_store_is_not_a_file(
+        self, tmp_path: Path, state_home: str
+    ) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        state = tmp_path / state_home if state_home else home / ".local" / "state"
+        environment = {"HOME": str(home), "XDG_STATE_HOME": str(state) if state_home else ""}
+        before = os.umask(0)
+        try:
+            with serve(tmp_path, "--store", "memory:", **environment) as running:
+                token = running.token
+        finally:
+            os.umask(before)
+        file = state / "argstream" / "server.token"
+        assert file.read_text().strip() == token
+        assert str(file) in running.greeting
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        for folder in (file.parent, state):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    def test_no_token_lets_anybody_in_and_says_so(self, tmp_path: Path) -> None:
+        with serve(tmp_path, "--no-token") as running:
+            assert (
+                "No token is required: any local user or process that can reach the port can start "
+                "runs and approve commands.\n"
+            ) in running.greeting
+            assert f"Open {running.url}\n" in running.greeting
+            assert "authorization" not in running.greeting
+            assert httpx.get(f"{running.url}/api/runs").status_code == 200
+        assert not list(tmp_path.glob("*.token"))
+
+    def test_a_token_that_was_made_keeps_the_host_check(self, tmp_path: Path) -> None:
+        with serve(tmp_path) as running:
+            rebound = running.get("/api/runs", host="evil.example")
+        assert rebound.json()["type"] == "urn:argstream:wrong-host"
+
+
 class TestWrongUse:
     @pytest.fixture(autouse=True)
     def _elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
         for name in ("MODEL", "STORE", "TOKEN"):
             monkeypatch.delenv(f"ARGSTREAM_{name}", raising=False)
 
     def refused(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+        """Start it, be refused, and return the message. No refusal leaves a file behind."""
+        before = sorted(Path.cwd().rglob("*"))
         assert app(["serve", "--port", "0", *arguments], standalone_mode=False) == 2
+        assert sorted(Path.cwd().rglob("*")) == before
         output, errors = capsys.readouterr()
         assert output == ""
         assert errors.startswith("argstream: ")
@@ -314,7 +439,17 @@ class TestWrongUse:
     def test_others_may_not_reach_it_without_a_token(
         self, capsys: pytest.CaptureFixture[str], host: str
     ) -> None:
-        assert "give a token" in self.refused(capsys, "--host", host)
+        for arguments in (["--host", host], ["--host", host, "--no-token"]):
+            told = self.refused(capsys, *arguments)
+            assert "is reachable from other machines: set a token (ARGSTREAM_TOKEN" in told
+
+    def test_no_token_contradicts_a_token(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told = self.refused(capsys, "--no-token", "--token", TOKEN)
+        assert "--no-token contradicts --token" in told
+        monkeypatch.setenv("ARGSTREAM_TOKEN", TOKEN)
+        assert "--no-token contradicts ARGSTREAM_TOKEN" in self.refused(capsys, "--no-token")
 
     def test_a_token_that_no_header_can_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
         told = self.refused(capsys, "--token", f"{TOKEN} and more")
@@ -327,6 +462,8 @@ class TestWrongUse:
             (["--model", "nobody:knows"], "nobody"),
             (["--model", "anthropic:claude-any", "--tools", "rocket"], "not rocket"),
             (["--model", "anthropic:claude-any", "--policy", "no.toml"], "no.toml"),
+            (["--policy", "no.toml"], "no.toml"),
+            (["--store", "nowhere/runs.db"], "nowhere/runs.db"),
             (["--tools", "files"], "--tools means nothing for --model script"),
             (["--model", "claude-agent", "--policy", "p.toml"], "means nothing for --model claude"),
             (["--tools", "files", "--folder", "x"], "--tools and --folder mean nothing"),
@@ -348,6 +485,31 @@ class TestWrongUse:
         assert told in said
         assert "sk-canary" not in said
 
+    @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+    def test_a_token_file_that_others_can_open(
+        self, capsys: pytest.CaptureFixture[str], mode: int
+    ) -> None:
+        file = Path("argstream.db.token")
+        file.write_text(TOKEN)
+        file.chmod(mode)
+        told = self.refused(capsys)
+        assert f"'argstream.db.token' is open to other users (mode {mode:04o})" in told
+        assert "Delete it to get a new one, or set ARGSTREAM_TOKEN" in told
+        assert TOKEN not in told
+
+    def test_a_token_file_that_is_a_link_or_a_folder_or_empty(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = Path("argstream.db.token")
+        file.symlink_to("elsewhere")
+        assert "cannot read 'argstream.db.token'" in self.refused(capsys)
+        file.unlink()
+        file.mkdir(mode=0o700)
+        assert "cannot read 'argstream.db.token'" in self.refused(capsys)
+        file.rmdir()
+        file.touch(0o600)
+        assert "holds no token. Delete it" in self.refused(capsys)
+
     def test_a_model_without_its_key(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -362,7 +524,10 @@ class TestWrongUse:
             address = f"127.0.0.1:{silent.getsockname()[1]}/0"
             store = f"redis://:sk-canary@{address}"
             with subprocess.Popen(
-                [COMMAND, "serve", "--store", store], stderr=subprocess.PIPE, env=QUIET, text=True
+                [COMMAND, "serve", "--port", "0", "--store", store],
+                stderr=subprocess.PIPE,
+                env=QUIET,
+                text=True,
             ) as process:
                 assert process.stderr is not None
                 waiting = process.stderr.readline()
@@ -372,14 +537,22 @@ class TestWrongUse:
         assert waiting == f"argstream: waiting for the store redis://{address} …\n"
 
     @pytest.mark.parametrize("missing", [["uvicorn"], ["uvicorn", "httpx2", "anyio"]])
-    def test_a_missing_extra_is_named_with_its_command(self, missing: list[str]) -> None:
+    def test_a_missing_extra_is_named_with_its_command(
+        self, tmp_path: Path, missing: list[str]
+    ) -> None:
         code = (
             f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
             "sys.argv[1:] = ['serve']\n"
             "from argstream.cli import main; main()"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=QUIET
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=QUIET,
+            cwd=tmp_path,
         )
         assert (done.returncode, done.stdout) == (2, "")
+        assert not list(tmp_path.iterdir())
         assert "pip install 'argstream[server]'" in done.stderr

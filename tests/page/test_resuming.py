@@ -83,7 +83,7 @@ def test_a_server_that_is_started_anew_goes_on_and_so_does_the_page(
     before.let()
     after.let()
     with ExitStack() as stack:
-        with Serving(AgentServer(Agent(before, tools.all(), store=store))) as serving:
+        with Serving(AgentServer(Agent(before, tools.all(), store=store), token=None)) as serving:
             proxy = stack.enter_context(Proxy(serving.port))
             visitor = Visitor(page, proxy.url)
             visitor.say("Tell me all")
@@ -91,7 +91,7 @@ def test_a_server_that_is_started_anew_goes_on_and_so_does_the_page(
         proxy.cut()
         expect(visitor.button("Try now")).to_be_visible()
 
-        with Serving(AgentServer(Agent(after, tools.all(), store=store))) as again:
+        with Serving(AgentServer(Agent(after, tools.all(), store=store), token=None)) as again:
             proxy.mend(again.port)
             expect(visitor.button("Try now")).to_be_hidden()
             visitor.decides(visitor.button("Approve"))

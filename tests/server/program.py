@@ -41,7 +41,7 @@ def main(store: str, effects: str) -> None:
 
     model = ScriptedModel(answer, repeat=True, delay=0.01, piece_size=8)
     agent = Agent(model, [send], store=store, claim_seconds=0.6)
-    serve(AgentServer(agent, look_out_seconds=0.2), port=0, on_listening=_tell)
+    serve(AgentServer(agent, token=None, look_out_seconds=0.2), port=0, on_listening=_tell)
 
 
 def _tell(url: str) -> None:

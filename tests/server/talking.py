@@ -116,9 +116,9 @@ def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tupl
 
 @contextmanager
 def served(agent: Agent, **doors: Any) -> Iterator[Client]:
-    """Serve an agent, and give a client."""
+    """Serve an agent, without a token unless one is given, and yield a client."""
     with (
-        Serving(AgentServer(agent, **doors)) as serving,
+        Serving(AgentServer(agent, **({"token": None} | doors))) as serving,
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
         yield Client(http)

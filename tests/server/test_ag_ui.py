@@ -25,7 +25,7 @@ class Played:
 @pytest.fixture(scope="module", params=["1.0", "0.0.59"])
 def played(request: pytest.FixtureRequest) -> Played:
     agent, effects = playing()
-    with serving(AgentServer(agent, limits=GENEROUS)) as base:
+    with serving(AgentServer(agent, token=None, limits=GENEROUS)) as base:
         lines = run_node("ag_ui.mjs", base, request.param)
     assert [line["warnings"] for line in lines] == [[]] * len(lines)
     return Played(request.param, {line["scene"]: line["seen"] for line in lines}, effects.seen)

@@ -38,7 +38,7 @@ class Client:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     agent, effects = playing()
-    app = AgentServer(agent, user=lambda request: request.headers.get("x-user", ""))
+    app = AgentServer(agent, user=lambda request: request.headers.get("x-user") or "anybody")
     with serving(app) as base, httpx.Client(base_url=base, timeout=20) as http:
         yield Client(http, effects)
 
@@ -149,7 +149,10 @@ def test_who_asks_the_same_when_the_run_was_just_deleted_begins_a_new_one(
             await store.delete(run_id)
         return await read_first(run_id, after, limit)
 
-    with serving(AgentServer(agent)) as base, httpx.Client(base_url=base, timeout=20) as http:
+    with (
+        serving(AgentServer(agent, token=None)) as base,
+        httpx.Client(base_url=base, timeout=20) as http,
+    ):
         client = Client(http, Effects())
         first = client.told("deleted", "send to ada")
         monkeypatch.setattr(store, "read", read_deleted)  # as another process may

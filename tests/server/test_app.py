@@ -19,7 +19,7 @@ from tests.server.talking import Client, agent_for, served
 
 def test_it_can_be_mounted_into_another_app() -> None:
     agent, _ = agent_for("Hello.")
-    inner = AgentServer(agent, hosts=None)
+    inner = AgentServer(agent, token=None, hosts=None)
     with (
         serving(Starlette(routes=[Mount("/agent", inner)])) as url,
         httpx.Client(base_url=f"{url}/agent") as http,
@@ -35,7 +35,7 @@ def test_it_can_be_mounted_into_another_app() -> None:
 
 def test_streams_are_live_also_where_the_other_app_compresses() -> None:
     agent, _ = agent_for("word " * 100, delay=0.003)
-    inner = AgentServer(agent, hosts=None)
+    inner = AgentServer(agent, token=None, hosts=None)
     outer = Starlette(routes=[Mount("/", inner)], middleware=[Middleware(GZipMiddleware)])
     with serving(outer) as url, httpx.Client(base_url=url) as http:
         client = Client(http)
@@ -48,7 +48,16 @@ def test_streams_are_live_also_where_the_other_app_compresses() -> None:
 
 def test_an_agent_without_a_store_cannot_be_served() -> None:
     with pytest.raises(UsageError, match="give the agent one"):
-        AgentServer(Agent(ScriptedModel("Hello.")))
+        AgentServer(Agent(ScriptedModel("Hello.")), token=None)
+
+
+def test_a_server_needs_a_token_or_a_user_function() -> None:
+    agent, _ = agent_for("Hello.")
+    with pytest.raises(UsageError, match=r"needs token=… or user=….*Pass token=None"):
+        AgentServer(agent)
+    assert AgentServer(agent, token=None).doors.token is None
+    assert AgentServer(agent, user=lambda _: "ada").doors.token is None
+    assert AgentServer(agent, token="a-token-nobody-guesses").doors.token is not None
 
 
 def test_without_its_store_the_server_is_not_healthy_and_says_so_without_details() -> None:

@@ -71,7 +71,7 @@ def test_what_may_pass_is_told_and_tried_again(scenes: dict[str, Scene]) -> None
 
 @pytest.mark.parametrize(
     ("name", "status", "code"),
-    [("forbidden", 403, "token-needed"), ("unknown", 404, "unknown-run")],
+    [("forbidden", 401, "token-needed"), ("unknown", 404, "unknown-run")],
 )
 def test_a_refusal_is_final(scenes: dict[str, Scene], name: str, status: int, code: str) -> None:
     scene = scenes[name]

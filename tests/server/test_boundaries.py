@@ -83,7 +83,7 @@ def neighbours() -> Iterator[Neighbours]:
     public, effects = agent_for(*["I am public."] * 20, store=store, name="public")
     public_server = AgentServer(public, token=None)
     with (
-        served(hr, token=None) as client,
+        served(hr) as client,
         Serving(public_server) as serving,
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
@@ -247,7 +247,7 @@ class SlowStore(MemoryStore):
 
 def test_who_leaves_while_his_run_is_begun_leaves_a_run_that_counts() -> None:
     agent, _ = agent_for(*["word " * 300] * 4, store=SlowStore(), delay=0.01)
-    server = AgentServer(agent, hosts=None, limits=Limits(max_running=1))
+    server = AgentServer(agent, token=None, hosts=None, limits=Limits(max_running=1))
     with (
         serving(_impatient(server)) as url,
         httpx.Client(base_url=url, timeout=10) as http,

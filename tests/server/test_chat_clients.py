@@ -20,7 +20,7 @@ Scene = dict[str, Any]
 def scenes(request: pytest.FixtureRequest) -> dict[str, Scene]:
     """All scenes, played once for each version."""
     agent, effects = playing()
-    with serving(AgentServer(agent, limits=GENEROUS)) as url:
+    with serving(AgentServer(agent, token=None, limits=GENEROUS)) as url:
         told = {scene["scene"]: scene for scene in run_node("ai_sdk.mjs", url, request.param)}
     for scene in told.values():
         assert "failed" not in scene, scene

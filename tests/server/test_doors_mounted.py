@@ -90,7 +90,7 @@ def mounted(doors: Doors) -> Starlette:
 def test_what_is_open_is_open_there_too() -> None:
     app = mounted(Doors(token=TOKEN))
     assert told(exchange(app, request("/agent/healthz"))) == (200, "well")
-    assert told(exchange(app, request("/agent/other")))[0] == 403
+    assert told(exchange(app, request("/agent/other")))[0] == 401
 
 
 def test_problems_are_told_in_our_words_inside_and_in_the_host_apps_outside() -> None:

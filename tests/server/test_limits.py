@@ -184,7 +184,7 @@ class TestRates:
         doors = Doors(token="a-token-nobody-guesses")
         with serving(doors, Limits(requests_per_minute=30)) as (_, port):
             answers = [call(port, authorization=f"Bearer {guess}") for guess in range(5)]
-        assert [answer.status for answer in answers] == [403, 403, 403, 429, 429]
+        assert [answer.status for answer in answers] == [401, 401, 401, 429, 429]
 
     def test_of_one_user_leave_those_of_others_alone(self) -> None:
         doors = Doors(user=lambda request: request.headers["x-user"])

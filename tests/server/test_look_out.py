@@ -39,7 +39,7 @@ def looking(agent: Agent, is_done: Callable[[list[RunInfo]], bool], seconds: flo
         store = agent.store
         assert store is not None
         end = time.monotonic() + seconds
-        async with AgentServer(agent, look_out_seconds=0.05):
+        async with AgentServer(agent, token=None, look_out_seconds=0.05):
             while not is_done(await store.runs()):
                 assert time.monotonic() < end, [info.status for info in await store.runs()]
                 await asyncio.sleep(0.02)
@@ -97,7 +97,7 @@ def test_requests_expire_though_the_store_failed_for_a_moment() -> None:
 
 def test_it_can_be_entered_again_after_its_end() -> None:
     agent, effects = agent_for(send("ada"), "Sent.")
-    app = AgentServer(agent, hosts=None)
+    app = AgentServer(agent, token=None, hosts=None)
     headers = {"content-type": "application/json"}
     with TestClient(app) as client:
         run_id = client.post("/api/runs", json={"message": "Go"}).json()["run"]
@@ -162,7 +162,7 @@ class _Together(MemoryStore):
 
 
 def _asgi(agent: Agent) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(AgentServer(agent, hosts=None))
+    transport = httpx.ASGITransport(AgentServer(agent, token=None, hosts=None))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 

@@ -15,7 +15,7 @@ import pytest
 from argstream.errors import UsageError
 from argstream.server.doors import Doors
 from argstream.server.limits import Limits
-from argstream.server.serving import Serving
+from argstream.server.serving import Serving, serve
 from tests.server.stand_in import StandIn, call, connect, serving
 
 EVENTS = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -25,13 +25,35 @@ TOKEN = "a-token-nobody-guesses"
 class TestListening:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
     def test_where_others_can_reach_it_needs_a_token(self, host: str) -> None:
-        with pytest.raises(UsageError, match="can be reached from elsewhere: give a token"):
+        with pytest.raises(UsageError, match="is reachable from other machines: set a token"):
             Serving(StandIn(), host=host)
 
     def test_with_a_token_it_may_be_anywhere(self) -> None:
         with serving(Doors(token=TOKEN), host="0.0.0.0") as (_, port):
-            assert call(port).status == 403
+            assert call(port).status == 401
             assert call(port, authorization=f"Bearer {TOKEN}").status == 200
+
+    def test_loopback_only_holds_also_with_a_token(self) -> None:
+        with pytest.raises(UsageError, match="is reachable from other machines"):
+            Serving(StandIn(Doors(token=TOKEN)), host="0.0.0.0", loopback_only=True)
+
+    def test_what_fails_before_the_start_releases_the_port(self) -> None:
+        bound: list[int] = []
+
+        def fail() -> None:
+            with pytest.raises(UsageError, match="is taken"):
+                Serving(StandIn(), port=port)
+            bound.append(port)
+            raise UsageError("the store cannot be used")
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        app = StandIn()
+        with pytest.raises(UsageError, match="the store cannot be used"):
+            serve(app, port=port, before_start=fail)
+        assert bound == [port]
+        assert app.said == []
+        Serving(StandIn(), port=port).close()
 
     def test_a_name_is_judged_by_all_its_addresses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         found = [
@@ -39,7 +61,7 @@ class TestListening:
             for address in ("127.0.0.1", "192.0.2.1")
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with pytest.raises(UsageError, match=r"'half\.example' can be reached from elsewhere"):
+        with pytest.raises(UsageError, match=r"'half\.example' is reachable from other machines"):
             Serving(StandIn(), host="half.example")
 
     def test_localhost_is_loopback_by_all_its_addresses(self) -> None:
@@ -76,7 +98,7 @@ class TestListening:
 
     @pytest.mark.parametrize("app", ["module:app", None, object()])
     def test_what_cannot_be_served_is_told(self, app: Any) -> None:
-        with pytest.raises(UsageError, match=r"an AgentServer is served, not a \w+: serve\(Agent"):
+        with pytest.raises(UsageError, match=r"needs an AgentServer, not a \w+: serve\(Agent"):
             Serving(app)
 
     def test_what_the_app_raises_when_it_begins_gets_out(self) -> None:

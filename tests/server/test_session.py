@@ -50,7 +50,7 @@ class TestSigningIn:
         assert client.get(PATH, **bearer).json()["needs_token"] is False
 
     def test_with_the_cookie_the_page_reads_and_decides(self, client: Client) -> None:
-        assert client.get("/api/runs").status_code == 403
+        assert client.get("/api/runs").status_code == 401
         answer = client.post(PATH, {"token": TOKEN}, **own(client))
         assert (answer.status_code, answer.content) == (204, b"")
         assert answer.headers["set-cookie"] == (
@@ -76,7 +76,7 @@ class TestSigningIn:
         assert answer.headers["set-cookie"] == (
             f"{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
         )
-        assert client.get("/api/runs").status_code == 403
+        assert client.get("/api/runs").status_code == 401
         assert client.get(PATH).json()["needs_token"] is True
 
     def test_who_has_no_cookie_is_not_told_its_name_which_comes_of_the_token(
@@ -97,25 +97,26 @@ class TestSigningIn:
         with served(one, token=TOKEN) as first, served(two, token=OTHER) as second:
             second.http.cookies = first.http.cookies  # they know no ports
             first.post(PATH, {"token": TOKEN}, **own(first))
-            assert second.get("/api/runs").status_code == 403
+            assert second.get("/api/runs").status_code == 401
             second.post(PATH, {"token": OTHER}, **own(second))
             for client in (first, second):
                 assert client.get("/api/runs").status_code == 200
             second.delete(PATH)
             assert first.get("/api/runs").status_code == 200
-            assert second.get("/api/runs").status_code == 403
+            assert second.get("/api/runs").status_code == 401
 
 
 class TestRefusing:
     @pytest.mark.parametrize("token", [WRONG, "", f"{TOKEN} ", TOKEN[:-1], "ünïcode"])
     def test_another_token_is_refused(self, client: Client, token: str) -> None:
         refused = client.post(PATH, {"token": token})
-        assert (refused.status_code, refused.json()["type"]) == (403, "urn:argstream:wrong-token")
+        assert (refused.status_code, refused.json()["type"]) == (401, "urn:argstream:wrong-token")
+        assert refused.headers["www-authenticate"] == "Bearer"
         assert "set-cookie" not in refused.headers
 
     def test_half_a_character_is_no_token_either(self, client: Client) -> None:
         body, json = b'{"token": "\\ud800"}', {"content-type": "application/json"}
-        assert client.http.post(PATH, content=body, headers=json).status_code == 403
+        assert client.http.post(PATH, content=body, headers=json).status_code == 401
 
     @pytest.mark.parametrize("body", [{}, {"token": 1}, {"token": TOKEN, "more": 1}, []])
     def test_what_is_no_token_is_refused(self, client: Client, body: object) -> None:
@@ -125,7 +126,7 @@ class TestRefusing:
     def test_a_body_that_is_longer_than_any_token_is_not_read(self, token: str | None) -> None:
         agent, _ = agent_for("Hello.")
         with served(agent, token=token) as client:
-            assert client.post(PATH, {"token": "x" * 4_000}).status_code == (403 if token else 204)
+            assert client.post(PATH, {"token": "x" * 4_000}).status_code == (401 if token else 204)
             long = {"token": "x" * 4_100}
             in_pieces = client.http.post(
                 PATH,
@@ -157,17 +158,17 @@ class TestRefusing:
     ) -> None:
         wrong = {"authorization": f"Bearer {WRONG}"}
         for _ in range(5):
-            assert client.post(PATH, {"token": WRONG}).status_code == 403
-            assert client.get(path, **wrong).status_code == (200 if path == PATH else 403)
+            assert client.post(PATH, {"token": WRONG}).status_code == 401
+            assert client.get(path, **wrong).status_code == (200 if path == PATH else 401)
         for refused in (client.post(PATH, {"token": WRONG}), client.get(path, **wrong)):
             assert refused.status_code == 429
             assert refused.json()["type"] == "urn:argstream:too-many-wrong-tokens"
             assert "wrong_tokens_per_minute=10 is all" in refused.json()["detail"]
             assert 1 <= int(refused.headers["retry-after"]) <= 6
         # Others may have his address: who has the right one, or names none, is not kept waiting.
-        assert client.get("/api/runs").status_code == 403
+        assert client.get("/api/runs").status_code == 401
         assert client.get("/api/runs", authorization=f"Bearer {TOKEN}").status_code == 200
-        assert client.get("/api/runs", authorization="Basic eA==").status_code == 403
+        assert client.get("/api/runs", authorization="Basic eA==").status_code == 401
         assert client.post(PATH, {"token": TOKEN}, **own(client)).status_code == 204
         assert client.get("/api/runs").status_code == 200
         assert client.get(path, **wrong).status_code == 429
@@ -181,7 +182,7 @@ class TestRefusing:
         agent, _ = agent_for("Hello.")
         with served(agent, token=TOKEN, limits=Limits(requests_per_minute=30)) as client:
             guesses = [client.post(PATH, {"token": WRONG}).status_code for _ in range(4)]
-        assert guesses == [403, 403, 403, 429]
+        assert guesses == [401, 401, 401, 429]
 
     def test_neither_token_gets_into_a_log_or_an_answer(
         self, client: Client, caplog: pytest.LogCaptureFixture
@@ -192,7 +193,7 @@ class TestRefusing:
             for body in ({"token": WRONG}, {"token": TOKEN}, {"token": [WRONG]}, {"token": TOKEN})
         ]
         answers += [client.get(PATH), client.get("/api/runs"), client.delete(PATH)]
-        assert {answer.status_code for answer in answers} == {200, 204, 403, 422}
+        assert {answer.status_code for answer in answers} == {200, 204, 401, 422}
         shown = caplog.text + "".join(f"{one.text}{one.headers}" for one in answers)
         assert f"POST '{PATH}': 204" in shown
         assert TOKEN not in shown

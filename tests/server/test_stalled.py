@@ -66,7 +66,7 @@ def test_one_that_reads_again_is_given_a_snapshot_and_the_rest() -> None:
 def test_no_more_waits_for_them_than_a_buffer_holds() -> None:
     agent = Agent(ScriptedModel(Reply(Say(TEXT), piece_size=2_000), delay=0.001), store="memory:")
     with (
-        Serving(AgentServer(agent)) as serving,
+        Serving(AgentServer(agent, token=None)) as serving,
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
         client = Client(http)

@@ -10,5 +10,5 @@ from argstream.clients import ScriptedModel
 from argstream.server import AgentServer
 
 model = ScriptedModel("word " * 1_000, repeat=True, delay=0.01)
-alone = AgentServer(Agent(model, store=os.environ["STORE"]))
+alone = AgentServer(Agent(model, store=os.environ["STORE"]), token=None)
 mounted = Starlette(routes=[Mount("/", alone)])

@@ -110,7 +110,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
     host: Annotated[
         str,
         typer.Option(
-            metavar="HOST", help="Where to listen; others than this machine need a token."
+            metavar="HOST",
+            help="Address to listen on. Any other than loopback needs --token or ARGSTREAM_TOKEN.",
         ),
     ] = "127.0.0.1",
     port: Port = 8000,
@@ -118,8 +119,9 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
         str,
         typer.Option(
             metavar="TOKEN",
-            help="What clients must know; others here see it in ps, so better set the variable.",
-            show_default="ARGSTREAM_TOKEN",
+            help="Access token that clients must send. Prefer ARGSTREAM_TOKEN: other users see "
+            "command lines.",
+            show_default="ARGSTREAM_TOKEN, else a random one, kept in a file",
         ),
     ] = "",
     origin: Annotated[
@@ -154,6 +156,14 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
         LogLevel, typer.Option(help="What is told of the server on standard error.")
     ] = "warning",
     *,
+    no_token: Annotated[
+        bool,
+        typer.Option(
+            "--no-token",
+            help="Require no token: any local user or process can then start runs and approve "
+            "commands.",
+        ),
+    ] = False,
     page: Annotated[
         bool, typer.Option("--page/--no-page", help="Whether there is a page for browsers at /.")
     ] = True,
@@ -161,8 +171,9 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
     """Serve an agent over HTTP: a page for browsers, and more for programs and front ends.
 
     Without options it listens on this machine only, its model is a script that needs no key, and
-    runs are kept in argstream.db. It speaks what useChat of the AI SDK and AG-UI speak, too. What
-    must be approved waits for a decision, however long, and outlives the server.
+    runs are kept in argstream.db. It prints an address with an access token to open in a browser.
+    It also speaks the protocols of useChat (AI SDK) and AG-UI. Calls that need approval wait for a
+    decision as long as it takes, also across restarts.
 
     Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot be started.
     """
@@ -180,6 +191,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a command has options
         host=host,
         port=port,
         token=token,
+        no_token=no_token,
         origins=tuple(origin or ()),
         hosts=tuple(allowed_host or ()),
         forwarded_from=tuple(forwarded_from or ()),

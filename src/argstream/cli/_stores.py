@@ -12,13 +12,14 @@ from argstream.log import RunInfo, Store
 from argstream.sanitise import visible_line
 from argstream.stores import open_store
 
-__all__ = ["files_of", "find_run", "opened", "place_of", "shown_place"]
+__all__ = ["files_of", "find_run", "opened", "place_of", "shown_place", "token_file_of"]
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
 _DEFAULT: Final = "argstream.db"
 _IN_MEMORY: Final = "memory:"
 _SQLITE: Final = "sqlite:"
 _MAX_CANDIDATES: Final = 8
+_STATE: Final = "XDG_STATE_HOME"
 
 
 def place_of(given: str) -> str:
@@ -27,10 +28,33 @@ def place_of(given: str) -> str:
 
 
 def files_of(place: str) -> tuple[Path, ...]:
-    """Give the files that a store is in, which no tool may touch; none if it is elsewhere."""
+    """Return the files that tools must not touch: the store, and the token of ``serve``."""
+    store, token = _store_file(place), token_file_of(place)
+    return tuple(file for file in (store, token) if file is not None)
+
+
+def token_file_of(place: str) -> Path | None:
+    """Return where ``serve`` keeps its token: beside the store, or in the user's state folder.
+
+    None if the store is not a file and the user has no home directory.
+    """
+    store = _store_file(place)
+    if store is not None:
+        return store.with_name(f"{store.name}.token")
+    state = Path(os.environ.get(_STATE, ""))
+    if not state.is_absolute():  # the XDG specification: relative paths are ignored
+        try:
+            state = Path.home() / ".local" / "state"
+        except RuntimeError:
+            return None
+    return state / "argstream" / "server.token"
+
+
+def _store_file(place: str) -> Path | None:
+    """Return the SQLite file of a store; None if it is elsewhere."""
     if "://" in place or place == _IN_MEMORY:
-        return ()
-    return (Path(place.removeprefix(_SQLITE)),)
+        return None
+    return Path(place.removeprefix(_SQLITE))
 
 
 def shown_place(place: str) -> str:

@@ -4,7 +4,7 @@
 
     from argstream.server import AgentServer, serve
 
-    serve(AgentServer(agent))
+    serve(AgentServer(agent, token="…"))
 """
 
 from importlib import import_module

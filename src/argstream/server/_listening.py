@@ -28,8 +28,9 @@ def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
     addresses = _resolve(host)
     if only_loopback and not all(is_loopback(address) for _, address in addresses):
         raise UsageError(
-            f"{host or 'all addresses'!r} can be reached from elsewhere: give a token, which all "
-            "must know who ask, or listen on 127.0.0.1"
+            f"{host or 'all addresses'!r} is reachable from other machines: set a token "
+            "(ARGSTREAM_TOKEN, or token=… in Python), which clients send as a Bearer token, or "
+            "listen on 127.0.0.1"
         )
     for _ in range(_TRIES if port == 0 else 1):
         sockets = _listen_on(addresses, host, port)

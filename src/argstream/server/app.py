@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import Enum
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,6 +14,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from argstream.agent import Agent
+from argstream.errors import UsageError
 from argstream.server import ag_ui_api, chat_api, converse_api, runs_api, session_api
 from argstream.server._endings import Endings
 from argstream.server.channels import Channels
@@ -33,6 +35,12 @@ _HEALTHY_WITHIN: Final = 2.0
 """How long the store may take to answer, in seconds, to be taken for one that works."""
 
 
+class _Unset(Enum):
+    """Tells an argument that was left out from one that is None."""
+
+    UNSET = "unset"
+
+
 _CLOSED: Final = Problem(503, "closed", "this server has ended: enter it again to use it")
 
 
@@ -42,19 +50,19 @@ class AgentServer:
     ::
 
         agent = Agent("anthropic:claude-opus-4-7", tools, store="runs.db")
-        app = AgentServer(agent)                          # uvicorn module:app
-        other_app.mount("/agent", AgentServer(agent, user=name_of_user))
+        app = AgentServer(agent, token="…")               # uvicorn module:app
+        other_app.mount("/agent", AgentServer(agent, hosts=None, user=name_of_user))
 
-    Inside another app, which has its own doors, say ``hosts=None``; and to have runs taken up that
-    another process has left before the first request comes, enter it (``async with server:``) when
-    that app starts. Otherwise the first request does it.
+    Inside another app, which checks the Host itself, pass ``hosts=None``. Enter the server
+    (``async with server:``) when that app starts, so that runs which another process has left are
+    resumed before the first request. Otherwise the first request does it.
     """
 
     def __init__(  # noqa: PLR0913 - by name, and once
         self,
         agent: Agent | Driver,
         *,
-        token: str | None = None,
+        token: str | _Unset | None = _Unset.UNSET,
         hosts: tuple[str, ...] | None = LOOPBACK_HOSTS,
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
@@ -62,15 +70,30 @@ class AgentServer:
         look_out_seconds: float = 5.0,
         page: bool = True,
     ) -> None:
-        """Serve an agent that has a store, or what another driver drives.
+        """Serve an agent that has a store, or the runs of another driver.
 
-        Who may ask: clients that know the ``token``, if there is one (``Authorization: Bearer …``);
-        for one of the ``hosts``, by which the server is reached (None: any); in a browser, from its
-        own pages and those of ``origins``. ``user`` names the user of a request, who then sees his
-        own runs only; it may be async, and what it raises is a 403. Every ``look_out_seconds`` runs
-        are looked for that another process has left. At ``/`` is a page for people, unless
-        ``page`` is false.
+        Pass ``token``, which clients send as ``Authorization: Bearer …``; or ``user``, a function
+        that returns the name of a request's user; or both. Without either, any process that reaches
+        the port could start runs and approve calls, so that must be asked for: ``token=None``.
+
+        Requests must name one of ``hosts`` as their Host (None: any). Pages of other origins must
+        be listed in ``origins``.
+
+        ``user`` may be async. Users see only their own runs. If it returns None or "", the answer
+        is 401. To refuse in another way it raises ``starlette.exceptions.HTTPException`` (which
+        FastAPI's is): status, detail and headers are sent as they are. Any other exception is
+        logged, and the answer is 500.
+
+        Every ``look_out_seconds`` the server resumes runs that another process has left. At ``/``
+        is a page for people, unless ``page`` is false.
         """
+        if isinstance(token, _Unset):
+            if user is None:
+                raise UsageError(
+                    "AgentServer needs token=… or user=…, or anybody who can reach the port could "
+                    "start runs and approve calls. Pass token=None to allow that"
+                )
+            token = None
         self.limits = limits or Limits()
         """How much it takes on."""
         rates = Rates(self.limits)

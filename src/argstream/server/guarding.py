@@ -168,9 +168,9 @@ class Guard:
             self._rates.wrong_token(client_of(scope))
         if not (has_token or is_open):
             raise Problem(
-                403,
+                401,
                 "token-needed",
-                "this server wants its token: send the header 'Authorization: Bearer …'",
+                "this server needs a token: send the header 'Authorization: Bearer …'",
                 {"www-authenticate": "Bearer"},
             )
         if not safe:

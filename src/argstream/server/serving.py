@@ -60,22 +60,31 @@ class Servable(Protocol):
         """Tell all who watch to come again, and leave the runs to others."""
 
 
-def serve(
+def serve(  # noqa: PLR0913 - by name
     app: Servable,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     forwarded_from: Sequence[str] = (),
+    loopback_only: bool = False,
+    before_start: Callable[[], None] | None = None,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Serve an app until SIGINT or SIGTERM; a second one ends the process at once.
 
-    ``on_listening`` is told the address, such as ``http://127.0.0.1:8000``, when requests can come.
-    A ``UsageError`` says why it cannot be served: the port is taken, or others could reach it and
-    it has no token.
+    ``before_start`` is called once the port is bound, before any request is read. If it raises, the
+    port is released. ``on_listening`` is called with the address, such as
+    ``http://127.0.0.1:8000``, when requests can come.
+
+    Raise ``UsageError`` if the app cannot be served: the port is taken, or other machines could
+    reach it and it has no token. With ``loopback_only``, a token does not change that.
     """
-    serving = Serving(app, host=host, port=port, forwarded_from=forwarded_from)
-    with _collecting_seldom():
+    serving = Serving(
+        app, host=host, port=port, forwarded_from=forwarded_from, loopback_only=loopback_only
+    )
+    with contextlib.closing(serving), _collecting_seldom():
+        if before_start is not None:
+            before_start()
         serving.run(on_listening)
 
 
@@ -111,18 +120,23 @@ class Serving:
         host: str = "127.0.0.1",
         port: int = 0,
         forwarded_from: Sequence[str] = (),
+        loopback_only: bool = False,
     ) -> None:
-        """Listen; port 0 is one that is free."""
+        """Bind the port; 0 is any free one.
+
+        Without a token, or with ``loopback_only``, only loopback addresses are allowed.
+        """
         if not isinstance(getattr(app, "doors", None), Doors):
             raise UsageError(
-                f"an AgentServer is served, not a {type(app).__name__}: serve(AgentServer(agent))"
+                f"serve() needs an AgentServer, not a {type(app).__name__}: "
+                'serve(AgentServer(agent, token="…"))'
             )
         if app.doors.token is None and app.doors.hosts is None:
             raise UsageError(
                 "with any Host and without a token, every website could ask this server: give a "
                 "token, or the hosts by which it is asked for"
             )
-        self._sockets = listen(host, port, only_loopback=app.doors.token is None)
+        self._sockets = listen(host, port, only_loopback=loopback_only or app.doors.token is None)
         self.host = host
         self.port: int = self._sockets[0].getsockname()[1]
         """The port that it listens on."""
@@ -152,8 +166,12 @@ class Serving:
                         self._sockets, lambda: _tell(on_listening, self.url)
                     )
         finally:
-            for listener in self._sockets:
-                listener.close()
+            self.close()
+
+    def close(self) -> None:
+        """Release the port, also of a server that was never started."""
+        for listener in self._sockets:
+            listener.close()
 
     def end(self) -> None:
         """Tell it to end, in order; from any thread."""

@@ -53,7 +53,12 @@ def routes(context: Context, token: str | None) -> list[Route]:
             return Response(status_code=204)  # all is as wanted
         if not Token(token).is_same(body.token):
             context.count_wrong_token(request)
-            raise Problem(403, "wrong-token", "this is not the token of this server")
+            raise Problem(
+                401,
+                "wrong-token",
+                "this is not the token of this server",
+                {"www-authenticate": "Bearer"},
+            )
         cookie = token_cookie(token, secure=_is_secure(request), path=_place(request))
         return Response(status_code=204, headers={"set-cookie": cookie})
 

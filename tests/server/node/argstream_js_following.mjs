@@ -130,7 +130,7 @@ const scenes = {
       new Response("<h1>Bad gateway</h1>", { status: 502, statusText: "Bad Gateway" }),
       stream(BEGIN + END(2)),
     ]),
-  forbidden: () => follow([problem(403, "token-needed")]),
+  forbidden: () => follow([problem(401, "token-needed")]),
   unknown: () => follow([stream(BEGIN), problem(404, "unknown-run")]),
   over: () => follow([stream(BEGIN), new Response(null, { status: 204 })]),
   page: () => follow([stream("<p>Sign in</p>", { "content-type": "text/html" })]),

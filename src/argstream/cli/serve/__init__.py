@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +21,11 @@ from argstream.cli._input import complain
 from argstream.cli._options import LogLevel
 from argstream.cli._rules import read_rules
 from argstream.cli._stopping import Stopping
-from argstream.cli._stores import files_of, place_of, shown_place
+from argstream.cli._stores import files_of, place_of, shown_place, token_file_of
 from argstream.cli.serve.greeting import Greeting
 from argstream.cli.serve.log_lines import tell_log
 from argstream.cli.serve.script import ScriptedGuide
+from argstream.cli.serve.token_file import read_token, write_token
 from argstream.cli.serve.tools import script_tools
 from argstream.errors import ArgstreamError, UsageError
 from argstream.log import Store
@@ -58,6 +60,7 @@ class ServeOptions(NamedTuple):
     host: str = "127.0.0.1"
     port: int = 8000
     token: str = ""
+    no_token: bool = False
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     """By which names it is asked for, besides those of this machine."""
@@ -91,23 +94,72 @@ def serve_agent(options: ServeOptions) -> int:
 def _serve(options: ServeOptions, room: Path) -> None:
     name = chosen_model(options.model) or _SCRIPT
     place = place_of(options.store)
-    set_token = os.environ.pop(_TOKEN, "")  # what is started from here need not know it
-    token = options.token or set_token or None
+    access = _access(options, place)
     proxies = _proxies(options)
     agent = _agent(name, options, place, room)
-    hosts = _hosts(options, token)
-    app = AgentServer(agent, token=token, hosts=hosts, origins=options.origins, page=options.page)
-    asyncio.run(_require(agent.store, place))
+    hosts = _hosts(options, access)
+    app = AgentServer(
+        agent, token=access.token, hosts=hosts, origins=options.origins, page=options.page
+    )
+
+    def prepare() -> None:
+        """Create files: only now, since a server that is refused leaves none."""
+        asyncio.run(_require(agent.store, place))
+        access.save()
+
     greeting = Greeting(
-        name, shown_place(place), token is not None, options.host, hosts, options.page
+        model=name,
+        place=shown_place(place),
+        host=options.host,
+        hosts=hosts,
+        has_page=options.page,
+        has_token=access.token is not None,
+        made_token="" if access.is_given else access.token or "",
+        token_file="" if access.file is None else visible_line(str(access.file)),
     )
     serve(
         app,
         host=options.host,
         port=options.port,
         forwarded_from=proxies,
+        loopback_only=not access.is_given,
+        before_start=prepare,
         on_listening=greeting.show,
     )
+
+
+class _Access(NamedTuple):
+    """The token that clients must send, if any, and the file to keep it in."""
+
+    token: str | None
+    is_given: bool = False
+    """Whether the user chose it. Such a token is neither written nor printed."""
+    file: Path | None = None
+    is_new: bool = False
+
+    def save(self) -> None:
+        if self.file is not None and self.token is not None and self.is_new:
+            write_token(self.file, self.token)
+
+
+def _access(options: ServeOptions, place: str) -> _Access:
+    set_token = os.environ.pop(_TOKEN, "")  # what is started from here need not know it
+    given = options.token or set_token
+    if options.no_token:
+        if given:
+            source = "--token" if options.token else _TOKEN
+            raise UsageError(f"--no-token contradicts {source}: leave one of them out")
+        return _Access(None)
+    if given:
+        return _Access(given, is_given=True)
+    file = token_file_of(place)
+    if file is None:
+        raise UsageError(
+            f"there is no home directory to keep the access token in: set {_TOKEN} to a token of "
+            "your own"
+        )
+    kept = read_token(file)
+    return _Access(kept or secrets.token_urlsafe(), file=file, is_new=kept is None)
 
 
 def _agent(name: str, options: ServeOptions, place: str, room: Path) -> "Agent | ClaudeAgentDriver":
@@ -158,9 +210,12 @@ def _refuse(options: ServeOptions, model: str, *names: str) -> None:
         )
 
 
-def _hosts(options: ServeOptions, token: str | None) -> tuple[str, ...] | None:
-    """Say by which names it may be asked for: by any, if all who ask must know a token."""
-    if token is not None and not options.hosts:
+def _hosts(options: ServeOptions, access: _Access) -> tuple[str, ...] | None:
+    """Return the names that requests may use for this server; None is any name.
+
+    A user who chose a token may serve under names that are not known here.
+    """
+    if access.is_given and not options.hosts:
         return None
     own = (options.host,) if options.host else ()
     return tuple(dict.fromkeys((*LOOPBACK_HOSTS, *own, *options.hosts)))

@@ -9,9 +9,13 @@ from argstream.sanitise import visible_line
 __all__ = ["Greeting"]
 
 _MODELS: Final = {
-    "script": "Its model is a script: no key is needed, and --model names a real one.",
-    "claude-agent": "It is Claude Code, which asks before it changes anything.",
+    "script": "The model is a script that needs no API key. Use --model to choose a real one.",
+    "claude-agent": "The model is Claude Code, which asks before it changes anything.",
 }
+_NO_TOKEN: Final = (
+    "No token is required: any local user or process that can reach the port can start runs and "
+    "approve commands.\n"
+)
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to know it by
 _PATHS: Final = (
     ("POST /api/converse", "one answer, as a stream of small objects"),
@@ -23,36 +27,58 @@ _PATHS: Final = (
 
 
 class Greeting(NamedTuple):
-    """What there is to say."""
+    """The text, and what it depends on."""
 
     model: str
     place: str
-    """Where the runs are kept, as it can be shown."""
-    has_token: bool
+    """Where the runs are kept, without passwords."""
     host: str
     """Where it listens."""
     hosts: tuple[str, ...] | None
     """By which names it may be asked for; None is any."""
     has_page: bool = True
+    has_token: bool = True
+    made_token: str = ""
+    """The token that this server made; "" if the user chose one, which is not printed."""
+    token_file: str = ""
 
     def show(self, url: str) -> None:
         """Say it, of a server at this address."""
         print(self.text(url), flush=True)  # noqa: T201 - this is what it is for
 
     def text(self, url: str) -> str:
-        """Give the words; no token is in them, and no password."""
-        model = _MODELS.get(self.model, f"Its model is {visible_line(self.model)}.")
-        token = '-H "authorization: Bearer $ARGSTREAM_TOKEN" ' if self.has_token else ""
-        sign_in = ", where you sign in with the token" if self.has_token else ""
-        page = f": open it in a browser{sign_in}" if self.has_page else ""
+        """Return the text for a server at this address."""
+        model = _MODELS.get(self.model, f"The model is {visible_line(self.model)}.")
+        kept = f", the access token in {self.token_file}" if self.token_file else ""
         paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
         return (
-            f"An agent at {url}, until Ctrl-C{page}. {model} Its runs are kept in {self.place}.\n"
+            f"Serving at {url} (press Ctrl-C to stop).\n"
+            f"{model}\n"
+            f"Runs are kept in {self.place}{kept}.\n"
+            f"{'' if self.has_token else _NO_TOKEN}"
             f"{self._others(url)}\n"
-            f"  curl -N {url}/api/converse -H 'content-type: application/json' {token}"
-            """-d '{"message": "Hello"}'\n\n"""
+            f"{self._page(url)}"
+            f"  curl -N {url}/api/converse {self._authorization()}-H 'content-type: "
+            """application/json' -d '{"message": "Hello"}'\n\n"""
             f"{paths}\n"
         )
+
+    def _page(self, url: str) -> str:
+        """Say what to open in a browser."""
+        if not self.has_page:
+            return ""
+        if self.made_token:
+            return f"  Open {url}/#token={self.made_token}\n\n"
+        sign_in = " and sign in with the token" if self.has_token else ""
+        return f"  Open {url}{sign_in}\n\n"
+
+    def _authorization(self) -> str:
+        """Return the option of curl that sends the token."""
+        if not self.has_token:
+            return ""
+        if self.made_token:
+            return f"-H 'authorization: Bearer {self.made_token}' "
+        return '-H "authorization: Bearer $ARGSTREAM_TOKEN" '
 
     def _others(self, url: str) -> str:
         """Say by which names others can reach it; nothing if they cannot."""

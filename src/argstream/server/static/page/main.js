@@ -13,6 +13,7 @@ import { conversationLink, routeOf } from "./routes.js";
 import { Scrolling } from "./scrolling.js";
 import { RunsList } from "./side/runs-list.js";
 import { Side } from "./side/side.js";
+import { removeTokenFromAddress, takeToken } from "./sign-in-link.js";
 import { SignIn } from "./sign-in.js";
 import { offerThemes } from "./theme.js";
 
@@ -162,12 +163,14 @@ signOut.addEventListener("click", async () => {
   location.reload();
 });
 
-/** Show what the address names, unless the server wants a token first. */
+/** Show what the address names. If the server needs a token, use that of the link or ask for it. */
 async function begin() {
   const session = await askedUntilAnswered();
   signOut.hidden = session.signed_in !== true;
-  if (session.needs_token) signIn.ask();
-  else await Promise.all([go(), list.refresh()]);
+  const token = takeToken();
+  if (!session.needs_token) await Promise.all([go(), list.refresh()]);
+  else if (token !== "") await signIn.useLink(token);
+  else signIn.ask();
 }
 
 /** Ask the server whether it wants a token, until it can be reached. */
@@ -187,7 +190,11 @@ async function askedUntilAnswered() {
 
 offerThemes();
 window.addEventListener("hashchange", (event) => {
-  if (mayLeave()) go();
+  // A sign-in link was opened in a tab that shows the page already.
+  if (removeTokenFromAddress(event.oldURL)) {
+    const token = takeToken();
+    if (signIn.isAsking) signIn.useLink(token);
+  } else if (mayLeave()) go();
   else replaceRoute(event.oldURL);
 });
 window.addEventListener("popstate", markCurrent);

@@ -1,12 +1,15 @@
 /**
- * Asks for the token of a server that wants one; it is kept in a cookie that no script can read.
+ * The sign-in form. The server keeps the token in a cookie that scripts cannot read.
  */
 
+import { ServerProblem } from "../argstream.js";
 import { visible } from "../tool-call/visible.js";
 import { part } from "./parts.js";
 import { problemWords } from "./wording.js";
 
 /** @typedef {import("../argstream.js").Client} Client */
+
+const WRONG_LINK = "The token in the link is wrong. Enter the token of this server.";
 
 export class SignIn {
   /**
@@ -32,9 +35,31 @@ export class SignIn {
   #field = part("token", HTMLInputElement);
   #problem = part("sign-in-problem", HTMLElement);
 
+  /** Whether the form is shown. */
+  get isAsking() {
+    return this.#dialog.open;
+  }
+
   /** Ask for the token, unless that is being done. */
   ask() {
     if (!this.#dialog.open) this.#dialog.showModal();
+  }
+
+  /**
+   * Sign in with the token of a link; if it is wrong, ask for another.
+   *
+   * @param {string} token
+   */
+  async useLink(token) {
+    try {
+      await this.#client.signIn(token);
+    } catch (problem) {
+      const isWrong = problem instanceof ServerProblem && problem.status === 401;
+      this.ask();
+      this.#showProblem(isWrong ? WRONG_LINK : problemWords(problem));
+      return;
+    }
+    this.#finish();
   }
 
   async #submit() {
@@ -46,6 +71,10 @@ export class SignIn {
       this.#field.select();
       return;
     }
+    this.#finish();
+  }
+
+  #finish() {
     this.#field.value = "";
     this.#dialog.close();
     this.#onSignedIn();

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from argstream.errors import UsageError
 from argstream.server._tokens import cookie_name, token_cookie
 from argstream.server.doors import Doors
+from argstream.server.limits import Limits
 from tests.server.stand_in import StandIn, ask, call, serving
 
 TOKEN = "a-token-nobody-guesses"
@@ -36,7 +38,7 @@ def port(closed: tuple[StandIn, int]) -> int:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[tuple[StandIn, int]]:
-    """A server as it is on loopback: without a token."""
+    """A server without a token."""
     with serving() as served:
         yield served
 
@@ -61,7 +63,7 @@ class TestToken:
     )
     def test_who_has_it_not_is_refused(self, port: int, authorization: str | None) -> None:
         refused = call(port, authorization=authorization)
-        assert (refused.status, refused.problem) == (403, "token-needed")
+        assert (refused.status, refused.problem) == (401, "token-needed")
         assert refused.headers["www-authenticate"] == "bearer"
 
     def test_is_needed_to_know_which_paths_there_are(self, port: int) -> None:
@@ -202,6 +204,14 @@ class TestOrigin:
         assert (refused.status, refused.problem) == (403, "wrong-origin")
         assert "access-control-allow-origin" not in refused.headers
 
+    def test_of_others_is_told_how_it_can_be_allowed(self, port: int) -> None:
+        refused = call(port, origin="http://localhost:3000", authorization=BEARER)
+        assert 'origins=("http://localhost:3000",)' in refused.detail
+        assert "--origin http://localhost:3000" in refused.detail
+        odd = call(port, origin='http://<script>"', authorization=BEARER)
+        assert odd.problem == "wrong-origin"
+        assert "null" not in call(port, origin="null", authorization=BEARER).detail
+
     def test_of_the_servers_own_page_is_let_in(self, port: int) -> None:
         own = f"http://127.0.0.1:{port}"
         assert call(port, origin=own, authorization=BEARER).status == 200
@@ -256,7 +266,7 @@ class TestOrigin:
 
 
 class TestOtherSites:
-    """On loopback there is no token: what keeps others' pages out is what browsers say of them."""
+    """Without a token, other sites are kept out by what browsers say about a request."""
 
     @pytest.mark.parametrize(
         "content_type",
@@ -325,22 +335,66 @@ class TestUser:
 
         assert '"user":"ann"' in self.named(user)
 
-    def test_who_is_not_known_is_refused_without_the_reason(
-        self, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize("nobody", [None, ""])
+    def test_nobody_is_401(self, nobody: str | None, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.named(lambda _: nobody) == "401 not-signed-in"
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize(
+        ("status", "code"), [(401, "not-signed-in"), (403, "not-allowed"), (418, "refused")]
+    )
+    def test_http_exception_passes_through(
+        self, status: int, code: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         def user(_: Request) -> str:
-            raise LookupError("canary-of-the-host-app")
+            raise HTTPException(status, "see /login " + "x" * 500, {"www-authenticate": "Custom"})
 
-        assert self.named(user) == "403 no-user"
-        assert "LookupError" in caplog.text
-        assert "canary-of-the-host-app" not in caplog.text
+        with serving(Doors(user=user)) as (app, port):
+            answer = call(port, "POST", "/decisions", APPROVAL)
+        assert (answer.status, answer.problem) == (status, code)
+        assert answer.detail == "see /login " + "x" * 500
+        assert answer.headers["www-authenticate"] == "custom"
+        assert not app.decided
+        assert caplog.text == ""
 
-    def test_who_is_no_text_is_a_mistake_of_the_host_app(
+    def test_any_other_exception_is_500_and_logged_with_its_message(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        assert self.named(lambda _: None) == "500 internal-error"
-        assert "must give a str, not NoneType" in caplog.text
-        assert len(caplog.text.splitlines()) == 1
+        async def user(request: Request) -> str:
+            return str(request.user.display_name)
+
+        with serving(Doors(user=user)) as (app, port):
+            answer = call(port, "POST", "/decisions", APPROVAL)
+        assert (answer.status, answer.problem) == (500, "internal-error")
+        assert "Middleware" not in answer.body.decode()
+        assert not app.decided
+        assert (
+            "POST '/decisions': 500 internal-error: user= raised AssertionError: "
+            "AuthenticationMiddleware must be installed to access request.user\nTraceback"
+        ) in caplog.text
+        assert {record.levelname for record in caplog.records} == {"ERROR"}
+
+    def test_the_log_of_an_exception_has_no_secret(self, caplog: pytest.LogCaptureFixture) -> None:
+        def user(request: Request) -> str:
+            raise ValueError(f"bad signature of {request.headers['authorization']}")
+
+        with serving(Doors(user=user)) as (_, port):
+            answer = call(port, authorization="Bearer canary-of-a-user")
+        assert answer.status == 500
+        assert "user= raised ValueError: bad signature of [removed]" in caplog.text
+        assert "canary-of-a-user" not in caplog.text
+
+    def test_refused_users_count_as_requests(self, caplog: pytest.LogCaptureFixture) -> None:
+        def user(_: Request) -> str:
+            raise ValueError("broken")
+
+        with serving(Doors(user=user), Limits(requests_per_minute=30)) as (_, port):
+            assert [call(port).status for _ in range(4)] == [500, 500, 500, 429]
+        assert len(caplog.records) == 3, "a client cannot fill the log"
+
+    def test_a_return_value_that_is_no_text_is_500(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.named(lambda _: 7) == "500 internal-error"
+        assert "user= must return a str or None, not int" in caplog.text
 
 
 class TestAnswers:

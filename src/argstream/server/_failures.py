@@ -24,9 +24,17 @@ _SHORTEST_SECRET: Final = 6  # what is shorter would take half the text with it
 
 
 def log_failure(
-    error: Exception, problem: Problem, scope: Scope, secrets: Iterable[str] = ()
+    error: Exception,
+    problem: Problem,
+    scope: Scope,
+    secrets: Iterable[str] = (),
+    *,
+    where: str = "",
 ) -> None:
     """Log what went wrong, with all that helps to find it.
+
+    ``where`` names the callback that raised the error: its type and message are then in the first
+    line.
 
     That a store does not work happens, and then to each request: a line says all there is to say.
     """
@@ -35,6 +43,9 @@ def log_failure(
         if isinstance(error, StoreFailure)
         else "\n" + "".join(traceback.format_exception(error))
     )
+    if where:
+        message = " ".join(str(error).split())
+        text = f"{where} raised {type(error).__name__}: {message}{text}"
     for secret in sorted({*secrets, *_secrets_of(scope)}, key=len, reverse=True):
         text = text.replace(secret, "[removed]")
     # A path may hold what would look like another line of the log.

@@ -16,22 +16,23 @@ LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 _SHORTEST_TOKEN: Final = 16
 
-NameUser: TypeAlias = Callable[[Request], str | Awaitable[str]]
+NameUser: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 
 
 class Doors(msgspec.Struct, frozen=True, kw_only=True):
     """What a server lets in."""
 
     token: str | None = None
-    """What a client must know: ``Authorization: Bearer …``, or in a browser the cookie."""
+    """What a client must send: ``Authorization: Bearer …``, or in a browser the cookie."""
     hosts: tuple[str, ...] | None = LOOPBACK_HOSTS
     """By which names the server may be asked for, with or without a port; None is any."""
     origins: tuple[str, ...] = ()
     """Whose pages may ask besides the server's own (CORS), such as ``http://localhost:3000``. With
     ``*`` those of anybody may who has the token: in the header, as no cookie is sent then."""
     user: NameUser | None = None
-    """Names the user of a request, who then sees his own runs only; what it raises is a 403. It is
-    called in the event loop: what takes time must be a coroutine."""
+    """Returns the user of a request; None or "" if nobody is signed in (401). It may raise
+    ``HTTPException`` to refuse the request. It is called in the event loop, so a function that does
+    I/O must be async."""
 
     def __post_init__(self) -> None:
         if self.token is not None and not (

@@ -14,16 +14,23 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from argstream.errors import UsageError
 from argstream.server._failures import log_failure, logger
 from argstream.server._origins import is_allowed_host, normal_host, normal_origin, same_origin
 from argstream.server._tokens import Token
 from argstream.server.doors import Doors
-from argstream.server.problems import Problem, problem_of, problem_response
+from argstream.server.problems import (
+    Problem,
+    problem_of,
+    problem_of_host_app,
+    problem_response,
+)
 from argstream.server.rates import Rates, client_of
 
 __all__ = ["OPEN_PATH", "Guard"]
@@ -188,7 +195,7 @@ class Guard:
             if headers.get(b"sec-fetch-site") == b"cross-site" and not (
                 safe and headers.get(b"sec-fetch-mode") == b"navigate"  # a link to a page
             ):
-                raise _wrong_origin()
+                raise _wrong_origin("")
             return False
         origin = raw.decode("latin-1")
         own = same_origin(origin, scheme, host)
@@ -203,7 +210,7 @@ class Guard:
         if own:
             return True
         if not self._any_origin:
-            raise _wrong_origin()
+            raise _wrong_origin(origin)
         added += (
             (b"access-control-allow-origin", b"*"),
             (b"access-control-expose-headers", _EXPOSED_HEADERS),
@@ -216,16 +223,22 @@ class Guard:
         try:
             named = self._user(request)
             user: object = await named if inspect.isawaitable(named) else named
-        except Problem:
+        except (Problem, ClientDisconnect):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, he is not let in
-            # It may well be how the host app refuses: no more than a line, and nothing of its text.
-            path = request.scope["path"]
-            logger.warning("%r: no user, for a %s", path, type(error).__name__)
-            raise Problem(403, "no-user", "who asks is not known, or may not") from None
+        except HTTPException as error:
+            self._count(request.scope)
+            raise problem_of_host_app(error) from None
+        except Exception as error:  # noqa: BLE001 - logged; the request goes no further
+            self._count(request.scope)  # first, or a client could fill the log
+            problem = _broken_user()
+            log_failure(error, problem, request.scope, self._secrets, where="user=")
+            raise problem from None
+        if user is None or user == "":
+            self._count(request.scope)
+            raise Problem(401, "not-signed-in", "not signed in")
         if not isinstance(user, str):
-            logger.error("user=… must give a str, not %s", type(user).__name__)
-            raise Problem(500, "internal-error", "the log of the server says what went wrong")
+            logger.error("user= must return a str or None, not %s", type(user).__name__)
+            raise _broken_user()
         return user
 
     def _count(self, scope: Scope, prefix: str = "") -> None:
@@ -288,13 +301,23 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
         raise Problem(415, "encoded-body", detail, {"accept-encoding": "identity"})
 
 
-def _wrong_origin() -> Problem:
-    return Problem(
-        403,
-        "wrong-origin",
-        "pages of that Origin may not ask this server; who runs it can allow them: origins=… or "
-        "--origin",
-    )
+def _broken_user() -> Problem:
+    return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+
+
+def _wrong_origin(origin: str) -> Problem:
+    """Say how to allow the origin, if it is one that can be allowed."""
+    try:
+        normal = normal_origin(origin)
+    except UsageError:  # "null", for example
+        detail = "pages of other sites may not use this server"
+    else:
+        detail = (
+            f"pages of {normal} may not use this server. To allow them, pass "
+            f'origins=("{normal}",) to AgentServer, or --origin {normal} to argstream serve. A '
+            "CORSMiddleware of the app around it is not enough"
+        )
+    return Problem(403, "wrong-origin", detail)
 
 
 def _add_headers(message: Message, added: Headed) -> None:

@@ -18,7 +18,7 @@ from argstream.errors import (
     UsageError,
 )
 
-__all__ = ["Problem", "problem_of", "problem_response"]
+__all__ = ["Problem", "problem_of", "problem_of_host_app", "problem_response"]
 
 # An answer is no place to give back what was sent: it would be as large as that.
 _LONGEST_DETAIL: Final = 400
@@ -34,13 +34,19 @@ class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
         code: str,
         detail: str,
         headers: Mapping[str, str] | None = None,
+        *,
+        raw_detail: object = None,
     ) -> None:
-        """Name it with a code that programs can act on, such as ``unknown-run``."""
+        """Name it with a code that programs can act on, such as ``unknown-run``.
+
+        ``raw_detail`` is sent unchanged in place of ``detail``.
+        """
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
         self.headers = dict(headers or {})
+        self.raw_detail = raw_detail
 
 
 # The last is what is told in place of what the error says: places and processes are the business of
@@ -78,18 +84,28 @@ def _of_router(error: HTTPException) -> Problem:
     return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
 
 
+def problem_of_host_app(error: HTTPException) -> Problem:
+    """Return what ``user=`` has raised: the same status, detail and headers."""
+    code = {401: "not-signed-in", 403: "not-allowed"}.get(error.status_code, "refused")
+    return Problem(
+        error.status_code, code, str(error.detail), error.headers, raw_detail=error.detail
+    )
+
+
 def problem_response(problem: Problem, request: Request | None = None) -> Response:
     """Write a problem as an answer."""
-    body = {
+    body: dict[str, object] = {
         "type": f"urn:argstream:{problem.code}",
         "title": problem.code.replace("-", " "),
         "status": problem.status,
         "detail": _cut(problem.detail, _LONGEST_DETAIL),
     }
+    if problem.raw_detail is not None:
+        body["detail"] = problem.raw_detail
     if request is not None:
         body["instance"] = _cut(request.url.path, _LONGEST_INSTANCE)
     return Response(
-        msgspec.json.encode(body),
+        msgspec.json.encode(body, enc_hook=str),
         problem.status,
         {**problem.headers, "cache-control": "no-store"},
         "application/problem+json",

@@ -82,7 +82,12 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running
         [COMMAND, "serve", "--port", "0", "--pace", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**QUIET, "TMPDIR": str(folder), **environment},
+        env={
+            **QUIET,
+            "TMPDIR": str(folder),
+            "XDG_STATE_HOME": str(folder / "state"),
+            **environment,
+        },
         cwd=folder,
         text=True,
     ) as process:

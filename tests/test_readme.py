@@ -14,7 +14,7 @@ from argstream.testing import CallTool, MockProvider, Reply
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 POEM = {"path": "poem.txt", "content": "Roses are red, violets are blue."}
 
 

@@ -14,7 +14,9 @@ from argstream.testing import CallTool, MockProvider, Reply
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+BLOCKS: list[tuple[str, str]] = re.findall(
+    r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE
+)
 POEM = {"path": "poem.txt", "content": "Roses are red, violets are blue."}
 
 
@@ -26,7 +28,7 @@ def block(*words: str, language: str = "python") -> str:
     return found
 
 
-QUICKSTART = block("def chunk")
+QUICKSTART = block("pieces = [")
 OWN_SDK = block("anthropic.Anthropic()")
 POLICY = block("Policy.load")
 AGENT = block("approver=ask")
@@ -89,23 +91,21 @@ def test_policy_stops_a_write_outside_the_project(tmp_path: Path) -> None:
     project.mkdir()
     rules = block("[[rules]]", language="toml").replace("/srv/project", str(project))
     (tmp_path / "policy.toml").write_text(rules)
-    program = f"""{POLICY}
-import anthropic
+    program = f"""import anthropic
 messages = [{{"role": "user", "content": "Go"}}]
-for _ in range(2):
-    show(
-        anthropic.Anthropic().messages.create(
-            model="claude-opus-4-7", max_tokens=99, messages=messages, stream=True
-        )
-    )
-"""
+source = anthropic.Anthropic().messages.create(
+    model="claude-opus-4-7", max_tokens=99, messages=messages, stream=True
+)
+{POLICY}"""
     content = "x" * 2000
     outside = Reply(CallTool("write_file", {"path": "../secret", "content": content}))
-    inside = Reply(CallTool("write_file", {"path": "notes.txt", "content": content}))
-    with MockProvider([outside, inside]) as provider:
+    with MockProvider(outside) as provider:
         denied, stopped = run(program, tmp_path, provider).splitlines()
     assert "write_file" in denied
     assert re.fullmatch(r"stopped after \d\d characters", stopped)
+    inside = Reply(CallTool("write_file", {"path": "notes.txt", "content": content}))
+    with MockProvider(inside) as provider:
+        assert run(program, tmp_path, provider) == ""
 
 
 def test_agent_asks_before_it_writes(tmp_path: Path, provider: MockProvider) -> None:

@@ -126,6 +126,10 @@ class Machine:
     def heard(self, events: Sequence[Event], facts: Callable[[str], CallFacts], now: float) -> Step:
         """Take what the model's stream says."""
         for event in events:
+            if isinstance(event, ToolCallCompleted | ToolCallFailed) and self.state.is_ours(event):
+                continue  # only the agent has results of calls that it runs (invariant 14)
+            if isinstance(event, TurnCompleted):
+                event = self.state.without_forged_results(event)  # noqa: PLW2901 - the same event
             self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):

@@ -62,6 +62,7 @@ class _Restoring:
         self._state = state
         self._tools = tools
         self._texts: dict[str, list[str]] = {}  # of the arguments of this turn's calls
+        self._denied: set[str] = set()  # calls that nobody approved, or that were withdrawn
         self._attempts = 0
         self._blocks = 0
         self._calls = 0
@@ -115,14 +116,15 @@ class _Restoring:
     def _take_turn(self, event: Event) -> None:
         state = self._state
         match event:
-            case TurnStarted(turn=turn, attempt=attempt):
+            case TurnStarted(turn=number, attempt=attempt):
                 self._attempts += 1
                 if attempt == 1:
                     state.add_results()
-                state.begin_turn(turn, attempt)
+                state.begin_turn(number, attempt)
                 self._texts.clear()
             case TurnCompleted(parent_id=None):
-                state.is_reading = not state.end_turn(event) and state.is_reading
+                turn = state.without_forged_results(event)
+                state.is_reading = not state.end_turn(turn) and state.is_reading
             case ToolCallStarted(parent_id=None):
                 self._calls = max(self._calls, event.index + 1)
                 self._texts[event.call_id] = []
@@ -138,6 +140,8 @@ class _Restoring:
                 self._name(call_id, name)
                 if (use := self._state.uses.get(call_id)) is not None:
                     use.verdict = verdict
+            case ToolCallCompleted() | ToolCallFailed() if self._is_forged(event):
+                pass
             case ToolCallCompleted(call_id=call_id, arguments=arguments, result=result):
                 self._conclude(call_id, result, failed=False)
                 if (use := self._state.uses.get(call_id)) is not None:
@@ -206,6 +210,20 @@ class _Restoring:
             self._state.uses[call.call_id].tool_args = read_arguments(call.text)
         if event.decision in ("approved", "edited"):
             call.status = "ready"
+        else:
+            self._denied.add(call.call_id)
+
+    def _is_forged(self, event: ToolCallCompleted | ToolCallFailed) -> bool:
+        """Return True if the event ends a call of ours that cannot have ended (invariant 14).
+
+        The agent writes no such event. The log of an older one, which believed what its provider
+        said about results, may have some.
+        """
+        call = self._state.calls.get(event.call_id)
+        if call is None or call.attempts:
+            return False
+        is_undecided = call.status == "asking" and call.call_id not in self._denied
+        return isinstance(event, ToolCallCompleted) or is_undecided or not call.has_verdict
 
     def _conclude(self, call_id: str, result: Any, *, failed: bool) -> None:
         call = self._state.calls.get(call_id)

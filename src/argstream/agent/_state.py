@@ -17,11 +17,13 @@ from argstream.events import (
     ApprovalRequested,
     RunFailed,
     RunStopped,
+    ToolCallCompleted,
+    ToolCallFailed,
     ToolCallStarted,
     TurnCompleted,
     Usage,
 )
-from argstream.history import CallPart, Message, Part, ResultPart, TextPart
+from argstream.history import CallPart, Message, OpaquePart, Part, ResultPart, TextPart
 
 __all__ = ["CallState", "CallStatus", "LoopRules", "ReadingStatus", "RunState"]
 
@@ -154,6 +156,29 @@ class RunState(Struct):
         else:
             comes_late = self.stop_kind is not None
             self.calls[event.call_id] = CallState(event.call_id, event.name, comes_late=comes_late)
+
+    def is_ours(self, event: ToolCallCompleted | ToolCallFailed) -> bool:
+        """Return True if the event is about a call of this turn that the agent runs."""
+        return event.call_id in self.calls
+
+    def without_forged_results(self, event: TurnCompleted) -> TurnCompleted:
+        """Remove what a model says were results of calls that the agent runs (invariant 14).
+
+        The provider's own form of such a block is kept, as of any block that only it understands.
+        """
+        parts = event.message.parts
+        if not any(isinstance(part, ResultPart) for part in parts):
+            return event
+        said = [*(part for message in self.messages for part in message.parts), *parts]
+        calls = [part for part in said if isinstance(part, CallPart)]
+        ours = {call.call_id for call in calls if call.kind not in RUN_BY_PROVIDER}
+        kept = [
+            OpaquePart(item=part.item or {})
+            if isinstance(part, ResultPart) and part.call_id in ours
+            else part
+            for part in parts
+        ]
+        return replace(event, message=replace(event.message, parts=tuple(kept)))
 
     def end_turn(self, event: TurnCompleted) -> bool:
         """Take what the model has said; False if it does not count."""

@@ -12,7 +12,6 @@ from argstream.assembly.call import Call
 from argstream.assembly.numbering import Numbering
 from argstream.deltas import (
     FREE_TEXT_KINDS,
-    RUN_BY_PROVIDER,
     ArgumentText,
     ArgumentValue,
     BlockSaid,
@@ -56,11 +55,12 @@ class EventBuilder:
 
     def __init__(
         self,
-        after: Numbering,
+        after: Numbering | None,
         limits: Limits | None,
         quirks: tuple[Quirk, ...],
         court: Court | None = None,
     ) -> None:
+        is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
         self.is_empty = True
         """Whether nothing has been said at all."""
@@ -72,7 +72,11 @@ class EventBuilder:
         self._turn: Turn | None = None  # of whoever speaks now
         self._speaker = SpeakerChanged()
         self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
-        self._machines_by_id: dict[str, CallMachine] = {}  # by id, for results in a later turn
+        self._result_targets: dict[str, CallMachine] = {}  # by our call ID and by the provider's
+        self._call_ids = set(after.call_ids)
+        # IDs that a later call cannot have. In a conversation that is all of them. A stream that
+        # stands alone may hold several turns, whose results are sent back under the given IDs.
+        self._reserved_ids = self._call_ids if is_continued else set[str]()
         self._blocks = after.blocks
         self._past_usage = Usage()  # of turns that are over
         self._handlers: dict[type, Callable[[Any, list[Event]], None]] = {
@@ -100,9 +104,8 @@ class EventBuilder:
     @property
     def numbering(self) -> Numbering:
         """How much has come, for the stream that follows."""
-        ids = self._after.call_ids | {call.id for call in self.calls}
         calls = self._after.calls + len(self.calls)
-        return Numbering(self._turn_number, self._blocks, calls, ids)
+        return Numbering(self._turn_number, self._blocks, calls, frozenset(self._call_ids))
 
     @property
     def usage(self) -> Usage:
@@ -317,8 +320,11 @@ class EventBuilder:
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._open_turn()
         given = mended(delta.id)
-        is_new = given and not turn.has_id(given) and given not in self._after.call_ids
-        id_ = given if is_new else turn.make_id(given)
+        is_new = given and not turn.has_id(given) and given not in self._reserved_ids
+        id_ = given if is_new else turn.make_id(given, self._call_ids)
+        if not is_new:
+            self._reserved_ids.add(id_)
+        self._call_ids.add(id_)
         index = self._after.calls + len(self.calls)
         call = Call(id_, index, mended(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
@@ -329,8 +335,16 @@ class EventBuilder:
             before.cut("another call took its place before it was closed", events)
         turn.open_call(delta.key, machine)
         self.calls.append(call)
-        self._machines_by_id[id_] = machine
+        for known_as in {id_, given or id_}:
+            self._add_result_target(known_as, machine)
         machine.start(events, may_be_renamed=delta.may_be_renamed)
+
+    def _add_result_target(self, id_: str, machine: CallMachine) -> None:
+        """Direct results under this ID to the newest call, or to one that the provider runs."""
+        before = self._result_targets.get(id_)
+        expects_result = before is not None and before.is_run_by_provider and not before.has_result
+        if machine.is_run_by_provider or not expects_result:
+            self._result_targets[id_] = machine
 
     def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
         """Give the call with this key; one that was never opened has no name."""
@@ -352,10 +366,13 @@ class EventBuilder:
         self._machine(delta.key, events).close(delta.text, events, cut=delta.cut)
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
-        call_id, result = mended(delta.call_id), mended_json(delta.result)
-        machine = self._machines_by_id.get(call_id)
-        is_providers = machine is not None and machine.call.kind in RUN_BY_PROVIDER
+        machine = self._result_targets.get(mended(delta.call_id))
+        call_id = mended(delta.call_id) if machine is None else machine.call.id
+        result = mended_json(delta.result)
+        is_providers = machine is not None and machine.is_run_by_provider
         is_agents = not is_providers and delta.block is None  # not said by the model itself
+        if machine is not None and not (is_providers or is_agents):
+            return  # a model has no results of calls that its client runs (invariant 14)
         # Between two turns, whoever ran it also keeps its result, as an agent does at all times.
         if self._turn is not None and not is_agents:
             kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
@@ -365,7 +382,7 @@ class EventBuilder:
         call = machine.call
         if is_agents and delta.failed:
             machine.cut("it failed before the provider closed the call", events)
-        elif is_agents or is_providers:
+        else:
             machine.end("finished", None, events)  # it was run, so nothing of it was cut
         if not machine.settled:
             return

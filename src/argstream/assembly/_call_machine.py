@@ -16,7 +16,7 @@ from argstream.assembly._quirks import TextQuirk, make_quirks
 from argstream.assembly._reading import Reading
 from argstream.assembly._surrogates import SurrogateMender, mended
 from argstream.assembly.call import Call
-from argstream.deltas import FREE_TEXT_KINDS, Ending
+from argstream.deltas import FREE_TEXT_KINDS, RUN_BY_PROVIDER, Ending
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -86,6 +86,11 @@ class CallMachine:
         return self.call.verdict != "open"
 
     @property
+    def is_run_by_provider(self) -> bool:
+        """Whether the provider runs the call and sends its result."""
+        return self.call.kind in RUN_BY_PROVIDER
+
+    @property
     def is_whole(self) -> bool:
         """Whether its JSON is whole, though the provider may not have closed it."""
         return self._reading.root_end is not None and self._reading.second is None
@@ -97,11 +102,14 @@ class CallMachine:
         self._reject(self._hearing.open(may_grow=may_be_renamed), events)
 
     def rename(self, name: str, events: list[Event]) -> None:
-        """Take the name with another piece, and judge what has come under it."""
-        self.call.name = name
-        self.call.reinterpreted = "split_name"
+        """Set the name, which grew by another piece, and judge the text so far under it.
+
+        After the verdict the name is final: it is the name that the verdict was about.
+        """
         if self.settled:
             return
+        self.call.name = name
+        self.call.reinterpreted = "split_name"
         self._hearing = Hearing(self.call, self._court)
         has_text = bool(self.call.raw)
         self._reject(self._hearing.open(may_grow=not has_text), events)

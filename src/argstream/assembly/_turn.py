@@ -1,6 +1,6 @@
 """One message of the model while it is written: its blocks in order, kept for the next request."""
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from msgspec.structs import replace
@@ -111,6 +111,7 @@ class Turn:
         self._unsettled: dict[Hashable, CallMachine] = {}
         self._thoughts: list[Thought] = []  # that may not have ended
         self._ids: set[str] = set()
+        self._made = 0  # the number in the newest made-up call ID
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
@@ -180,9 +181,12 @@ class Turn:
         """Say whether a call of this turn has this id."""
         return id_ in self._ids
 
-    def make_id(self, given: str = "") -> str:
-        """Give an id to a call that came without its own: the same for the same stream."""
-        return f"call_{given or self.id or 'turn'}_{self._number}_{len(self._ids)}"
+    def make_id(self, given: str, taken: Collection[str]) -> str:
+        """Return an unused ID for a call without one of its own. The same stream gets the same."""
+        self._made = max(self._made, len(self._ids))
+        while (id_ := f"call_{given or self.id or 'turn'}_{self._number}_{self._made}") in taken:
+            self._made += 1  # never back: each taken ID is met at most once (invariant 6)
+        return id_
 
     @property
     def characters(self) -> int:

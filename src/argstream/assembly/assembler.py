@@ -83,7 +83,7 @@ class Assembler:
         self._adapter: Adapter | None = self._use(protocol) if is_told else None
         self._read: Feed = self._read_named  # the adapter's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(after or Numbering(), limits, checked(quirks), self._court)
+        self._builder = EventBuilder(after, limits, checked(quirks), self._court)
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False

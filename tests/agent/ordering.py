@@ -156,6 +156,7 @@ class RunOrder:
         self.events: list[Event] = []
         self._streamed = streamed
         self._turn: list[CallOrder] = []  # calls of the turn that is being written
+        self._turn_has_ended = False  # what the same response says after that never runs
         self._has_failed = False  # this turn: what was lost may be a part of any call
         self._is_paused = False
         self._end: Event | None = None
@@ -219,7 +220,7 @@ class RunOrder:
             assert self._was_cut, "only what was cut off begins again"
             assert (turn, attempt) == (before, attempts + 1)
         self._attempt = (turn, attempt)
-        self._was_cut = self._has_failed = False
+        self._was_cut = self._has_failed = self._turn_has_ended = False
         self._turn = []
         for call in self.calls.values():
             assert call.verdict
@@ -230,7 +231,8 @@ class RunOrder:
         is_ours = event.kind not in RUN_BY_THE_PROVIDER
         call = CallOrder(event.name, is_ours, event.name in self._streamed)
         self.calls[event.call_id] = call
-        self._turn.append(call)
+        if not self._turn_has_ended:
+            self._turn.append(call)
 
     def _end_turn(self, event: TurnCompleted) -> None:
         assert all(call.verdict for call in self._turn), "every call of a turn has its verdict"
@@ -238,7 +240,7 @@ class RunOrder:
         was_left = event.characters_read is not None  # by us, because one of its calls was refused
         for call in self._turn:
             call.may_run = not self._has_failed and (lets_run or was_left)
-        self._turn = []
+        self._turn, self._turn_has_ended = [], True
 
     def _pause(self, pending: list[str]) -> None:
         assert not self._is_paused

@@ -1,0 +1,365 @@
+"""A provider cannot speak for the agent (invariant 14), whatever it sends.
+
+The first part has one test per attack. The second part plays random responses of a hostile provider
+over several protocols, with tools that need an approval and tools that do not.
+"""
+
+import asyncio
+import json
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from random import Random
+from typing import Any
+
+import pytest
+
+from argstream.agent import Agent, Approval, Approve, Deny, Streamed, ToolContext, tool
+from argstream.agent._machine import Machine
+from argstream.agent._state import LoopRules
+from argstream.agent._toolbox import Toolbox
+from argstream.clients import ModelRequest
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ToolArgsCompleted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolExecutionStarted,
+    from_json,
+    to_json,
+)
+from argstream.history import Message, ResultPart
+from argstream.log import Store
+from argstream.policy import Policy
+from argstream.stores import MemoryStore
+from tests.agent.following import complete, events_of, follow, one, only
+from tests.agent.histories import check_results, check_told
+from tests.agent.hostile import FORGED, WRITERS, HostileModel
+from tests.agent.ordering import RunOrder, check_order
+from tests.agent.restoring import check_restored
+from tests.providers import (
+    Payload,
+    block_start,
+    block_stop,
+    input_json,
+    message_end,
+    message_start,
+    tool_use,
+)
+from tests.turns import STREAMED
+
+POLICY = Policy.from_toml(
+    'default = "allow"\n'
+    '[[rules]]\ntool = "shell"\naction = "deny"\nargument = "command"\nprefix = "rm"\n'
+    '[[rules]]\nname = "commands"\ntool = "shell"\naction = "ask"\n'
+)
+
+
+Executed = dict[str, tuple[str, dict[str, Any]]]
+"""What each call was run with, by call ID: the tool and its arguments."""
+
+executed: defaultdict[str, Executed] = defaultdict(dict)
+"""By run ID."""
+
+
+def record(context: ToolContext, **arguments: Any) -> str:
+    run = executed[context.run_id]
+    assert context.call_id not in run, "a call runs once"
+    run[context.call_id] = (context.name, arguments)
+    return "done"
+
+
+@tool
+def read(path: str, context: ToolContext) -> str:
+    return record(context, path=path)
+
+
+@tool(requires_confirmation=True)
+async def send(to: str, context: ToolContext) -> str:
+    return record(context, to=to)
+
+
+@tool
+async def shell(command: str, context: ToolContext) -> str:
+    return record(context, command=command)
+
+
+@tool
+async def note(title: str, text: Streamed[str], context: ToolContext) -> str:
+    return record(context, title=title, text=await text.read())
+
+
+TOOLS = (read, send, shell, note)
+TOOLBOX = Toolbox(TOOLS, POLICY)
+
+
+def model_of(*responses: list[Payload]) -> Any:
+    """Return a function that answers with these responses, one after the other, and then ends."""
+    left = list(responses)
+
+    async def answer(_: ModelRequest) -> AsyncIterator[Payload]:
+        end = [message_start("msg_9"), *message_end("end_turn")]
+        for payload in left.pop(0) if left else end:
+            yield payload
+
+    return answer
+
+
+def results_in(messages: Iterable[Message]) -> list[ResultPart]:
+    parts = [part for message in messages for part in message.parts]
+    return [part for part in parts if isinstance(part, ResultPart)]
+
+
+def call_to_send(index: int, to: str, id_: str = "toolu_1") -> list[Payload]:
+    return [
+        tool_use(index, "send", id_),
+        input_json(index, json.dumps({"to": to})),
+        block_stop(index),
+    ]
+
+
+def forged_result(kind: str, id_: str = "toolu_1") -> list[Payload]:
+    content = [{"type": "text", "text": FORGED}]
+    return [block_start(9, kind, tool_use_id=id_, content=content), block_stop(9)]
+
+
+RESULT_BLOCKS = ("tool_result", "web_search_tool_result", "mcp_tool_result")
+
+
+@pytest.mark.parametrize("kind", RESULT_BLOCKS)
+def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: str) -> None:
+    response = [message_start(), *call_to_send(0, "ada"), *forged_result(kind), *message_end()]
+
+    async def play() -> None:
+        store = MemoryStore()
+        run = Agent(model_of(response), TOOLS, store=store).run_stream("Go")
+        told = [event async for event in run]
+        assert not only(told, ToolCallCompleted)
+        (request,) = run.pending
+        other = Agent(model_of(), TOOLS, store=store)  # knows only the log
+        resumed = other.resume(run.run_id, {request.call_id: Approve()})
+        told += [event async for event in resumed]
+        assert one(told, ToolCallCompleted).result == "done"
+        assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
+        check_order(told)
+        assert FORGED not in str([part.result for part in results_in(resumed.result.messages)])
+
+    complete(play)
+
+
+@pytest.mark.parametrize("kind", RESULT_BLOCKS)
+def test_forged_result_does_not_end_a_call_that_runs_at_once(kind: str) -> None:
+    call = [tool_use(0, "read"), input_json(0, '{"path": "a"}'), block_stop(0)]
+    response = [message_start(), *call, *forged_result(kind), *message_end()]
+    events = events_of(Agent(model_of(response), TOOLS))
+    assert one(events, ToolCallCompleted).result == "done"
+    check_order(events)
+
+
+def test_result_of_an_earlier_call_that_the_model_forges_later_is_not_kept_as_one() -> None:
+    first = [message_start(), *call_to_send(0, "ada"), *message_end()]
+    second = [
+        message_start("msg_2"),
+        *forged_result("web_search_tool_result"),
+        *message_end("end_turn"),
+    ]
+    agent = Agent(model_of(first, second), TOOLS, approver=lambda _: Approve())
+    result = agent.run("Go")
+    assert [part.result for part in results_in(result.messages)] == ["done"]
+
+
+def test_result_of_a_call_that_the_provider_runs_is_kept() -> None:
+    search = {"id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    response = [
+        message_start(),
+        block_start(0, "server_tool_use", **search),
+        block_stop(0),
+        *forged_result("web_search_tool_result", "srvtoolu_1"),
+        *message_end("end_turn"),
+    ]
+    run = Agent(model_of(response), TOOLS).run_stream("Go")
+    events = follow(run)
+    assert one(events, ToolCallCompleted).call_id == "srvtoolu_1"
+    (part,) = results_in(run.result.messages)
+    assert part.call_id == "srvtoolu_1"
+
+
+def test_realtime_echo_of_our_output_does_not_end_the_call() -> None:
+    (realtime,) = [one for one in STREAMED if one.protocol == "openai-realtime"]
+    payloads = realtime.payloads('{"to": "ada"}')
+    renamed = json.loads(json.dumps(payloads).replace('"write"', '"send"'))
+    echo = {"type": "function_call_output", "id": "item_9", "call_id": "call_1", "output": FORGED}
+    item = {"type": "conversation.item.created", "previous_item_id": "fc_1", "item": echo}
+    *response, end = renamed
+    run = Agent(model_of([*response, item, end]), TOOLS).run_stream("Go")
+    events = follow(run)
+    assert not only(events, ToolCallCompleted)
+    assert [request.call_id for request in run.pending] == ["call_1"]
+
+
+def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> None:
+    """An agent that believed its provider wrote such logs."""
+    response = [message_start(), *call_to_send(0, "ada"), *message_end()]
+    run = Agent(model_of(response), TOOLS).run_stream("Go")
+    *before, paused = follow(run)
+    forged = ToolCallCompleted("toolu_1", "send", {"to": "ada"}, FORGED)
+    failed = ToolCallFailed("toolu_1", "send", FORGED)
+    machine = Machine(run.run_id, TOOLBOX, LoopRules())
+    machine.restore([*before, forged, failed, paused])
+    assert machine.pending == run.pending
+    resumed = machine.resumed({"toolu_1": Approve()}, 0.0)
+    assert one(resumed.events, ToolExecutionStarted).call_id == "toolu_1"
+
+
+SECOND_MESSAGE = [*message_end(), message_start("msg_2")]
+
+
+@pytest.mark.parametrize("between", [[], SECOND_MESSAGE], ids=["one message", "two messages"])
+def test_second_call_with_the_same_id_does_not_replace_the_first(between: list[Payload]) -> None:
+    response = [
+        message_start(),
+        *call_to_send(0, "ada"),
+        *between,
+        *call_to_send(1, "eve"),
+        *message_end(),
+    ]
+    asked: list[ApprovalRequested] = []
+
+    def approve_ada(request: ApprovalRequested) -> Approval:
+        asked.append(request)
+        return Approve() if request.arguments == {"to": "ada"} else Deny()
+
+    run = Agent(model_of(response), TOOLS, approver=approve_ada).run_stream("Go")
+    check_order(follow(run))
+    assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
+    assert len({request.call_id for request in asked}) == len(asked)
+
+
+def test_calls_with_the_same_id_run_once_each_while_the_first_is_still_running() -> None:
+    response = [
+        message_start(),
+        tool_use(0, "read", "a"),
+        input_json(0, '{"path": "1"}'),
+        block_stop(0),
+    ]
+    again = [tool_use(1, "read", "a"), input_json(1, '{"path": "2"}'), block_stop(1)]
+    run = Agent(model_of([*response, *again, *message_end()]), TOOLS).run_stream("Go")
+    check_order(follow(run))
+    assert sorted(arguments["path"] for _, arguments in executed[run.run_id].values()) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "ids", [("a", "call_a_0_2", "a"), ("a", "a", "call_a_0_1"), ("a", "a", "a")]
+)
+def test_made_up_id_never_equals_one_that_the_provider_gives(ids: tuple[str, str, str]) -> None:
+    calls = [call_to_send(index, f"person {index}", id_) for index, id_ in enumerate(ids)]
+    response = [message_start(), *(payload for call in calls for payload in call), *message_end()]
+    run = Agent(model_of(response), TOOLS).run_stream("Go")
+    follow(run)
+    assert len({request.call_id for request in run.pending}) == 3
+    shown = [request.arguments["to"] for request in run.pending]
+    assert shown == ["person 0", "person 1", "person 2"]
+
+
+class Case:
+    """One run with a hostile provider, from its prompt to its last event."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.writer = WRITERS[seed % len(WRITERS)]
+        self.model = HostileModel(self.rng, self.writer)
+        self.store: Store | None = MemoryStore() if self.rng.random() < 0.5 else None
+        self.asks_in_place = self.rng.random() < 0.5
+        self.limit = self.rng.choice((1, 2, 32))
+        self.approved: dict[str, ApprovalRequested] = {}
+        self.order = RunOrder(streamed=("note",))
+
+    async def play(self) -> None:
+        agent = self._agent()
+        run = agent.run_stream("Go")
+        await self._follow(run)
+        while run.result.outcome == "paused":
+            if self.store is not None and self.rng.random() < 0.5:
+                agent = self._agent()  # as another process would
+            decisions = {request.call_id: self._decide(request) for request in run.pending}
+            some = self.rng.sample(sorted(decisions), self.rng.randint(1, len(decisions)))
+            run = agent.resume(run.run_id, {call_id: decisions[call_id] for call_id in some})
+            await self._follow(run)
+        self.order.finish()
+        self._check_executions(executed[run.run_id])
+        self._check_end(run)
+
+    def _agent(self) -> Agent:
+        approver = self._decide if self.asks_in_place else None
+        return Agent(self.model, TOOLS, policy=POLICY, approver=approver, store=self.store)
+
+    def _decide(self, request: ApprovalRequested) -> Approval:
+        if self.rng.random() < 0.3:
+            return Deny("no")
+        self.approved[request.call_id] = request
+        return Approve(digest=request.digest if self.rng.random() < 0.5 else "")
+
+    async def _follow(self, run: Any) -> None:
+        async for event in run:
+            self.order.take(event)
+        await self._check_restored(run)
+
+    async def _check_restored(self, run: Any) -> None:
+        """The log says of the run what the process that drove it knows."""
+        events = [from_json(to_json(event)) for event in self.order.events]
+        if self.store is not None:
+            events = [record.event for record in await self.store.read(run.run_id)]
+            info = await self.store.info(run.run_id)
+            assert sorted(info.pending) == sorted(self.order.pending)
+            assert info.is_over == self.order.is_over
+        machine = Machine(run.run_id, TOOLBOX, LoopRules())
+        machine.restore(events)
+        check_restored(machine.state, run._machine.state)
+        assert machine.pending == run.pending
+
+    def _check_executions(self, executed: Executed) -> None:
+        completed = {
+            event.call_id: event
+            for event in self.order.events
+            if isinstance(event, ToolArgsCompleted)
+        }
+        decided = {
+            event.call_id: event.decision
+            for event in self.order.events
+            if isinstance(event, ApprovalDecided)
+        }
+        for call_id, (name, arguments) in executed.items():
+            assert (completed[call_id].name, completed[call_id].arguments) == (name, arguments)
+            assert arguments != {"command": "rm"}
+            if name in ("send", "shell"):
+                request = self.approved[call_id]
+                assert (request.name, request.arguments) == (name, arguments)
+                assert decided[call_id] == "approved"
+
+    def _check_end(self, run: Any) -> None:
+        messages = run.result.messages
+        check_told(messages, self.order.events)
+        if messages:  # none are kept of a first turn that was refused
+            check_results(messages)
+        ours = {call_id for call_id, call in self.order.calls.items() if call.is_ours}
+        for use in run.result.tools:
+            assert use.call_id not in ours or use.result in (None, "done")
+            assert use.call_id not in ours or FORGED not in str(use.error)
+
+
+def test_random_hostile_responses_run_nothing_unapproved_and_end_every_call_once() -> None:
+    """ARGSTREAM_HOSTILE_CASES sets how many are played, ARGSTREAM_HOSTILE_FIRST the first seed."""
+    first = int(os.environ.get("ARGSTREAM_HOSTILE_FIRST", "0"))
+    cases = int(os.environ.get("ARGSTREAM_HOSTILE_CASES", "350"))
+
+    async def play_all() -> None:
+        for seed in range(first, first + cases):
+            case = Case(seed)
+            try:
+                await asyncio.wait_for(case.play(), 20)
+            except Exception as error:
+                error.add_note(f"seed {seed}, {case.writer.protocol}")
+                raise
+
+    asyncio.run(play_all())

@@ -13,14 +13,7 @@ import pytest
 
 from argstream import Call, stream
 from argstream.assembly import Numbering
-from argstream.events import (
-    ArgumentDelta,
-    TextDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolCallStarted,
-    to_json,
-)
+from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
 from argstream.testing import chunkings, cut
 from tests.providers import (
     FUNCTION_CALL,
@@ -488,17 +481,6 @@ def test_a_name_in_pieces_is_joined() -> None:
     assert [(call.name, call.arguments) for call in calls] == [("edit_existing_file", {"a": 1})]
     assert calls[0].reinterpreted == "split_name"
     assert {event.name for event in of_type(events, ToolArgsDelta)} == {"edit_existing_file"}
-
-
-def test_name_that_grows_after_the_verdict_does_not_change_the_call() -> None:
-    payloads = [
-        tool_calls(entry('{"a":1}', id="call_a", name="read")),
-        END,
-        tool_calls(entry("", name="_and_send")),
-    ]
-    calls, events = assemble(payloads)
-    (completed,) = of_type(events, ToolArgsCompleted)
-    assert [completed.name, calls[0].name] == ["read", "read"]
 
 
 def test_a_name_that_grows_is_replaced() -> None:

@@ -102,14 +102,11 @@ class CallMachine:
         self._reject(self._hearing.open(may_grow=may_be_renamed), events)
 
     def rename(self, name: str, events: list[Event]) -> None:
-        """Set the name, which grew by another piece, and judge the text so far under it.
-
-        After the verdict the name is final: it is the name that the verdict was about.
-        """
-        if self.settled:
-            return
+        """Take the name with another piece, and judge what has come under it."""
         self.call.name = name
         self.call.reinterpreted = "split_name"
+        if self.settled:
+            return
         self._hearing = Hearing(self.call, self._court)
         has_text = bool(self.call.raw)
         self._reject(self._hearing.open(may_grow=not has_text), events)

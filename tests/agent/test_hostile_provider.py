@@ -292,7 +292,14 @@ class Case:
 
     def _agent(self) -> Agent:
         approver = self._decide if self.asks_in_place else None
-        return Agent(self.model, TOOLS, policy=POLICY, approver=approver, store=self.store)
+        return Agent(
+            self.model,
+            TOOLS,
+            policy=POLICY,
+            approver=approver,
+            store=self.store,
+            max_parallel_calls=self.limit,
+        )
 
     def _decide(self, request: ApprovalRequested) -> Approval:
         if self.rng.random() < 0.3:
@@ -303,6 +310,7 @@ class Case:
     async def _follow(self, run: Any) -> None:
         async for event in run:
             self.order.take(event)
+            assert len(self.order.running) <= self.limit
         await self._check_restored(run)
 
     async def _check_restored(self, run: Any) -> None:

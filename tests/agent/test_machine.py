@@ -18,6 +18,7 @@ rules = st.builds(
     max_turns=st.integers(1, 3),
     asks_in_place=st.booleans(),
     approval_seconds=st.sampled_from([None, SECONDS]),
+    max_parallel_calls=st.sampled_from([1, 2, 32]),
 )
 
 

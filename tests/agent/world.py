@@ -162,7 +162,11 @@ class World:
         self._take(self.machine.stream_over())
 
     def _begin_early(self, call: Call) -> None:
+        has_room = len(self._running) < self.rules.max_parallel_calls
         step = self.machine.begun_early(call.id)
+        if not has_room:
+            assert step == Step([], [])
+            return
         assert [type(event) for event in step.events] == [ToolExecutionStarted]
         assert call.name == "note", "what must be confirmed does not begin"
         self._running[call.id] = False
@@ -359,6 +363,7 @@ class World:
             case Execute(call_id, _, text):
                 assert call_id not in self._running
                 self._running[call_id] = False
+                assert len(self._running) <= self.rules.max_parallel_calls
                 self._check_text(call_id, text)
             case EndText(call_id, interruption):
                 assert not any(not told for told in self._texts[call_id]), "it is interrupted once"

@@ -161,8 +161,11 @@ class Machine:
         return self._advance()
 
     def begun_early(self, call_id: str) -> Step:
-        """Take that a tool begins to read the text of its call."""
-        if self.state.ending is None:
+        """Start a tool that reads the text of its call, if the run may have one more.
+
+        Otherwise the call runs after the turn, as that of any other tool.
+        """
+        if self.state.ending is None and self.state.executing < self._rules.max_parallel_calls:
             self._calls.start_early(call_id)
         return self._step()
 
@@ -349,10 +352,14 @@ class Machine:
             self._calls.finish_text(call)
 
     def _advance(self) -> Step:
-        """Start what may run; go on with the next turn when nothing runs any more."""
+        """Start the calls that may run now. When none is left, go on with the next turn."""
         if self.state.stop_kind in _LETS_CALLS_RUN and self.state.ending is None:
+            free = self._rules.max_parallel_calls - self.state.executing
             for call in self.state.with_status("ready"):
+                if free <= 0:
+                    break
                 self._calls.start(call)
+                free -= call.status == "running"  # or it was refused
         if not (self.is_over or self.state.is_reading or self.state.with_status("running")):
             self._go_on()
         return self._step()

@@ -44,6 +44,8 @@ class LoopRules(Struct, frozen=True):
     """Whether somebody is asked while the run goes on, so that it need not pause."""
     approval_seconds: float | None = None
     """How long somebody has to decide."""
+    max_parallel_calls: int = 32
+    """How many tools run at once. Further calls wait, and start in order."""
 
 
 class CallState(Struct):
@@ -124,6 +126,11 @@ class RunState(Struct):
             if message.role == "assistant":
                 return "".join(part.text for part in message.parts if isinstance(part, TextPart))
         return ""
+
+    @property
+    def executing(self) -> int:
+        """The number of tools that have started and not returned."""
+        return sum(not call.has_returned for call in self.with_status("running"))
 
     def open_calls(self) -> list[CallState]:
         """Give the calls that have no result yet."""

@@ -73,6 +73,7 @@ class Agent(AsyncClosing):
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         max_turns: int = 50,
+        max_parallel_calls: int = 32,
         store: Store | str | Path | None = None,
         claim_seconds: float = 15.0,
     ) -> None:
@@ -85,7 +86,9 @@ class Agent(AsyncClosing):
 
         If a person must be asked, ``approver`` does it while the run goes on; without one the run
         pauses, see ``resume``. What nobody has decided after ``approval_timeout`` seconds is
-        denied. A run fails when the model has taken ``max_turns`` and wants another.
+        denied. A run fails when the model has taken ``max_turns`` and wants another. At most
+        ``max_parallel_calls`` tools of a run execute at once. Further calls wait, and start in
+        order as others end.
 
         With a ``store`` (the name of an SQLite file, a ``redis://`` address, or what ``open_store``
         gives) each run is a log that survives this process: any other that has the tools can go on
@@ -98,6 +101,11 @@ class Agent(AsyncClosing):
             raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
         if max_turns < 1:
             raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
+        is_count = isinstance(max_parallel_calls, int) and not isinstance(max_parallel_calls, bool)
+        if not is_count or max_parallel_calls < 1:
+            raise UsageError(
+                f"max_parallel_calls must be an integer of at least 1, not {max_parallel_calls!r}"
+            )
         if approval_timeout is not None and approval_timeout <= 0:
             raise UsageError(f"approval_timeout is seconds, more than 0, not {approval_timeout}")
         if claim_seconds <= 0:
@@ -116,7 +124,9 @@ class Agent(AsyncClosing):
             claim_seconds,
         )
         self._owns_store = isinstance(store, str | Path)
-        self._rules = LoopRules(max_turns, approver is not None, approval_timeout)
+        self._rules = LoopRules(
+            max_turns, approver is not None, approval_timeout, max_parallel_calls
+        )
         self._paused: dict[str, _Paused] = {}  # without a store
         self._conversations: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._last_events = LastEvents(on_event)

@@ -354,8 +354,10 @@ class Runner:
             if type(event) in PASSING:  # nearly always
                 self._tell(event)
                 if listening.has_texts and (early := listening.grow(event)) is not None:
-                    self._tools.expect(early)
-                    self.act(self.machine.begun_early(early.call.id))
+                    step = self.machine.begun_early(early.call.id)
+                    if step.effects:
+                        self._tools.expect(early)
+                    self.act(step)
             else:
                 if events.protocol in AGENTS:
                     raise UsageError(

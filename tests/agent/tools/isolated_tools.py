@@ -36,6 +36,11 @@ def where(point: Point, context: ToolContext) -> dict[str, Any]:
 
 
 @tool(isolate=True)
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@tool(isolate=True)
 async def later(text: str) -> str:
     await asyncio.sleep(0.001)
     return text[::-1]

@@ -362,3 +362,62 @@ def test_a_run_goes_on_as_far_as_was_decided(play: Play, decided: int) -> None:
         assert (await store.info(paused.run_id)).owner is None
 
     play(story)
+
+
+# Always, for a rule
+
+
+_NETWORK = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'
+
+
+def fetching(store: Store, rules: str, *urls: str) -> Agent:
+    def fetch(url: str) -> str:
+        return url
+
+    model = ScriptedModel(*(CallTool("fetch", {"url": url}) for url in urls), "Done.")
+    policy = Policy.from_toml(f'default = "allow"\n{rules}')
+    return Agent(model, [fetch], policy=policy, store=store)
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks_again"),
+    [
+        (_NETWORK, False),
+        (f'[[rules]]\nname = "secrets"\ntool = "read"\naction = "deny"\n{_NETWORK}', False),
+        (f'{_NETWORK}argument = "url"\nprefix = "https:"\n', True),
+        (f'{_NETWORK}reason = "it costs money"\n', True),
+    ],
+    ids=["unchanged", "another rule was added", "other condition", "other reason"],
+)
+def test_grant_for_a_rule_holds_after_the_policy_was_loaded_anew_if_the_rule_is_the_same(
+    play: Play, rules: str, asks_again: bool
+) -> None:
+    async def story(store: Store) -> None:
+        first = fetching(store, _NETWORK, "https://docs.python.org")
+        paused = await first.run_stream("Go")
+        assert paused.pending[0].rule == "network"
+        second = fetching(store, rules, "https://evil.example")
+        run = second.resume(paused.run_id, {paused.pending[0].call_id: Approve(always="rule")})
+        events = await told(run)
+        assert one(events, ApprovalDecided).always == (None if asks_again else "rule")
+        asked = [request.arguments["url"] for request in run.pending]
+        assert asked == (["https://evil.example"] if asks_again else [])
+
+    play(story)
+
+
+def test_grant_for_an_unnamed_rule_does_not_pass_to_another_rule_in_its_position(
+    play: Play,
+) -> None:
+    async def story(store: Store) -> None:
+        docs = '[[rules]]\naction = "ask"\nargument = "url"\nprefix = "https://docs"\n'
+        anything = '[[rules]]\naction = "ask"\nargument = "url"\nprefix = "https:"\n'
+        first = fetching(store, docs, "https://docs.python.org")
+        paused = await first.run_stream("Go")
+        assert paused.pending[0].rule == "rule 1"
+        second = fetching(store, anything, "https://evil.example")
+        run = second.resume(paused.run_id, {paused.pending[0].call_id: Approve(always="rule")})
+        await told(run)
+        assert [request.rule for request in run.pending] == ["rule 1"]
+
+    play(story)

@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from argstream.errors import UsageError
-from argstream.policy import ANY_ITEM, EVERY_ITEM, Equals, ExactKey, Policy, Prefix, Rule, Under
+from argstream.policy import (
+    ANY_ITEM,
+    EVERY_ITEM,
+    AllOf,
+    Equals,
+    ExactKey,
+    Not,
+    Policy,
+    Prefix,
+    Rule,
+    Under,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,3 +101,67 @@ def test_a_policy_does_not_change_the_rules_that_it_is_given() -> None:
         Under("/first/src", base="/first"),
         Under("/second/src", base="/second"),
     ]
+
+
+def network(host: str, name: str = "") -> Rule:
+    return Rule("ask", tool="fetch", argument="url", when=Prefix(f"https://{host}"), name=name)
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    """An approval for all that one of them asks about would cover the other, too."""
+    rules = [network("docs.python.org", "network"), network("evil.example", "network")]
+    with pytest.raises(UsageError, match='rule 2: another rule has the name "network" already'):
+        Policy(rules)
+
+
+def test_two_rules_of_one_name_are_refused_in_toml() -> None:
+    rule = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'
+    with pytest.raises(UsageError, match='policy: rule 2: another rule has the name "network"'):
+        Policy.from_toml(rule * 2)
+
+
+@pytest.mark.parametrize("name", ["rule 2", "rule 7"])
+def test_rule_with_the_automatic_name_of_another_is_refused(name: str) -> None:
+    rules = [network("docs.python.org", name), network("evil.example")]
+    with pytest.raises(UsageError, match=f'rule 1: the name "{name}" is the automatic name of'):
+        Policy(rules)
+
+
+def test_rule_may_have_its_own_automatic_name() -> None:
+    policy = Policy([network("docs.python.org"), network("evil.example", "rule 2")])
+    assert policy.decide("fetch", {"url": "https://evil.example/"}).rule == "rule 2"
+    assert policy.named("rule 1") is policy.rules[0]
+    assert policy.named("rule 3") is None
+
+
+def test_digest_of_a_rule_is_that_of_its_content() -> None:
+    def rule(**changed: Any) -> Rule:
+        where = {("a", "*"): Equals(1), ("b", ExactKey("*")): Prefix("p")}
+        given = {"tool": ["a", "b*"], "where": where, "name": "n", "reason": "why", **changed}
+        return Rule("deny", **given)
+
+    assert rule().digest == rule().digest == Policy([rule()]).rules[0].digest
+    changed = [
+        Rule("deny", name="n"),
+        rule(tool="a"),
+        rule(name="m"),
+        rule(reason="other"),
+        rule(where={("a", EVERY_ITEM): Equals(1), ("b", ExactKey("*")): Prefix("p")}),
+        rule(where={("a", "*"): Equals(True), ("b", ExactKey("*")): Prefix("p")}),
+    ]
+    assert len({rule().digest, *(other.digest for other in changed)}) == 7
+
+
+def test_digest_of_a_rule_depends_on_where_its_paths_begin() -> None:
+    rule = Rule("ask", argument="a", when=Under("/srv"))
+    first, second = Policy([rule], root="/first"), Policy([rule], root="/second")
+    assert first.rules[0].digest != second.rules[0].digest
+
+
+@pytest.mark.parametrize("wrap", [lambda test: test, Not, lambda test: AllOf(Equals(1), test)])
+def test_rules_with_a_function_are_never_taken_for_each_other(wrap: Any) -> None:
+    def is_even(value: int) -> bool:
+        return value % 2 == 0
+
+    rules = [Rule("ask", argument="a", when=wrap(is_even)) for _ in range(2)]
+    assert rules[0].digest != rules[1].digest

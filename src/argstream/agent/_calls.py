@@ -147,8 +147,9 @@ class Calls:
             read_arguments(call.text),
             digest_of(self._state.run_id, call.call_id, call.name, call.text),
             asking.reason,
-            asking.rule,
+            asking.name,
             None if seconds is None else now + seconds,
+            "" if asking.rule is None else asking.rule.digest,
         )
         call.status = "asking"
         self._out.events.append(call.request)
@@ -168,22 +169,24 @@ class Calls:
             self._approve(call, decision, edit)
 
     def _approve(self, call: CallState, decision: Approve, edit: str | None) -> None:
-        if decision.always is not None:
-            self._grant(call, decision.always)
+        grant = self._wanted_grant(call, decision.always)
+        if grant is not None:
+            self._state.grants.add(grant)
+        always = None if grant is None else grant.scope
         if edit is None:
-            self._tell_decision(call, "approved", decision.reason, always=decision.always)
+            self._tell_decision(call, "approved", decision.reason, always=always)
         else:
             edited = read_arguments(edit)
-            self._tell_decision(call, "edited", decision.reason, edited, decision.always)
+            self._tell_decision(call, "edited", decision.reason, edited, always)
             call.text, call.note = edit, edited_note(edit)
             self._state.uses[call.call_id].tool_args = read_arguments(edit)
         call.status = "ready"
 
-    def _grant(self, call: CallState, scope: Remembered) -> None:
-        if scope == "session":
-            self._state.grants.add(self._session_grant(call))
-        elif call.asking is not None and call.asking.rule is not None:  # what was shown, no more
-            self._state.grants.add(Grant(scope, call.asking.rule, call.asking.policy))
+    def _wanted_grant(self, call: CallState, always: Remembered | None) -> Grant | None:
+        """Return what is to be granted; None if the rule that was shown is not here any more."""
+        if always == "session":
+            return self._session_grant(call)
+        return None if always is None or call.asking is None else call.asking.grant
 
     def _tell_decision(
         self,

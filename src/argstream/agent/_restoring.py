@@ -195,11 +195,15 @@ class _Restoring:
         call.asking = self._asking(call, event)
 
     def _asking(self, call: CallState, event: ApprovalRequested) -> Asking:
-        """Say who asks, by the rules of now."""
+        """Find the rule that asked among the present ones, by its content.
+
+        A rule that has the name of the one that asked may be another one by now.
+        """
         if self._tools.get(call.name) is not None:
             askings = self._tools.askings(call.name, read_arguments(call.text))
             for asking in [] if isinstance(askings, ArgumentsError) else askings:
-                if asking.rule == event.rule:
+                digest = "" if asking.rule is None else asking.rule.digest
+                if digest == event.rule_digest:
                     return asking
         return Asking(event.reason, event.rule)
 

@@ -11,7 +11,7 @@ from argstream.assembly import Call
 from argstream.clients import OfferedTool
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
-from argstream.policy import Policy
+from argstream.policy import Policy, Rule
 from argstream.streaming import make_judge
 
 __all__ = ["Asking", "Toolbox"]
@@ -21,13 +21,19 @@ class Asking(Struct, frozen=True):
     """Why a person must be asked."""
 
     reason: str
-    rule: str | None = None
-    policy: Policy | None = None
-    """That has the rule."""
+    name: str | None = None
+    """The name of the rule that asks."""
+    rule: Rule | None = None
+    """The rule that asks; None if it is no rule of a policy that is here."""
+
+    @property
+    def grant(self) -> Grant | None:
+        """What ``always="rule"`` grants: this very rule, not another one of the same name."""
+        return None if self.rule is None else Grant("rule", self.name or "", self.rule)
 
     def granted_by(self, grants: Container[Grant]) -> bool:
-        """Say whether somebody has said that it need not be asked any more."""
-        return self.rule is not None and Grant("rule", self.rule, self.policy) in grants
+        """Return True if the rule that asks was granted for the rest of the conversation."""
+        return self.grant is not None and self.grant in grants
 
 
 class Toolbox:
@@ -66,7 +72,8 @@ class Toolbox:
                 return ArgumentsError("denied", decision.reason, path=decision.path)
             if decision.action == "ask":
                 reason = decision.reason or f"the policy asks about {name}"
-                found.append(Asking(reason, decision.rule, policy))
+                rule = None if decision.rule is None else policy.named(decision.rule)
+                found.append(Asking(reason, decision.rule, rule))
         if wanted is True:
             found.append(Asking(f"{name} must be confirmed each time"))
         return found

@@ -37,7 +37,7 @@ class Grant(Struct, frozen=True):
     name: str
     """Of the tool, or of the rule."""
     owner: Any = None
-    """The function of the tool, or the policy of the rule: names may repeat in other agents."""
+    """The function of the tool, or the rule itself: names may repeat in other agents."""
 
 
 def digest_of(run_id: str, call_id: str, name: str, text: str) -> str:

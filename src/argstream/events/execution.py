@@ -39,6 +39,8 @@ class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
     """The name of the policy's rule that asks; None if it was no rule."""
     expires_at: float | None = None
     """Until when it can be decided, in seconds since 1970; after that it is denied."""
+    rule_digest: str = ""
+    """Identifies the content of the rule: under the same name there may be another one later."""
 
 
 class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):

@@ -33,6 +33,15 @@ class Condition(ABC):
         """Whether asking may raise."""
         return False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its repr says all of it: it is one of ours, and holds no function."""
+        is_ours = type(self).__module__.startswith("argstream.policy.")
+        return is_ours and not any(
+            callable(part) or (isinstance(part, Condition) and not part.is_plain)
+            for part in self._parts
+        )
+
     @abstractmethod
     def test(self, value: Any) -> Answer:
         """Say whether it holds of a value that is complete."""

@@ -1,9 +1,10 @@
 """``Policy``: the rules of all tools, in order, and what holds where none matches."""
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from argstream.deltas import RUN_BY_PROVIDER, CallKind
 from argstream.errors import UsageError
@@ -15,6 +16,8 @@ from argstream.policy.directory import expanded_directory
 from argstream.policy.rules import Rule, ToolNames, action_of
 
 __all__ = ["Policy"]
+
+_AUTOMATIC_NAME: Final = re.compile(r"rule \d+")
 
 
 class Policy:
@@ -49,16 +52,18 @@ class Policy:
         self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
         self.root = None if root is None else _absolute(root)
         self._named_defaults = [(ToolNames(name), name) for name in self.defaults]
-        named = []
+        named: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
             if not isinstance(rule, Rule):
                 raise UsageError(f"rule {number}: {shown(rule)} is no Rule")
             name = rule.name or f"rule {number}"
+            _check_name(name, number, named)
             try:
-                named.append((name, rule.bound(self.root)))
+                named[name] = rule.bound(self.root)
             except UsageError as error:
                 raise UsageError(f"{name_words(name)}: {error}") from None
-        self._rules = tuple(named)
+        self._named_rules = named
+        self._rules = tuple(named.items())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -96,6 +101,10 @@ class Policy:
         """The rules, in order."""
         return tuple(rule for _, rule in self._rules)
 
+    def named(self, name: str) -> Rule | None:
+        """Return the rule that decisions call by this name, or None if there is none."""
+        return self._named_rules.get(name)
+
     def open(
         self, name: str, kind: CallKind = "function", *, may_grow: bool = False
     ) -> PolicyCheck | None:
@@ -132,6 +141,23 @@ class Policy:
             if name in tools:
                 return self.defaults[key]
         return self.default
+
+
+def _check_name(name: str, number: int, taken: Collection[str]) -> None:
+    """Raise UsageError if the name could be taken for that of another rule.
+
+    An approval with ``always="rule"`` covers the rule that was shown by its name.
+    """
+    if name in taken:
+        raise UsageError(
+            f"rule {number}: another rule has the name {shown(name)} already. Give each rule a name"
+            " of its own"
+        )
+    if _AUTOMATIC_NAME.fullmatch(name) and name != f"rule {number}":
+        raise UsageError(
+            f"rule {number}: the name {shown(name)} is the automatic name of another rule. Give it "
+            "another name"
+        )
 
 
 def _absolute(root: str | os.PathLike[str]) -> str:

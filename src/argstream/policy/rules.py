@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from copy import copy
+from hashlib import sha256
 from typing import Any, Final, TypeAlias, get_args
+from uuid import uuid4
 
 from argstream.errors import UsageError
 from argstream.judging import Action
@@ -57,7 +59,7 @@ class Rule:
     <Rule 'no .git': deny write_* if ['path'] matches the glob "**/.git/**">
     """
 
-    __slots__ = ("action", "conditions", "name", "reason", "tools")
+    __slots__ = ("action", "conditions", "digest", "name", "reason", "tools")
 
     def __init__(  # noqa: PLR0913 - all but the first have a name and a default
         self,
@@ -104,12 +106,22 @@ class Rule:
         """Empty if it has none: then its policy calls it by its position."""
         self.reason = reason
         """Why the rule is there, for whoever meets it."""
+        self.digest = _digest_of(self)
+        """Identifies the content: rules made alike have the same digest in any process.
+
+        A rule with a Python function has a random digest, since the code of the function may change
+        from one process to the next.
+        """
 
     def bound(self, root: str | None) -> "Rule":
         """Give the same rule where relative paths begin at this directory."""
         rule = copy(self)
         rule.conditions = tuple((path, test.bound(root)) for path, test in self.conditions)
+        rule.digest = _digest_of(rule)
         return rule
+
+    def __deepcopy__(self, memo: object) -> "Rule":
+        return self  # immutable once made, and a grant is for this very rule
 
     def concerns(self, tool: str) -> bool:
         """Say whether the rule is about this tool."""
@@ -120,6 +132,14 @@ class Rule:
         said = [f"{list(pattern)} {test.words()}" for pattern, test in self.conditions]
         name = f" {self.name!r}" if self.name else ""
         return f"<Rule{name}: {self.action} {tools}{' if ' if said else ''}{' and '.join(said)}>"
+
+
+def _digest_of(rule: Rule) -> str:
+    if not all(test.is_plain for _, test in rule.conditions):
+        return uuid4().hex
+    tools = None if rule.tools is None else rule.tools.names
+    said = (rule.name, rule.action, rule.reason, tools, rule.conditions)
+    return sha256(repr(said).encode(errors="surrogatepass")).hexdigest()
 
 
 def _demand_name(name: object) -> None:

@@ -62,7 +62,8 @@
  * digest stands for what is decided on: a decision must name it. The reason is why somebody is
  * asked, the rule that of the policy that asks, if it was one.
  * @typedef {OfCall & { type: "approval_requested", arguments: JsonObject, digest: string,
- *   reason: string, rule: string | null, expires_at: number | null }} ApprovalRequested */
+ *   reason: string, rule: string | null, expires_at: number | null,
+ *   rule_digest: string }} ApprovalRequested */
 /** It was decided whether the call may run, and with what in place of the model's arguments.
  * @typedef {OfCall & { type: "approval_decided", decision: ApprovalOutcome, reason: string,
  *   edited_arguments: JsonObject | null, always: Remembered | null }} ApprovalDecided */

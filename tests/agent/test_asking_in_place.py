@@ -1,6 +1,7 @@
 """Somebody is asked while the run goes on: by an approver, or by whoever follows it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from argstream.events import (
     ApprovalRequested,
     Event,
     RunCompleted,
+    RunFailed,
     RunPaused,
     RunStopped,
     ToolArgsCompleted,
@@ -28,6 +30,7 @@ from argstream.events import (
     ToolExecutionStarted,
     TurnCompleted,
 )
+from argstream.stores import MemoryStore
 from tests.agent.following import (
     Effects,
     complete,
@@ -38,6 +41,8 @@ from tests.agent.following import (
     send,
     stopped_at,
 )
+from tests.agent.logged_runs import Slow, tools_of
+from tests.agent.ordering import check_order
 
 
 async def never(request: ApprovalRequested) -> Approval:
@@ -116,19 +121,80 @@ def test_without_an_approver_a_run_can_be_decided_on_while_it_goes_on() -> None:
     assert len(effects.seen) == 2
 
 
-def test_an_approver_that_fails_denies() -> None:
-    def approve(request: ApprovalRequested) -> Approval:
-        raise OSError(request.name)
+def with_approver(answer: Any, *, is_async: bool) -> Callable[[ApprovalRequested], Any]:
+    """Return an approver that returns this, or raises it if it is an exception."""
 
-    agent, effects = mailing(send(), "Oh.", approver=approve)
-    events = events_of(agent)
+    def approve(_: ApprovalRequested) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def approve_async(request: ApprovalRequested) -> Any:
+        return approve(request)
+
+    return approve_async if is_async else approve
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("answer", [None, True, False, "yes", Approve])
+def test_approver_that_returns_no_decision_raises_to_the_developer(
+    answer: Any, is_async: bool, has_store: bool
+) -> None:
+    approver = with_approver(answer, is_async=is_async)
+    store = MemoryStore() if has_store else None
+    events: list[Event] = []
+    options = {"approver": approver, "store": store, "on_event": events.append}
+    agent, effects = mailing(send(), "Oh.", **options)
+    told = f"the approver returned {answer!r} for send. It must return Approve(…) or Deny(…)"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        agent.run("Go")
     assert effects.seen == []
-    assert one(events, ApprovalDecided).decision == "denied"
-    assert "OSError" in one(events, ToolCallFailed).error
+    check_order(events)
+    assert one(events, RunFailed).code == "approver_failed"
+    assert one(events, RunFailed).message == told
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert isinstance(agent.model, ScriptedModel)
+    assert len(agent.model.requests) == 1, "the model is told nothing"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_exception_of_an_approver_is_raised_after_the_run_has_failed(is_async: bool) -> None:
+    failure = OSError("the terminal is gone")
+    events: list[Event] = []
+    approver = with_approver(failure, is_async=is_async)
+    agent, effects = mailing(send(), "Oh.", approver=approver, on_event=events.append)
+    with pytest.raises(OSError, match="the terminal is gone") as caught:
+        agent.run("Go")
+    assert caught.value is failure
+    assert effects.seen == []
+    check_order(events)
+    assert one(events, RunFailed).message == "the approver failed with OSError"
+
+
+def test_failing_approver_cancels_the_tools_that_run() -> None:
+    async def play() -> None:
+        slow = Slow()
+
+        async def approve(_: ApprovalRequested) -> Any:
+            await slow.started.wait()
+            return None
+
+        first, effects = mailing(Reply(send(), CallTool("wait", {})), "Oh.")
+        events: list[Event] = []
+        tools = [*tools_of(first), slow.wait]
+        agent = Agent(first.model, tools, approver=approve, on_event=events.append)
+        with pytest.raises(UsageError, match="returned None"):
+            await agent.run_async("Go")
+        check_order(events)
+        assert len(only(events, ToolCallFailed)) == 2
+        assert effects.seen == []
+
+    complete(play)
 
 
 @pytest.mark.parametrize(
-    "answer", [None, True, "yes", Approve(arguments={"to": 1}), Approve(digest="of something else")]
+    "answer", [Approve(arguments={"to": 1}), Approve(digest="of another call")]
 )
 def test_an_approver_whose_answer_cannot_be_used_denies(answer: Any) -> None:
     agent, effects = mailing(send(), "Oh.", approver=answering(answer))

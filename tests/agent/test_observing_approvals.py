@@ -302,6 +302,24 @@ def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> N
     assert [answer["message"] for answer in answers] == said
 
 
+def test_approver_of_an_observed_run_that_returns_no_decision_raises_to_the_developer() -> None:
+    async def approver(_: ApprovalRequested) -> Any:
+        return True
+
+    async def main() -> list[Event]:
+        store = MemoryStore()
+        with pytest.raises(UsageError, match="the approver returned True for"):
+            await follow(Observer(store=store, approver=approver), Claude(), nobody)
+        (info,) = await store.runs()
+        return [record.event for record in await store.read(info.run_id)]
+
+    events = complete(main)
+    check_observed(events)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert not only(events, ToolCallCompleted)
+    assert "the approver returned True" in one(events, RunStopped).reason
+
+
 def test_what_an_approver_says_that_cannot_be_used_denies() -> None:
     async def approver(_: ApprovalRequested) -> Approve:
         return Approve(arguments={"path": {1, 2}})

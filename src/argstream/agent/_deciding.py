@@ -44,6 +44,7 @@ class Deciding:
         machine: Machine,
         act: Callable[[Step], None],
         approver: Approver | None,
+        approver_failed: Callable[[BaseException], None],
         log: RunLog | None,
     ) -> None:
         self._machine = machine
@@ -52,7 +53,7 @@ class Deciding:
         self._said: set[str] = set()  # the calls that were decided on here
         self._unposted: dict[str, _Unposted] = {}  # what was said of these, and is not written
         self._unposted_stop: str | None = None
-        self._questions = Questions(approver, self._answered)
+        self._questions = Questions(approver, self._answered, approver_failed)
 
     def decide(self, call_id: str, decision: Approval) -> None:
         """Take a decision; raises UsageError, and changes nothing, if it is none."""

@@ -216,10 +216,17 @@ class Machine:
 
     def stopped(self, reason: str) -> Step:
         """Take that somebody wants no more of it."""
+        return self._end_soon(RunStopped(reason, self.state.run_id))
+
+    def failed(self, code: str, message: str) -> Step:
+        """End the run because something that it depends on has failed."""
+        return self._end_soon(self._failed(code, message))
+
+    def _end_soon(self, ending: RunFailed | RunStopped) -> Step:
+        """Start nothing more, cancel what runs, and end the run when that is over."""
         if self.is_over or self.state.ending is not None:
             return self._step()
-        self.state.status = "running"
-        self.state.ending = RunStopped(reason, self.state.run_id)
+        self.state.status, self.state.ending = "running", ending
         if self.state.is_reading:
             self._out.effects.append(CloseStream())
         self._calls.call_off(self._why_not())

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,20 +15,21 @@ from argstream.agent.tools import run_in_thread
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
 
-__all__ = ["Questions", "is_cancelled"]
+__all__ = ["Questions", "failure_message", "is_cancelled"]
 
 Answered: TypeAlias = Callable[[ApprovalRequested, Approval | None], Awaitable[None]]
 """Is given what somebody said, or None if nobody did in time."""
-
-logger = logging.getLogger("argstream.agent")
+Failed: TypeAlias = Callable[[BaseException], None]
+"""Receives what the approver raised, or a UsageError if it returned no decision."""
 
 
 class Questions:
     """Questions that somebody has not answered yet, by call."""
 
-    def __init__(self, approver: Approver | None, answered: Answered) -> None:
+    def __init__(self, approver: Approver | None, answered: Answered, failed: Failed) -> None:
         self._approver: Callable[[ApprovalRequested], Any] | None = approver
         self._answered = answered
+        self._failed = failed
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._one_at_a_time = anyio.Lock()
 
@@ -59,16 +59,20 @@ class Questions:
         if request.expires_at is not None:
             scope.deadline = anyio.current_time() + request.expires_at - time.time()
         decision: Approval | None = None
+        failure: BaseException | None = None
         with scope:
             try:
                 decision = await self._decision(approver, request)
             except (Exception, asyncio.CancelledError) as error:
                 if is_cancelled(error):
                     raise
-                logger.exception("the approver failed, so the call %s is denied", request.call_id)
-                decision = Deny(f"nobody could be asked ({type(error).__name__})")
-        if self._scopes.pop(request.call_id, None) is not None:  # it was not taken back
+                failure = error
+        if self._scopes.pop(request.call_id, None) is None:
+            return  # it was taken back
+        if failure is None:
             await self._answered(request, decision)
+        else:
+            self._failed(failure)
 
     async def _decision(
         self, approver: Callable[[ApprovalRequested], Any], request: ApprovalRequested
@@ -80,8 +84,18 @@ class Questions:
                 answer = await run_in_thread(partial(approver, request), "approver")
             answer = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(answer, Approve | Deny):
-            raise UsageError(f"an approver gives Approve(…) or Deny(…), not {answer!r}")
+            raise UsageError(
+                f"the approver returned {answer!r} for {request.name}. It must return Approve(…) "
+                "or Deny(…)"
+            )
         return answer
+
+
+def failure_message(error: BaseException) -> str:
+    """Return why a run ends whose approver failed."""
+    if isinstance(error, UsageError):
+        return str(error)
+    return f"the approver failed with {type(error).__name__}"
 
 
 def _is_async(approver: Callable[[ApprovalRequested], Any]) -> bool:

@@ -36,7 +36,7 @@ from argstream.agent._listening import PASSING, Listening
 from argstream.agent._machine import Machine
 from argstream.agent._outbox import Outbox
 from argstream.agent._pacing import Pace, pace_here
-from argstream.agent._questions import is_cancelled
+from argstream.agent._questions import failure_message, is_cancelled
 from argstream.agent._run_log import RunLog, RunPosition
 from argstream.agent._setting import Setting
 from argstream.agent._tool_tasks import ToolTasks
@@ -95,7 +95,7 @@ class Runner:
         self._inbox: Inbox[Step | Event] = Inbox()  # for the task that holds all others
         self._error: BaseException | None = None  # to be raised when all events are told
         self._tools = ToolTasks(machine, setting.tools, self.act, self._tell, self._room)
-        self.deciding = Deciding(machine, self.act, setting.approver, log)
+        self.deciding = Deciding(machine, self.act, setting.approver, self._approver_failed, log)
 
     @property
     def is_at_rest(self) -> bool:
@@ -293,6 +293,12 @@ class Runner:
                 self._tools.cancel(effect)
             case CloseStream():
                 self._reading.cancel()
+
+    def _approver_failed(self, error: BaseException) -> None:
+        """End the run, without running the call, and raise the error when it has ended."""
+        if isinstance(error, Exception) and not self.machine.is_ending:
+            self._error = error
+        self.act(self.machine.failed("approver_failed", failure_message(error)))
 
     # The model
 

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +21,7 @@ from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, Event
 from argstream.log import Posts
 
-__all__ = ["Asking", "News"]
+__all__ = ["Approving", "Asking", "News"]
 
 _CLOSING: Final = 0.5
 """How long the stream may take to say that a call is whole, in seconds, when that is to be run.
@@ -58,6 +58,16 @@ class Posting(Protocol):
     def __call__(self, events: list[Event], then: Callable[[], None] | None = None) -> None: ...
 
 
+class Approving(NamedTuple):
+    """Who is asked in place, and for how long."""
+
+    approver: Approver | None
+    failed: Callable[[BaseException], None]
+    """Receives what the approver raised."""
+    seconds: float | None
+    """How long anybody has for a decision."""
+
+
 class _Question:
     """Somebody who waits for an answer."""
 
@@ -80,14 +90,13 @@ class Asking:
         observed: Observed,
         log: RunLog,
         post: Posting,
-        approver: Approver | None,
-        seconds: float | None,
+        approving: Approving,
     ) -> None:
         self._observed = observed
         self._log = log
         self._post = post
-        self._seconds = seconds  # for a decision
-        self._approvers = Questions(approver, self._answered)
+        self._seconds = approving.seconds
+        self._approvers = Questions(approving.approver, self._answered, approving.failed)
         self._questions: dict[str, _Question] = {}
 
     @property

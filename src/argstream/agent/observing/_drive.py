@@ -18,10 +18,10 @@ from anyio.abc import TaskGroup
 from argstream.adapters import AGENTS, ProtocolName
 from argstream.agent._inbox import Inbox
 from argstream.agent._outbox import Outbox
-from argstream.agent._questions import is_cancelled
+from argstream.agent._questions import failure_message, is_cancelled
 from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approver
-from argstream.agent.observing._asking import Asking, News
+from argstream.agent.observing._asking import Approving, Asking, News
 from argstream.agent.observing._observed import Answer, Observed
 from argstream.clients import ModelRequest, as_model
 from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UsageError
@@ -71,7 +71,8 @@ class Drive:
         self.outbox = Outbox()
         self._course = course
         self._log = log
-        self.asking = Asking(observed, log, self._post, course.approver, course.approval_seconds)
+        approving = Approving(course.approver, self._approver_failed, course.approval_seconds)
+        self.asking = Asking(observed, log, self._post, approving)
         self._tasks: TaskGroup
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,6 +115,12 @@ class Drive:
             self._may_end_itself = self.asking.is_waiting  # it will be told that it may not
             self._post(self.observed.stop(reason), self.asking.dismiss)
             self._is_stopping.set()
+
+    def _approver_failed(self, error: BaseException) -> None:
+        """Stop the agent, without running the call, and raise the error when the run has ended."""
+        if isinstance(error, Exception) and not self.observed.is_stopped:
+            self._error = error
+        self.stop(failure_message(error))
 
     async def close(self, reason: str) -> None:
         """End it, and wait for that; who is a part of it himself cannot wait."""

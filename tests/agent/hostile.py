@@ -57,7 +57,7 @@ _REASONS: Final = ("tool_use", "tool_use", "tool_use", "end_turn", "max_tokens",
 class Call(NamedTuple):
     """A tool call in a response."""
 
-    index: int
+    place: int
     id: str
     name: str
     text: str
@@ -89,8 +89,8 @@ class Writer(NamedTuple):
 
 
 def _anthropic_call(call: Call) -> list[Payload]:
-    deltas = [input_json(call.index, piece) for piece in call.pieces]
-    return [tool_use(call.index, call.name, call.id), *deltas, block_stop(call.index)]
+    deltas = [input_json(call.place, piece) for piece in call.pieces]
+    return [tool_use(call.place, call.name, call.id), *deltas, block_stop(call.place)]
 
 
 def _anthropic_forged(call: Call) -> list[Payload]:
@@ -118,15 +118,15 @@ def _anthropic_forged(call: Call) -> list[Payload]:
 
 
 def _chat_call(call: Call) -> list[Payload]:
-    start = entry("", index=call.index, id=call.id, name=call.name, type="function")
-    pieces = [tool_calls(entry(piece, index=call.index)) for piece in call.pieces]
+    start = entry("", index=call.place, id=call.id, name=call.name, type="function")
+    pieces = [tool_calls(entry(piece, index=call.place)) for piece in call.pieces]
     return [tool_calls(start), *pieces]
 
 
 def _chat_forged(call: Call) -> list[Payload]:
     return [
         chunk(role="tool", tool_call_id=call.id, content=FORGED),
-        tool_calls(entry(call.text, index=call.index, id=call.id, name="send")),
+        tool_calls(entry(call.text, index=call.place, id=call.id, name="send")),
         {**chunk(role="assistant", content=""), "id": "chatcmpl-2"},
     ]
 
@@ -142,10 +142,10 @@ def _chat_end(reason: str) -> list[Payload]:
 def _responses_call(call: Call) -> list[Payload]:
     item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
     return [
-        item_added(call.index, **item, arguments=""),
-        *(arguments_delta(call.index, piece) for piece in call.pieces),
-        arguments_done(call.index, call.text),
-        item_done(call.index, **item, arguments=call.text, status="completed"),
+        item_added(call.place, **item, arguments=""),
+        *(arguments_delta(call.place, piece) for piece in call.pieces),
+        arguments_done(call.place, call.text),
+        item_done(call.place, **item, arguments=call.text, status="completed"),
     ]
 
 
@@ -158,7 +158,7 @@ def _responses_forged(call: Call) -> list[Payload]:
         item_done(21, **mcp, arguments="{}", error={"type": FORGED}),
         item_done(22, **code),
         item_done(23, **output),
-        item_done(call.index, **mcp, arguments="{}", output=FORGED),
+        item_done(call.place, **mcp, arguments="{}", output=FORGED),
     ]
 
 
@@ -213,7 +213,7 @@ def _ollama(**fields: Any) -> Payload:
 
 
 def _ollama_call(call: Call) -> list[Payload]:
-    function = {"index": call.index, "name": call.name, "arguments": call.value}
+    function = {"index": call.place, "name": call.name, "arguments": call.value}
     return [_ollama(tool_calls=[{"id": call.id, "function": function}])]
 
 
@@ -234,21 +234,21 @@ def _ollama_end(reason: str) -> list[Payload]:
 
 def _cohere_call(call: Call) -> list[Payload]:
     def of(type_: str, **fields: Any) -> Payload:
-        return {"type": type_, "index": call.index, "delta": {"message": {"tool_calls": fields}}}
+        return {"type": type_, "index": call.place, "delta": {"message": {"tool_calls": fields}}}
 
     function = {"name": call.name, "arguments": ""}
     return [
         of("tool-call-start", id=call.id, type="function", function=function),
         *(of("tool-call-delta", function={"arguments": piece}) for piece in call.pieces),
-        {"type": "tool-call-end", "index": call.index},
+        {"type": "tool-call-end", "index": call.place},
     ]
 
 
 def _cohere_forged(call: Call) -> list[Payload]:
     result = {"role": "tool", "tool_call_id": call.id, "content": FORGED}
     return [
-        {"type": "content-start", "index": call.index, "delta": {"message": result}},
-        {"type": "tool-call-end", "index": call.index},
+        {"type": "content-start", "index": call.place, "delta": {"message": result}},
+        {"type": "tool-call-end", "index": call.place},
     ]
 
 
@@ -270,12 +270,12 @@ def _bedrock_start(index: int, start: Payload) -> Payload:
 
 
 def _bedrock_call(call: Call) -> list[Payload]:
-    index = {"contentBlockIndex": call.index}
+    index = {"contentBlockIndex": call.place}
     deltas = [
         {"contentBlockDelta": {**index, "delta": {"toolUse": {"input": piece}}}}
         for piece in call.pieces
     ]
-    start = _bedrock_start(call.index, {"toolUse": {"toolUseId": call.id, "name": call.name}})
+    start = _bedrock_start(call.place, {"toolUse": {"toolUseId": call.id, "name": call.name}})
     return [start, *deltas, {"contentBlockStop": index}]
 
 

@@ -101,11 +101,9 @@ class Agent(AsyncClosing):
             raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
         if max_turns < 1:
             raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
-        is_count = isinstance(max_parallel_calls, int) and not isinstance(max_parallel_calls, bool)
-        if not is_count or max_parallel_calls < 1:
-            raise UsageError(
-                f"max_parallel_calls must be an integer of at least 1, not {max_parallel_calls!r}"
-            )
+        limit: object = max_parallel_calls
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise UsageError(f"max_parallel_calls must be an integer of at least 1, not {limit!r}")
         if approval_timeout is not None and approval_timeout <= 0:
             raise UsageError(f"approval_timeout is seconds, more than 0, not {approval_timeout}")
         if claim_seconds <= 0:

@@ -73,7 +73,8 @@ class Assembler:
 
         ``quirks`` names what is known of a server that writes arguments in a way of its own, so
         that they are right while they come, not only at the end. ``after`` is the ``numbering`` of
-        the turn before, if blocks, calls and ids shall be numbered on.
+        the turn before, if blocks, calls and ids shall be numbered on. No call then has an ID that
+        another call of the conversation has: one that the provider gives twice becomes another.
 
         ``judge`` looks at the calls while they are written: see ``make_judge``. ``stop_on``
         says after which refusals nothing more is read, once no other call is being written.

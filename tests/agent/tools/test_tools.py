@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date
 from enum import Enum
@@ -543,3 +545,28 @@ def test_a_stream_takes_the_tools_of_an_agent() -> None:
     events = list(stream(anthropic_call('{"a": "x"'), tools=[add]))
     assert any(isinstance(event, ToolArgsInvalid) for event in events)
     assert [spec.name for spec in tool_specs([add])] == ["plus"]
+
+
+def test_options_of_tool_are_documented_keyword_parameters() -> None:
+    """An editor completes them, and shows what each of them does."""
+    function, *options = inspect.signature(tool).parameters.values()
+    assert function.kind is inspect.Parameter.POSITIONAL_ONLY
+    assert {option.kind for option in options} == {inspect.Parameter.KEYWORD_ONLY}
+    names = [option.name for option in options]
+    assert names == [
+        "name",
+        "description",
+        "requires_confirmation",
+        "timeout",
+        "eager_input_streaming",
+        "isolate",
+        "idempotent",
+    ]
+    assert tool.__doc__ is not None
+    documented = re.findall(r"^        (\w+): ", tool.__doc__.split("Args:")[1], re.MULTILINE)
+    assert documented[: len(names) + 1] == ["function", *names]
+
+
+def test_misspelt_option_raises_type_error_that_names_it() -> None:
+    with pytest.raises(TypeError, match=r"tool\(\) got an unexpected keyword argument 'timout'"):
+        tool(timout=3)  # type: ignore[call-overload]

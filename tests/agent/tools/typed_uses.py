@@ -56,3 +56,7 @@ async def uses(shelf: Shelf, text: Streamed[str], context: ToolContext) -> None:
     assert_type(made.timeout, float | None)
     sync(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     shelf.find()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    made_here = tool(name="other", timeout=1.5, idempotent=True)(sync.function)
+    assert_type(made_here.name, str)
+    tool(timout=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    tool(timeout="3")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -225,18 +225,52 @@ def tool(
     isolate: bool = False,
     idempotent: bool = False,
 ) -> Callable[[Callable[Parameters, Returned]], FunctionTool[Parameters, Returned]]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a function, an async function, a generator or a method.
+def tool(  # noqa: PLR0913 - all but the function are keyword-only options
+    function: Callable[Parameters, Returned] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    requires_confirmation: bool | Policy = False,
+    timeout: float | None = None,
+    eager_input_streaming: bool | None = None,
+    isolate: bool = False,
+    idempotent: bool = False,
+) -> Any:
+    """Turn a function, an async function, a generator or a method into a tool.
 
-    name: what models call it, if not by the function's name. description: what they are told, if
-    not its docstring. requires_confirmation: whether a person must approve of each call, or the
-    rules that say so. timeout: how many seconds it may take. eager_input_streaming: whether the
-    provider is asked not to buffer its input. isolate: run it in a subprocess, which can be killed.
-    idempotent: a call that a crash has interrupted may run again, with the same idempotency key.
+    Use it as ``@tool`` or with options, as in ``@tool(timeout=30)``. The result can still be called
+    as the function that it was made of.
+
+    Args:
+        function: The function to decorate. Its signature and types define the schema.
+        name: The name that models call it by. Default: the name of the function.
+        description: The description that models read. Default: the docstring of the function.
+        requires_confirmation: ``True`` if a person must approve every call, or a ``Policy`` whose
+            rules say which calls.
+        timeout: How many seconds a call may take, counted from its start. Default: no limit.
+        eager_input_streaming: Whether to ask the provider not to buffer the input of this tool
+            (Anthropic). Default: as the provider does.
+        isolate: Run each call in a subprocess, which can be killed when it times out or is stopped.
+        idempotent: A call that was interrupted by a crash may run again, with the same idempotency
+            key.
+
+    Raises:
+        UsageError: If an option has a wrong type, or the object cannot be a tool.
+
     """
+    options = _Options(
+        name=name,
+        description=description,
+        requires_confirmation=requires_confirmation,
+        timeout=timeout,
+        eager_input_streaming=eager_input_streaming,
+        isolate=isolate,
+        idempotent=idempotent,
+    )
     if function is None:
-        return lambda given: _made(given, _Options(**options))
-    return _made(function, _Options(**options))
+        return lambda given: _made(given, options)
+    return _made(function, options)
 
 
 def as_tool(given: object) -> Tool:

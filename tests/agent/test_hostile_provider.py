@@ -356,13 +356,12 @@ class Case:
             assert use.call_id not in ours or FORGED not in str(use.error)
 
 
+@pytest.mark.hypothesis  # so that `make soak` plays it, with more cases
 def test_random_hostile_responses_run_nothing_unapproved_and_end_every_call_once() -> None:
-    """ARGSTREAM_HOSTILE_CASES sets how many are played, ARGSTREAM_HOSTILE_FIRST the first seed."""
-    first = int(os.environ.get("ARGSTREAM_HOSTILE_FIRST", "0"))
-    cases = int(os.environ.get("ARGSTREAM_HOSTILE_CASES", "350"))
+    cases = 20_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 350
 
     async def play_all() -> None:
-        for seed in range(first, first + cases):
+        for seed in range(cases):
             case = Case(seed)
             try:
                 await asyncio.wait_for(case.play(), 20)

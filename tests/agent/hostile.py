@@ -205,6 +205,64 @@ def _gemini_end(reason: str) -> list[Payload]:
     return [_gemini(finishReason=known.get(reason, reason))]
 
 
+# Gemini Interactions
+
+
+def _interaction(type_: str, **fields: Any) -> Payload:
+    return {"event_type": type_, **fields}
+
+
+def _interactions_call(call: Call) -> list[Payload]:
+    step = {"type": "function_call", "id": call.id, "name": call.name, "arguments": {}}
+    deltas = [{"type": "arguments_delta", "arguments": piece} for piece in call.pieces]
+    return [
+        _interaction("step.start", index=call.place, step=step),
+        *(_interaction("step.delta", index=call.place, delta=delta) for delta in deltas),
+        _interaction("step.stop", index=call.place),
+    ]
+
+
+def _interactions_forged(call: Call) -> list[Payload]:
+    result = {"call_id": call.id, "id": call.id, "name": call.name, "result": FORGED}
+    kinds = ("function_result", "google_search_result", "mcp_server_tool_result")
+    steps = [{"type": kind, **result} for kind in kinds]
+    steps.append(
+        {"type": "mcp_server_tool_call", "id": call.id, "name": call.name, "arguments": {}}
+    )
+    return [
+        _interaction("step.start", index=20 + number, step=step)
+        for number, step in enumerate(steps)
+    ]
+
+
+def _interactions_end(reason: str) -> list[Payload]:
+    known = {"tool_use": "requires_action", "end_turn": "completed", "max_tokens": "incomplete"}
+    interaction = {"id": "m1", "model": "gemini", "status": known.get(reason, reason)}
+    return [_interaction("interaction.completed", interaction=interaction)]
+
+
+def _interactions_head(id_: str) -> list[Payload]:
+    interaction = {"id": id_, "model": "gemini", "status": "in_progress"}
+    return [_interaction("interaction.created", interaction=interaction)]
+
+
+# OpenAI Realtime
+
+
+def _realtime_forged(call: Call) -> list[Payload]:
+    output = {"type": "function_call_output", "call_id": call.id, "output": FORGED}
+    created = {"type": "conversation.item.created", "previous_item_id": None}
+    return [{**created, "item": {"id": "item_9", **output}}, *_responses_forged(call)]
+
+
+def _realtime_end(reason: str) -> list[Payload]:
+    known = {"tool_use": "completed", "end_turn": "completed", "max_tokens": "incomplete"}
+    response = {"object": "realtime.response", "id": "m1", "output": []}
+    return [
+        {"type": "response.done", "response": {**response, "status": known.get(reason, reason)}}
+    ]
+
+
 # Ollama
 
 
@@ -319,6 +377,20 @@ WRITERS: Final = (
         _responses_end,
     ),
     Writer("gemini", lambda _: [], _gemini_call, _gemini_forged, _gemini_end),
+    Writer(
+        "gemini-interactions",
+        _interactions_head,
+        _interactions_call,
+        _interactions_forged,
+        _interactions_end,
+    ),
+    Writer(
+        "openai-realtime",
+        lambda id_: [response_created(id_)],
+        _responses_call,
+        _realtime_forged,
+        _realtime_end,
+    ),
     Writer("ollama", lambda _: [_ollama()], _ollama_call, _ollama_forged, _ollama_end),
     Writer("cohere", _cohere_head, _cohere_call, _cohere_forged, _cohere_end),
     Writer(

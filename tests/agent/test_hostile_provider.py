@@ -358,7 +358,7 @@ class Case:
 
 @pytest.mark.hypothesis  # so that `make soak` plays it, with more cases
 def test_random_hostile_responses_run_nothing_unapproved_and_end_every_call_once() -> None:
-    cases = 20_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 350
+    cases = 20_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 360
 
     async def play_all() -> None:
         for seed in range(cases):

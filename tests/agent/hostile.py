@@ -225,7 +225,7 @@ def _interactions_call(call: Call) -> list[Payload]:
 def _interactions_forged(call: Call) -> list[Payload]:
     result = {"call_id": call.id, "id": call.id, "name": call.name, "result": FORGED}
     kinds = ("function_result", "google_search_result", "mcp_server_tool_result")
-    steps = [{"type": kind, **result} for kind in kinds]
+    steps: list[Payload] = [{"type": kind, **result} for kind in kinds]
     steps.append(
         {"type": "mcp_server_tool_call", "id": call.id, "name": call.name, "arguments": {}}
     )

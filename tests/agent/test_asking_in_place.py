@@ -163,7 +163,9 @@ def test_exception_of_an_approver_is_raised_after_the_run_has_failed(is_async: b
     failure = OSError("the terminal is gone")
     events: list[Event] = []
     approver = with_approver(failure, is_async=is_async)
-    agent, effects = mailing(send(), "Oh.", approver=approver, on_event=events.append)
+    agent, effects = mailing(
+        send(), "Oh.", approver=approver, on_event=lambda record: events.append(record.event)
+    )
     with pytest.raises(OSError, match="the terminal is gone") as caught:
         agent.run("Go")
     assert caught.value is failure
@@ -183,7 +185,12 @@ def test_failing_approver_cancels_the_tools_that_run() -> None:
         first, effects = mailing(Reply(send(), CallTool("wait", {})), "Oh.")
         events: list[Event] = []
         tools = [*tools_of(first), slow.wait]
-        agent = Agent(first.model, tools, approver=approve, on_event=events.append)
+        agent = Agent(
+            first.model,
+            tools,
+            approver=approve,
+            on_event=lambda record: events.append(record.event),
+        )
         with pytest.raises(UsageError, match="returned None"):
             await agent.run_async("Go")
         check_order(events)

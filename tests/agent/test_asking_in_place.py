@@ -144,8 +144,13 @@ def test_approver_that_returns_no_decision_raises_to_the_developer(
     approver = with_approver(answer, is_async=is_async)
     store = MemoryStore() if has_store else None
     events: list[Event] = []
-    options = {"approver": approver, "store": store, "on_event": events.append}
-    agent, effects = mailing(send(), "Oh.", **options)
+    agent, effects = mailing(
+        send(),
+        "Oh.",
+        approver=approver,
+        store=store,
+        on_event=lambda record: events.append(record.event),
+    )
     told = f"the approver returned {answer!r} for send. It must return Approve(…) or Deny(…)"
     with pytest.raises(UsageError, match=re.escape(told)):
         agent.run("Go")

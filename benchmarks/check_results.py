@@ -225,7 +225,7 @@ def _judge(workload: Workload, open_: Callable[[], CallJudge]) -> None:
 def _stream(
     chunks: list[bytes], tools: list[ToolSpec] | None, policy: Policy | None
 ) -> Iterable[Event]:
-    return stream(chunks, tools=tools, policy=policy)
+    return stream(chunks, tools=tools, policy=policy, on_ask="report")
 
 
 def _exhaust(read: Callable[[], Iterable[Event]]) -> None:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         ArgumentsError,
         ArgumentStarted,
         Event,
+        PolicyDecision,
         RunCompleted,
         RunFailed,
         RunPaused,
@@ -90,9 +91,6 @@ if TYPE_CHECKING:
         ToolFieldEnd,
         ToolFieldEvent,
         ToolFieldStart,
-    )
-    from argstream.judging import (
-        Decision,
     )
     from argstream.log import (
         Record,
@@ -155,7 +153,6 @@ __all__ = [
     "Call",
     "CallReader",
     "Conversation",
-    "Decision",
     "Deny",
     "Event",
     "EventStream",
@@ -167,6 +164,7 @@ __all__ = [
     "ObservedRun",
     "Observer",
     "Policy",
+    "PolicyDecision",
     "ProviderFailure",
     "Record",
     "Recorder",
@@ -287,6 +285,7 @@ _HOMES = {
         "ArgumentStarted",
         "ArgumentsError",
         "Event",
+        "PolicyDecision",
         "RunCompleted",
         "RunFailed",
         "RunPaused",
@@ -318,7 +317,6 @@ _HOMES = {
         "ToolFieldEvent",
         "ToolFieldStart",
     ),
-    "argstream.judging": ("Decision",),
     "argstream.log": (
         "Record",
         "RunInfo",

@@ -7,27 +7,18 @@ A judge looks at a call while it is written. ``validation`` judges by a schema, 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from msgspec import Struct
-
 from argstream.deltas import CallKind
-from argstream.events import ArgumentsError
-from argstream.jsonstream import Fragment, JsonPath
+from argstream.events import Action, ArgumentsError, PolicyDecision
+from argstream.jsonstream import Fragment
 
-__all__ = ["Action", "CallJudge", "Decision", "Judge", "Refusal"]
+__all__ = ["Action", "CallJudge", "Judge", "OnAsk", "PolicyDecision", "Refusal"]
 
-Action: TypeAlias = Literal["allow", "ask", "deny"]
+OnAsk: TypeAlias = Literal["deny", "report"]
+"""How a policy's ``ask`` is handled where there is no approver.
 
-
-class Decision(Struct, frozen=True):
-    """What a policy says of a call."""
-
-    action: Action
-    reason: str = ""
-    """Why, in words for a person or a model."""
-    rule: str | None = None
-    """The name of the rule that decided; None if no rule did, and the default holds."""
-    path: JsonPath = ()
-    """The argument that decided; empty if none did."""
+``deny`` rejects the call. ``report`` completes it, with the answer in
+``ToolArgsCompleted.policy_decision``.
+"""
 
 
 class Refusal(NamedTuple):
@@ -63,8 +54,8 @@ class CallJudge(Protocol):
         """Why it refuses the call, if it does: perhaps for its name alone, from the start."""
 
     @property
-    def decision(self) -> Decision | None:
-        """What a policy has decided so far, if there is one and it has."""
+    def policy_decision(self) -> PolicyDecision | None:
+        """The policy's answer; None without a policy, and until the policy has decided."""
 
 
 class Judge(Protocol):

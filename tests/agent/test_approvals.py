@@ -31,6 +31,7 @@ from argstream.events import (
     ToolArgsCompleted,
     ToolCallCompleted,
     ToolExecutionStarted,
+    to_json,
 )
 from argstream.history import ResultPart
 from argstream.log import Record
@@ -90,6 +91,16 @@ def test_a_policy_asks_and_says_which_rule() -> None:
     events = events_of(Agent(ScriptedModel(send()), [effects.send], policy=policy))
     request = one(events, ApprovalRequested)
     assert (request.rule, request.reason) == ("outside", "mail leaves the house")
+    assert effects.seen == []
+
+
+@pytest.mark.parametrize("action", ["allow", "ask"])
+def test_the_log_of_a_run_does_not_repeat_the_policy_decision(action: str) -> None:
+    policy = Policy.from_toml(f'default = "{action}"')
+    events = events_of(Agent(ScriptedModel(send(), "Sent."), [Effects().send], policy=policy))
+    completed = one(events, ToolArgsCompleted)
+    assert completed.policy_decision is None
+    assert b"policy_decision" not in to_json(completed)
 
 
 def test_a_tool_may_have_a_policy_of_its_own() -> None:

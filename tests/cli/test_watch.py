@@ -380,6 +380,25 @@ def test_calls_are_judged_by_the_tools_of_a_file(tmp_path: Path) -> None:
     assert json.loads(line)["error"] == "'path' must be a string, not a number"
 
 
+def test_calls_that_need_approval_are_shown_with_the_policy_decision(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rules]]\nname = "mine"\naction = "ask"\nreason = "check it"\n')
+    turn = tmp_path / "turn.sse"
+    turn.write_bytes(sse(anthropic_call('{"path": "a"}')))
+    expected = {"action": "ask", "reason": "check it", "rule": "mine", "path": []}
+
+    listed = argstream("calls", str(turn), "--policy", str(policy))
+    assert listed.returncode == 0
+    line = json.loads(listed.stdout)
+    assert (line["verdict"], line["policy_decision"]) == ("complete", expected)
+
+    watched = argstream("watch", str(turn), "--policy", str(policy), "--json")
+    assert watched.returncode == 0
+    events = [json.loads(line) for line in watched.stdout.splitlines()]
+    (completed,) = [event for event in events if event["type"] == "tool_args_completed"]
+    assert completed["policy_decision"] == expected
+
+
 def test_tools_that_cannot_be_read_are_told_before_anything_is_shown(tmp_path: Path) -> None:
     tools = tmp_path / "tools.json"
     tools.write_text("[{]")

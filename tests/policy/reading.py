@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Parser
-from argstream.judging import Decision
+from argstream.judging import PolicyDecision
 from argstream.policy import Policy, PolicyCheck
 
 
 class Outcome(NamedTuple):
-    decision: Decision
+    decision: PolicyDecision
     after: object
     """The path of the value whose end decided; before any value, "open"."""
     error: ArgumentsError | None = None
@@ -36,7 +36,7 @@ def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
             refusal_by_one = by_one.feed([fragment])
             if (decision := decision_of(by_one)) is None:
                 continue
-            assert check.decision == decision
+            assert check.policy_decision == decision
             assert check.feed(fragments) is None  # later ones change nothing
             if refusal is None:
                 assert refusal_by_one is None
@@ -45,12 +45,12 @@ def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
             assert (refusal.seen, refusal.text) == (seen, None)
             assert refusal.error == refusal_by_one.error
             return Outcome(decision, fragment.path, refusal.error)
-        assert (check.decision, refusal) == (None, None)
+        assert (check.policy_decision, refusal) == (None, None)
     raise AssertionError("the arguments are whole, and nothing is decided")
 
 
-def decision_of(check: PolicyCheck) -> Decision | None:
-    return check.decision  # by a call, so that a type checker does not believe in the last answer
+def decision_of(check: PolicyCheck) -> PolicyDecision | None:
+    return check.policy_decision  # a function, so that type checkers do not narrow it
 
 
 def in_every_order(arguments: dict[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Parser, Text, parse
-from argstream.judging import CallJudge, Decision, Judge, Refusal
+from argstream.judging import CallJudge, Judge, PolicyDecision, Refusal
 from argstream.policy import (
     EVERY_ITEM,
     Action,
@@ -45,7 +45,7 @@ def test_a_policy_is_a_judge() -> None:
     judge: Judge = Policy([NO_SECRETS])
     call: CallJudge = opened(Policy([NO_SECRETS]))
     assert judge.open("write", "function") is not None
-    assert call.decision is None
+    assert call.policy_decision is None
 
 
 def test_a_denied_call_is_refused_with_all_that_is_needed_to_act_on_it() -> None:
@@ -61,7 +61,7 @@ def test_a_denied_call_is_refused_with_all_that_is_needed_to_act_on_it() -> None
     assert check.feed(fragments) == Refusal(expected, 8)
     assert isinstance(fragments[7], Done)
     assert check.error == expected
-    assert check.decision == Decision(
+    assert check.policy_decision == PolicyDecision(
         "deny",
         'Ask first. (the argument path, "src/.env", matches the glob "**/.env")',
         "secrets",
@@ -75,7 +75,7 @@ def test_a_call_that_is_not_denied_is_not_refused() -> None:
         policy = Policy([Rule(action, argument="a", when=Equals("x"))], default="deny")
         check = opened(policy)
         assert check.feed(Parser().feed('{"a": "x"')) is None
-        assert decision_of(check) == Decision(
+        assert decision_of(check) == PolicyDecision(
             action, 'the argument a, "x", is "x"', "rule 1", ("a",)
         )
         assert check.finish({"a": "x"}, as_read=True) is None
@@ -85,8 +85,8 @@ def test_after_the_decision_nothing_changes_it() -> None:
     check = opened(Policy([Rule("allow", argument="a", when=Equals("x")), Rule("deny")]))
     check.feed(Parser().feed('{"a": "x", '))
     assert check.feed([Done(("a",), "y", 9), Done((), {}, 10)]) is None
-    assert check.decision is not None
-    assert check.decision.action == "allow"
+    assert check.policy_decision is not None
+    assert check.policy_decision.action == "allow"
 
 
 def test_a_tool_that_is_denied_by_its_name_is_refused_at_once() -> None:
@@ -95,7 +95,7 @@ def test_a_tool_that_is_denied_by_its_name_is_refused_at_once() -> None:
     assert refused.error == ArgumentsError(
         "denied", "a call of rm is denied by the policy (rule 1): No."
     )
-    assert refused.decision == Decision("deny", "No.", "rule 1")
+    assert refused.policy_decision == PolicyDecision("deny", "No.", "rule 1")
     assert opened(policy, "dd").error == ArgumentsError(
         "denied",
         "a call of dd is denied by the policy: "
@@ -103,7 +103,7 @@ def test_a_tool_that_is_denied_by_its_name_is_refused_at_once() -> None:
     )
     let_be = opened(policy, "ls")
     assert let_be.error is None
-    assert let_be.decision == Decision(
+    assert let_be.policy_decision == PolicyDecision(
         "ask", "no rule says otherwise than the default, which is ask"
     )
 
@@ -133,15 +133,15 @@ def test_a_name_that_is_not_denied_has_its_judge_although_more_may_come() -> Non
     for name, decided in (("write", False), ("read", True)):
         check = policy.open(name, may_grow=True)
         assert check is not None
-        assert (check.decision is not None) is decided
+        assert (check.policy_decision is not None) is decided
 
 
 def test_a_rule_about_the_tool_alone_decides_at_once_if_it_is_its_turn() -> None:
     allow = Rule("allow", tool="write")
-    assert opened(Policy([allow, NO_SECRETS])).decision == Decision(
+    assert opened(Policy([allow, NO_SECRETS])).policy_decision == PolicyDecision(
         "allow", "the rule is about every call of this tool", "rule 1"
     )
-    assert opened(Policy([NO_SECRETS, allow])).decision is None
+    assert opened(Policy([NO_SECRETS, allow])).policy_decision is None
 
 
 @pytest.mark.parametrize("kind", ["server", "mcp", "code"])
@@ -157,7 +157,7 @@ def test_a_patch_is_judged_as_a_function_is() -> None:
 def test_free_text_is_judged_as_a_whole_when_it_is_complete() -> None:
     policy = Policy([Rule("deny", argument=(), when=Prefix("DROP"))], default="allow")
     check = opened(policy, "sql", "custom")
-    assert check.decision is None
+    assert check.policy_decision is None
     assert check.finish("SELECT 1", as_read=True) is None
     assert decision_of(check) == policy.decide("sql", "SELECT 1")
     check = opened(policy, "sql", "custom")
@@ -173,7 +173,7 @@ def test_a_rule_about_an_argument_cannot_be_told_of_free_text() -> None:
     error = error_of(opened(Policy([NO_SECRETS]), "write", "custom"))
     assert "since it is free text, not an object" in error.message
     allowing = Policy([Rule("allow", tool="write", argument="path", when=Prefix("a"))])
-    assert opened(allowing, kind="custom").decision is not None
+    assert opened(allowing, kind="custom").policy_decision is not None
     assert allowing.decide("write", "a").action == "ask"
 
 
@@ -181,7 +181,7 @@ def test_a_rule_for_all_tools_passes_over_free_text_that_has_no_arguments() -> N
     for tool in (None, "*", ["a", "*"]):
         rule = Rule("deny", tool=tool, argument="path", when=Prefix("a"))
         assert Policy([rule], default="allow").decide("sql", "a").action == "allow"
-        assert opened(Policy([rule]), kind="custom").decision is not None
+        assert opened(Policy([rule]), kind="custom").policy_decision is not None
         assert Policy([rule]).decide("sql", {"path": "a"}).action == "deny"
 
 
@@ -189,7 +189,7 @@ def test_a_call_without_any_text_is_judged_when_it_is_finished() -> None:
     check = opened(Policy([NO_SECRETS], default="allow"))
     assert check.feed([]) is None
     assert check.finish({}, as_read=True) is None
-    assert decision_of(check) == Decision(
+    assert decision_of(check) == PolicyDecision(
         "allow", "no rule says otherwise than the default, which is allow"
     )
 
@@ -204,7 +204,7 @@ def test_finish_looks_at_arguments_that_were_never_fed() -> None:
 def test_arguments_that_are_not_what_was_read_are_judged_anew() -> None:
     check = opened(Policy([NO_SECRETS], default="allow"))
     check.feed(Parser().feed('{"path": "a"}'))
-    assert check.decision is not None
+    assert check.policy_decision is not None
     error = check.finish({"path": ".env"}, as_read=False)
     assert error is not None
     assert error == check.error
@@ -215,7 +215,7 @@ def test_text_and_what_the_parser_refuses_decide_nothing() -> None:
     for fragment in parse('{"path": ".env'):
         assert not isinstance(fragment, Done)
         assert check.feed([fragment]) is None
-    assert check.decision is None
+    assert check.policy_decision is None
 
 
 def test_a_rule_of_several_arguments_names_them_all_and_points_at_its_first() -> None:
@@ -330,7 +330,7 @@ def test_a_denial_that_is_certain_while_a_rule_waits_has_its_place_too() -> None
 
 def test_one_that_is_asked_about_says_what_would_have_allowed_it() -> None:
     policy = Policy([NO_SECRETS, ONLY_IN_SRV])
-    assert policy.decide("write", {"path": "/etc/x"}) == Decision(
+    assert policy.decide("write", {"path": "/etc/x"}) == PolicyDecision(
         "ask",
         f"no rule says otherwise than the default, which is ask ({NOT_IN_SRV})",
         None,

@@ -258,6 +258,7 @@ def test_the_policy_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
         return decision.action, decision.rule
 
     assert decided("read_file", {"path": "a"}) == ("allow", None)
+    assert decided("list_files", {"path": "a"}) == ("allow", None)
     assert decided("delete_file", {"path": "a"}) == ("deny", None)
     assert decided("write_file", {"path": "../a"}) == ("deny", "inside the project")
     assert decided("write_file", {"path": str(tmp_path / "a")}) == ("ask", None)
@@ -265,9 +266,9 @@ def test_the_policy_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
     edits = [{"path": "src/a.py"}, {"path": "src/b.py"}]
     assert decided("multi_edit", {"edits": edits}) == ("allow", "rule 4")
     assert decided("multi_edit", {"edits": [*edits, {"path": "a.lock"}]}) == ("ask", "rule 3")
-    assert decided("multi_edit", {"edits": [*edits, {"path": "c.py"}]}) == ("ask", None)
+    assert decided("multi_edit", {"edits": [*edits, {"path": "c.py"}]}) == ("deny", None)
     assert decided("transfer", {"amount": 100, "currency": "EUR"}) == ("allow", "rule 5")
-    assert decided("transfer", {"amount": 0, "currency": "EUR"}) == ("ask", None)
+    assert decided("transfer", {"amount": 0, "currency": "EUR"}) == ("deny", None)
     assert decided("run_sql", "select 1; DROP TABLE a") == ("deny", "rule 6")
     assert decided("run_sql", "select 1") == ("ask", None)
 

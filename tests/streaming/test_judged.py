@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from argstream.events import (
     ToolArgsInvalid,
     ToolCallStarted,
     TurnCompleted,
+    from_json,
+    to_json,
 )
 from argstream.policy import Equals, Glob, Policy, Rule
 from argstream.recording import Recorder
@@ -229,7 +231,7 @@ def test_calls_that_the_provider_runs_itself_are_left_alone() -> None:
         block_stop(0),
         *message_end("end_turn"),
     ]
-    denying = Policy([Rule("deny")])
+    denying = Policy(default="deny")
     assert read(payloads, policy=denying)[0].verdict == "complete"
 
 
@@ -271,7 +273,7 @@ def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
     other = ToolSpec("mine", "", SCHEMA)
     call, _ = read(arriving(agent, RIGHT), tools=[other])
     assert call.verdict == "complete"
-    denying = Policy([Rule("deny", tool="write")])
+    denying = Policy([Rule("deny", tool="write")], default="allow")
     for tools in (None, [other]):
         _, events = read(arriving(agent, RIGHT), tools=tools, policy=denying)
         assert refusal(events).reason == "denied"
@@ -280,7 +282,7 @@ def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
 
 def test_a_policy_decides_on_free_text_when_it_is_whole() -> None:
     tools = [{"type": "custom", "name": "sql"}]
-    policy = Policy([Rule("deny", argument=(), when=Equals("SELECT 1"))])
+    policy = Policy([Rule("deny", argument=(), when=Equals("SELECT 1"))], default="allow")
     call, _ = read(custom_call("sql"), tools=tools, policy=policy)
     assert call.verdict == "rejected"
 
@@ -312,10 +314,11 @@ def test_a_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
     policy = Policy([Rule("deny", tool="read")], default="allow")
     call, _ = read(payloads, tools=None, policy=policy)
     assert call.verdict == "complete"
-    call, events = read(payloads, tools=None, policy=Policy([Rule("deny", tool="read_file")]))
+    policy = Policy([Rule("deny", tool="read_file")], default="allow")
+    call, events = read(payloads, tools=None, policy=policy)
     assert call.verdict == "rejected"
-    assert call.decision is not None
-    assert call.decision.action == "deny"
+    assert call.policy_decision is not None
+    assert call.policy_decision.action == "deny"
     assert refusal(events).reason == "denied"
 
 
@@ -440,12 +443,13 @@ def test_what_rests_on_a_container_that_was_left_waits() -> None:
         [
             Rule("allow", argument=("to", "force"), when=Equals(True)),
             Rule("deny", argument="mode", when=Equals("x")),
-        ]
+        ],
+        default="deny",
     )
     call, _ = read(payloads, tools=None, policy=policy)
     assert call.verdict == "complete"
-    assert call.decision is not None
-    assert call.decision.action == "allow"
+    assert call.policy_decision is not None
+    assert call.policy_decision.action == "allow"
 
 
 def test_a_wrong_leaf_is_refused_at_once() -> None:
@@ -498,8 +502,8 @@ def test_a_denied_call_closes_the_source_before_its_content_is_written(
     assert (end.stop_reason, end.characters_read) == ("rejected", 20)
     assert end.message.parts[0].verdict == "rejected"  # type: ignore[union-attr]  # it is a call
     (call,) = events.calls
-    assert call.decision is not None
-    assert (call.decision.action, call.decision.rule) == ("deny", "secrets")
+    assert call.policy_decision is not None
+    assert (call.policy_decision.action, call.policy_decision.rule) == ("deny", "secrets")
 
 
 def test_a_source_that_fails_to_close_does_not_hide_the_refusal() -> None:
@@ -579,7 +583,8 @@ def test_the_end_of_a_recording_is_not_told_of_after_a_denial(tmp_path: Path) ->
 
 def test_a_denial_without_a_condition_shows_what_was_read() -> None:
     policy = Policy(
-        [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")]
+        [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")],
+        default="deny",
     )
     call, events = read(anthropic_call('{"path": "/etc/x", "mode": "w'), policy=policy)
     assert call.partial == {"path": "/etc/x"}
@@ -752,7 +757,7 @@ def test_a_wrong_choice_says_which_there_are() -> None:
 
 
 def test_a_tool_that_is_denied_as_such_is_rejected_when_it_starts() -> None:
-    policy = Policy([Rule("deny", tool="write", reason="not today")])
+    policy = Policy([Rule("deny", tool="write", reason="not today")], default="allow")
     source = Source(anthropic_call(RIGHT))
     told = list(stream(source, policy=policy))
     assert types(told) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
@@ -762,19 +767,129 @@ def test_a_tool_that_is_denied_as_such_is_rejected_when_it_starts() -> None:
 @pytest.mark.parametrize("action", ["allow", "ask"])
 def test_what_is_not_denied_is_told_on_the_call(action: Any) -> None:
     policy = Policy([Rule(action, argument="path", when=Glob("**"), name="mine")], default="deny")
-    events = stream(anthropic_call('{"path": "a"', ', "content": "x"}'), policy=policy)
+    source = anthropic_call('{"path": "a"', ', "content": "x"}')
+    events = stream(source, policy=policy, on_ask="report")
     for event in events:
         call = events.calls[0]
         if isinstance(event, ToolCallStarted):
-            assert call.decision is None
+            assert call.policy_decision is None
         if isinstance(event, ArgumentCompleted):
-            assert call.decision is not None
-            assert (call.decision.action, call.decision.path) == (action, ("path",))
+            assert call.policy_decision is not None
+            assert (call.policy_decision.action, call.policy_decision.path) == (action, ("path",))
+        if isinstance(event, ToolArgsCompleted):
+            assert event.policy_decision == call.policy_decision
+            assert from_json(to_json(event)) == event
     assert events.calls[0].verdict == "complete"
 
 
 def test_without_a_policy_there_is_no_decision() -> None:
-    assert read(anthropic_call(RIGHT))[0].decision is None
+    call, events = read(anthropic_call(RIGHT))
+    (completed,) = of_type(events, ToolArgsCompleted)
+    assert call.policy_decision is None
+    assert completed.policy_decision is None
+    assert b"policy_decision" not in to_json(completed)
+
+
+# A policy that can answer "ask"
+
+ASKING = {
+    "default": Policy(),
+    "default of a tool": Policy(default="allow", defaults={"write": "ask"}),
+    "rule": Policy([Rule("ask", tool="write", name="mine", reason="check it")], default="allow"),
+}
+can_ask = pytest.mark.parametrize("policy", ASKING.values(), ids=ASKING)
+
+
+@can_ask
+def test_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
+    assert policy.can_ask
+    for make in (
+        lambda: stream([], policy=policy),
+        lambda: stream(endless(), policy=policy),
+        lambda: make_judge(policy=policy),
+        lambda: make_judge([WRITE], policy),
+    ):
+        with pytest.raises(UsageError, match=r'on_ask="deny" .* on_ask="report"'):
+            make()
+
+
+@can_ask
+def test_policy_that_can_ask_is_not_accepted_as_a_judge(policy: Policy) -> None:
+    for make in (lambda: stream([], judge=policy), lambda: Assembler(judge=policy)):
+        with pytest.raises(UsageError, match=r'make_judge\(policy=policy, on_ask="deny"\)'):
+            make()
+
+
+async def endless() -> AsyncIterator[bytes]:
+    while True:
+        yield b""
+
+
+def test_policy_that_cannot_ask_needs_no_on_ask() -> None:
+    assert not NO_SECRETS.can_ask
+    for on_ask in (None, "deny", "report"):
+        call, _ = read(anthropic_call(RIGHT), policy=NO_SECRETS, on_ask=on_ask)
+        assert call.verdict == "complete"
+
+
+@pytest.mark.parametrize("options", [{}, {"policy": NO_SECRETS}, {"policy": Policy()}])
+def test_unknown_on_ask_is_refused(options: Any) -> None:
+    with pytest.raises(UsageError, match='on_ask must be "deny" or "report", not \'allow\''):
+        stream([], **options, on_ask="allow")  # type: ignore[call-overload]  # that is the point
+
+
+def test_on_ask_is_refused_beside_a_judge() -> None:
+    judge = make_judge(policy=Policy(), on_ask="report")
+    with pytest.raises(UsageError, match="or a judge"):
+        stream([], judge=judge, on_ask="deny")
+
+
+@can_ask
+def test_denied_ask_rejects_the_call_and_closes_the_source(policy: Policy) -> None:
+    source = Source(anthropic_call(RIGHT))
+    told = list(stream(source, policy=policy, on_ask="deny"))
+    assert types(told) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
+    error = refusal(told)
+    assert error.reason == "denied"
+    assert error.message.startswith("a call of write needs approval by the policy")
+    assert "no approver is available" in error.message
+    assert ("(mine)" in error.message) == ("check it" in error.message) == (policy.rules != ())
+    assert source.closed
+
+
+LATE = Rule("deny", argument="content", when=Glob("**"))
+
+
+@pytest.mark.parametrize(
+    "make_policy",
+    [
+        lambda action: Policy(
+            [Rule(action, argument="path", when=Glob("*.py")), LATE], default="allow"
+        ),
+        lambda action: Policy(
+            [Rule("allow", argument="path", when=Glob("*.md")), LATE], default=action
+        ),
+    ],
+    ids=["rule", "default"],
+)
+def test_denied_ask_rejects_as_early_as_a_denial(make_policy: Callable[[Any], Policy]) -> None:
+    source = anthropic_call('{"path": "a.py"', ', "content": "long"}')
+    _, denied = judged(source, policy=make_policy("deny"))
+    _, asked = judged(source, policy=make_policy("ask"), on_ask="deny")
+    assert types(asked) == types(denied)
+    assert types(asked)[-3:] == ["argument_completed", "tool_args_invalid", "turn_completed"]
+    assert (refusal(asked).path, refusal(asked).offset) == (("path",), refusal(denied).offset)
+
+
+@can_ask
+def test_reported_ask_completes_the_call_with_the_answer(policy: Policy) -> None:
+    for options in ({"tools": None}, {"tools": [WRITE]}):
+        call, told = read(anthropic_call(RIGHT), policy=policy, on_ask="report", **options)
+        (completed,) = of_type(told, ToolArgsCompleted)
+        assert completed.policy_decision is not None
+        assert completed.policy_decision.action == "ask"
+        assert completed.policy_decision == call.policy_decision
+        assert from_json(to_json(completed)) == completed
 
 
 def test_the_first_of_schema_and_policy_counts() -> None:

@@ -125,11 +125,12 @@ class Machine:
 
     def heard(self, events: Sequence[Event], facts: Callable[[str], CallFacts], now: float) -> Step:
         """Take what the model's stream says."""
-        for event in events:
-            if isinstance(event, ToolCallCompleted | ToolCallFailed) and self.state.is_ours(event):
+        for heard in events:
+            if isinstance(heard, ToolCallCompleted | ToolCallFailed) and self.state.is_ours(heard):
                 continue  # only the agent has results of calls that it runs (invariant 14)
+            event = _without_policy_decision(heard)
             if isinstance(event, TurnCompleted):
-                event = self.state.without_forged_results(event)  # noqa: PLW2901 - the same event
+                event = self.state.without_forged_results(event)
             self._out.events.append(event)
             match event:
                 case ToolCallStarted(parent_id=None):
@@ -416,3 +417,14 @@ class Machine:
         self._out.events.clear()
         self._out.effects.clear()
         return step
+
+
+def _without_policy_decision(event: Event) -> Event:
+    """Return the event as it is logged. An agent reports what needs approval in its own event.
+
+    It asks the policy again about the exact text that runs, and a tool may have a policy of its
+    own. The first answer is not the one that counts.
+    """
+    if isinstance(event, ToolArgsCompleted) and event.policy_decision is not None:
+        return replace(event, policy_decision=None)
+    return event

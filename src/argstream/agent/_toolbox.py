@@ -50,7 +50,9 @@ class Toolbox:
                 )
             self._tools[found.name] = found
         self.policy = policy
-        self.judge = make_judge([found.spec for found in self._tools.values()], policy)
+        # "report": the agent requests approval itself, when the arguments are whole.
+        specs = [found.spec for found in self._tools.values()]
+        self.judge = make_judge(specs, policy, on_ask="report")
         self.offered = tuple(_offered(found) for found in self._tools.values())
 
     def __getitem__(self, name: str) -> Tool:
@@ -96,7 +98,7 @@ class Toolbox:
         if found is None or found.streamed is None or found.requires_confirmation is not False:
             return False
         return self.policy is None or (
-            call.decision is not None and call.decision.action == "allow"
+            call.policy_decision is not None and call.policy_decision.action == "allow"
         )
 
 

@@ -388,7 +388,7 @@ class CallMachine:
         call.in_doubt = False
         call.partial = arguments
         call.reinterpreted = found.reinterpreted or call.reinterpreted
-        events.append(ToolArgsCompleted(call.id, call.name, arguments))
+        events.append(ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision))
 
     def _invalid(self, fault: Fault, events: list[Event]) -> None:
         call = self.call

@@ -80,7 +80,7 @@ class Assembler:
         says after which refusals nothing more is read, once no other call is being written.
         """
         is_told = protocol not in ("auto", "argstream")
-        self._court = Court(judge, _checked_stop(stop_on))
+        self._court = Court(_checked_judge(judge), _checked_stop(stop_on))
         self._adapter: Adapter | None = self._use(protocol) if is_told else None
         self._read: Feed = self._read_named  # the adapter's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
@@ -241,6 +241,17 @@ class Assembler:
 def _is_mere_text(events: list[Event]) -> bool:
     """Say whether nothing has come but a piece of a string: nobody has ended with that."""
     return bool(events) and type(events[-1]) is ArgumentDelta
+
+
+def _checked_judge(judge: Judge | None) -> Judge | None:
+    """Refuse a bare policy that can answer ``ask``: such a call would complete unnoticed."""
+    if getattr(judge, "can_ask", False):
+        raise UsageError(
+            'the policy can answer "ask". Pass judge=make_judge(policy=policy, on_ask="deny") to '
+            'reject such calls, or on_ask="report" to complete them with the answer in '
+            "ToolArgsCompleted.policy_decision"
+        )
+    return judge
 
 
 def _checked_stop(stop_on: StopOn) -> StopOn:

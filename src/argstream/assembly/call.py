@@ -6,7 +6,7 @@ from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.events import ArgumentsError
 from argstream.history import Verdict
 from argstream.jsonstream import PENDING, JsonPath, Parser
-from argstream.judging import CallJudge, Decision
+from argstream.judging import CallJudge, PolicyDecision
 
 __all__ = ["Call", "CallVerdict", "Reinterpretation"]
 
@@ -97,12 +97,13 @@ class Call:
         return parser.path
 
     @property
-    def decision(self) -> Decision | None:
-        """What the policy says of it: None without a policy, and until it can be told.
+    def policy_decision(self) -> PolicyDecision | None:
+        """The policy's answer; None without a policy, and until the policy has decided.
 
-        Before the call is complete, only a ``deny`` is acted on: it is ``rejected`` then.
+        A ``deny`` rejects the call as soon as it is certain, and so does an ``ask`` with
+        ``on_ask="deny"``. Any other answer has no effect on the call.
         """
-        return None if self.judge is None else self.judge.decision
+        return None if self.judge is None else self.judge.policy_decision
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:

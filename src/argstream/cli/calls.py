@@ -3,6 +3,8 @@
 import json
 import sys
 
+from msgspec import to_builtins
+
 from argstream.adapters import ProtocolName
 from argstream.assembly import Call
 from argstream.cli._input import UnreadableFile, chunks, complain
@@ -28,7 +30,7 @@ def list_calls(
     if a file cannot be read.
     """
     try:
-        judge = make_judge(*read_rules(tools, policy))
+        judge = make_judge(*read_rules(tools, policy), on_ask="report")
     except (UsageError, MissingExtra) as error:
         complain(visible_line(str(error)))
         return 2
@@ -73,6 +75,8 @@ def _line(file: str, call: Call) -> dict[str, object]:
         line["arguments"] = call.arguments
     else:
         line["raw"] = call.raw
+    if call.policy_decision is not None:
+        line["policy_decision"] = to_builtins(call.policy_decision)
     if call.verdict == "rejected" and call.error is not None:
         line["error"] = call.error.message
     return line

@@ -56,6 +56,6 @@ def show_stream(
     """
     looks = Looks(tools=rules.tools or (), read_file=read_file)
     with Shown(looks, as_json=as_json) as shown:
-        for event in stream(source, protocol, rules.tools, rules.policy):
+        for event in stream(source, protocol, rules.tools, rules.policy, on_ask="report"):
             shown.show(event)
     return shown.status()

@@ -47,11 +47,13 @@ from argstream.events.snapshot import (
 )
 from argstream.events.turns import StreamFailed, TurnCompleted, TurnStarted, Usage
 from argstream.events.writing import (
+    Action,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentsError,
     ArgumentStarted,
     InvalidVerdict,
+    PolicyDecision,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
@@ -64,6 +66,7 @@ from argstream.events.writing import (
 from argstream.history import Verdict
 
 __all__ = [
+    "Action",
     "ApprovalDecided",
     "ApprovalOutcome",
     "ApprovalRequested",
@@ -74,6 +77,7 @@ __all__ = [
     "CallKind",
     "Event",
     "InvalidVerdict",
+    "PolicyDecision",
     "Remembered",
     "RunCompleted",
     "RunEnd",

@@ -9,11 +9,13 @@ from argstream.events._base import BaseEvent
 from argstream.jsonstream import JsonPath, Kind
 
 __all__ = [
+    "Action",
     "ArgumentCompleted",
     "ArgumentDelta",
     "ArgumentStarted",
     "ArgumentsError",
     "InvalidVerdict",
+    "PolicyDecision",
     "TextDelta",
     "ThinkingCompleted",
     "ThinkingDelta",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 InvalidVerdict: TypeAlias = Literal["truncated", "malformed", "rejected", "aborted"]
+Action: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class TextDelta(BaseEvent, frozen=True, gc=False, tag="text_delta"):
@@ -113,14 +116,33 @@ class ArgumentCompleted(BaseEvent, frozen=True, tag="argument_completed"):
     value: Any
 
 
-class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed"):
-    """The provider closed the call and its arguments are whole."""
+class PolicyDecision(Struct, frozen=True):
+    """The answer of a policy about a call."""
+
+    action: Action
+    reason: str = ""
+    """Explains the answer, for a person or a model."""
+    rule: str | None = None
+    """The name of the rule that decided. None if no rule matched and the default applies."""
+    path: JsonPath = ()
+    """The argument that decided; empty if the answer does not depend on an argument."""
+
+
+class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_defaults=True):
+    """The provider closed the call and its arguments are whole.
+
+    If ``policy_decision.action`` is ``ask``, the call needs approval before it runs.
+    """
 
     type: ClassVar[Literal["tool_args_completed"]] = "tool_args_completed"
     call_id: str
     name: str
     arguments: dict[str, Any] | str
     """A dict; for calls of the kinds ``custom`` and ``code``, a str."""
+    policy_decision: PolicyDecision | None = None
+    """The answer of the policy that was passed to ``stream()``: ``allow``, or ``ask`` with
+    ``on_ask="report"``. None without a policy, for a call that the provider runs itself, and in a
+    run of an agent, which reports its approvals in ``ApprovalRequested``. JSON omits None."""
 
 
 class ArgumentsError(Struct, frozen=True):

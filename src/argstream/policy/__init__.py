@@ -5,7 +5,7 @@
 ``AllOf`` say what must hold of an argument. ``Policy.open`` gives the judge of one call.
 """
 
-from argstream.judging import Action, Decision
+from argstream.judging import Action, PolicyDecision
 from argstream.policy._condition import Answer, Condition, Unclear
 from argstream.policy.arguments import ANY_ITEM, EVERY_ITEM, Argument, ExactKey
 from argstream.policy.check import PolicyCheck
@@ -24,13 +24,13 @@ __all__ = [
     "Argument",
     "Between",
     "Condition",
-    "Decision",
     "Equals",
     "ExactKey",
     "Glob",
     "Not",
     "Policy",
     "PolicyCheck",
+    "PolicyDecision",
     "Prefix",
     "Regex",
     "Rule",

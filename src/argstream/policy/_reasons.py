@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from argstream.jsonstream import JsonPath
-from argstream.judging import Action, Decision
+from argstream.judging import Action, PolicyDecision
 from argstream.policy._watch import Finding, Miss
 from argstream.policy._wording import argument_words, name_words, shown
 from argstream.policy.arguments import Item
@@ -15,9 +15,14 @@ __all__ = ["default_reason", "message", "rule_reason"]
 _MOST_MISSES: Final = 3  # of as many rules it is said why they do not match
 
 
-def message(tool: str, decision: Decision) -> str:
-    """Say that a call is denied: of which tool, by which rule, and why."""
+def message(tool: str, decision: PolicyDecision) -> str:
+    """Return the error text of a rejected call: the tool, the rule and the reason."""
     by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
+    if decision.action == "ask":
+        return (
+            f"a call of {name_words(tool)} needs approval by the policy{by}, and no approver is "
+            f"available: {decision.reason}"
+        )
     return f"a call of {name_words(tool)} is denied by the policy{by}: {decision.reason}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from argstream.deltas import FREE_TEXT_KINDS, CallKind
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Fragment, JsonPath
-from argstream.judging import Action, Decision, Refusal
+from argstream.judging import Action, OnAsk, PolicyDecision, Refusal
 from argstream.policy._reasons import default_reason, message, rule_reason
 from argstream.policy._watch import Miss, RuleState, WatchTree
 from argstream.policy.rules import Rule
@@ -26,18 +26,31 @@ _MORE_LENIENT: Final[dict[Action, tuple[Action, ...]]] = {
 
 
 class PolicyCheck:
-    """Judges one call; ``Policy.open`` makes it. Its ``error`` may be there from the start."""
+    """Checks one call. ``Policy.open`` makes it; ``error`` is set at once if the name decides.
+
+    With ``on_ask="deny"``, ``ask`` rejects the call as ``deny`` does, and as early.
+    """
 
     __slots__ = (
-        "_decision", "_default", "_has_refused", "_name", "_offset", "_rules", "_states", "_tree",
+        "_decision", "_default", "_has_refused", "_name", "_offset", "_rejecting", "_rules",
+        "_states", "_tree",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, kind: CallKind, rules: Sequence[tuple[str, Rule]], default: Action
+        self,
+        name: str,
+        kind: CallKind,
+        rules: Sequence[tuple[str, Rule]],
+        default: Action,
+        *,
+        on_ask: OnAsk = "report",
     ) -> None:
         self._name = name
         self._rules = rules
         self._default = default
+        self._rejecting: frozenset[Action] = (
+            frozenset({"deny", "ask"}) if on_ask == "deny" else frozenset({"deny"})
+        )
         self._has_refused = False
         self._begin()
         if kind in FREE_TEXT_KINDS:
@@ -45,15 +58,15 @@ class PolicyCheck:
         self._decide()
 
     @property
-    def decision(self) -> Decision | None:
-        """What is decided; None as long as the outcome depends on what is still to come."""
+    def policy_decision(self) -> PolicyDecision | None:
+        """The policy's answer; None while it depends on arguments that have not come."""
         return self._decision
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why the call is denied, if it is."""
+        """The error that rejects the call; None if it is not rejected."""
         decision = self._decision
-        if decision is None or decision.action != "deny":
+        if decision is None or decision.action not in self._rejecting:
             return None
         said = message(self._name, decision)
         return ArgumentsError("denied", said, self._offset, decision.path)
@@ -79,7 +92,7 @@ class PolicyCheck:
         return self.error
 
     def _refuse(self, seen: int) -> Refusal | None:
-        """Refuse a call that is denied, once."""
+        """Return the refusal of a rejected call, the first time."""
         error = None if self._has_refused else self.error
         if error is None:
             return None
@@ -89,7 +102,7 @@ class PolicyCheck:
     def _begin(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
         self._tree = WatchTree(self._states)
-        self._decision: Decision | None = None
+        self._decision: PolicyDecision | None = None
         self._offset: int | None = None
 
     def _decide(self, done: Done | None = None) -> bool:
@@ -104,14 +117,18 @@ class PolicyCheck:
             if outcome is None:
                 possible |= state.possible
             elif not isinstance(outcome, bool):
-                if possible <= {outcome}:
+                if self._is_certain(possible, outcome):
                     self._decide_by(state, outcome, before, done)
                 break
             before.append(state)
         else:
-            if possible <= {self._default}:
+            if self._is_certain(possible, self._default):
                 self._decide_by(None, self._default, before, done)
         return self._decision is not None
+
+    def _is_certain(self, possible: set[Action], action: Action) -> bool:
+        """Return True if no possible answer differs from this one in its effect."""
+        return possible <= (self._rejecting if action in self._rejecting else {action})
 
     def _decide_by(
         self, state: RuleState | None, action: Action, before: list[RuleState], done: Done | None
@@ -123,13 +140,13 @@ class PolicyCheck:
         self._offset = None
         if findings or misses:
             path, _, self._offset, *_ = findings[0] if findings else misses[0]
-        elif done is not None and action == "deny":
+        elif done is not None and action in self._rejecting:
             path, _, self._offset = done
         if state is None:
-            self._decision = Decision(action, default_reason(action, misses), None, path)
+            self._decision = PolicyDecision(action, default_reason(action, misses), None, path)
         else:
             reason = rule_reason(state.rule, findings, misses)
-            self._decision = Decision(action, reason, state.name, path)
+            self._decision = PolicyDecision(action, reason, state.name, path)
 
 
 def _misses(before: list[RuleState], action: Action) -> list[Miss]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from argstream.deltas import RUN_BY_PROVIDER, CallKind
 from argstream.errors import UsageError
-from argstream.judging import Action, Decision
+from argstream.judging import Action, OnAsk, PolicyDecision
 from argstream.policy._toml import read_policy
 from argstream.policy._wording import name_words, shown
 from argstream.policy.check import PolicyCheck
@@ -105,20 +105,33 @@ class Policy:
         """Return the rule that decisions call by this name, or None if there is none."""
         return self._named_rules.get(name)
 
-    def open(
-        self, name: str, kind: CallKind = "function", *, may_grow: bool = False
-    ) -> PolicyCheck | None:
-        """Begin to judge a call. If the tool alone is denied, the judge has its ``error`` at once.
+    @property
+    def can_ask(self) -> bool:
+        """Whether ``ask`` is the action of a rule, of a tool's default, or the default."""
+        actions = (self.default, *self.defaults.values(), *(rule.action for rule in self.rules))
+        return "ask" in actions
 
-        None is for a call that the provider runs itself, which rules cannot hold back. It is also
-        for a denied name of which more may come, ``may_grow``: ask again when it is whole.
+    def open(
+        self,
+        name: str,
+        kind: CallKind = "function",
+        *,
+        may_grow: bool = False,
+        on_ask: OnAsk = "report",
+    ) -> PolicyCheck | None:
+        """Return the check of a call. If the tool's name is enough to deny it, ``error`` is set.
+
+        Returns None for a call that the provider runs itself, because a policy cannot stop it.
+        With ``may_grow``, more of the name may follow: a denied name returns None, and the caller
+        opens the check again when the name is complete. With ``on_ask="deny"``, the check rejects
+        a call for which the policy answers ``ask``.
         """
         if kind in RUN_BY_PROVIDER:
             return None
-        check = self._check(name, kind)
+        check = self._check(name, kind, on_ask)
         return None if may_grow and check.error is not None else check
 
-    def decide(self, name: str, arguments: dict[str, Any] | str) -> Decision:
+    def decide(self, name: str, arguments: dict[str, Any] | str) -> PolicyDecision:
         """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
         if not isinstance(arguments, dict | str):
             raise UsageError(
@@ -126,13 +139,13 @@ class Policy:
             )
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
-        decision = check.decision
+        decision = check.policy_decision
         assert decision is not None, "whole arguments leave nothing open"  # noqa: S101
         return decision
 
-    def _check(self, name: str, kind: CallKind) -> PolicyCheck:
+    def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
         rules = [(label, rule) for label, rule in self._rules if rule.concerns(name)]
-        return PolicyCheck(name, kind, rules, self._default_of(name))
+        return PolicyCheck(name, kind, rules, self._default_of(name), on_ask=on_ask)
 
     def _default_of(self, name: str) -> Action:
         if name in self.defaults:

@@ -22,7 +22,7 @@ from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
 from argstream.errors import UsageError
 from argstream.events import Event, Usage
 from argstream.jsonstream import Limits
-from argstream.judging import Judge
+from argstream.judging import Judge, OnAsk
 from argstream.readers._progress import CallProgress, Progress
 from argstream.readers._pump import Pump
 from argstream.readers.call_reader import (
@@ -56,6 +56,7 @@ def stream(
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    on_ask: OnAsk | None = None,
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
@@ -69,6 +70,7 @@ def stream(
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    on_ask: OnAsk | None = None,
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
@@ -81,6 +83,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
+    on_ask: OnAsk | None = None,
     judge: Judge | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
@@ -101,10 +104,16 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     With ``tools`` a call is judged by its tool's schema while it is written, and ``rejected`` at
     the first character after which it cannot be right; so is a call to a tool that is not among
     them. They may be as you give them to a provider, ``ToolSpec``, pydantic models or functions.
-    With a ``policy`` its rules decide on each argument as it settles. When it denies a call and
-    no other call is being written, the source is closed, and the turn ends as ``rejected``.
-    ``stop_on`` changes that: ``rejected`` stops also for a schema's sake, ``never`` reads on.
-    For many streams, make a ``judge`` once (``make_judge``), and give that.
+    With a ``policy``, its rules are applied to each argument as soon as it is complete. If the
+    policy denies a call and no other call is being written, the source is closed and the turn ends
+    as ``rejected``. ``stop_on`` changes that: ``rejected`` also stops for a call that violates its
+    schema, ``never`` reads on.
+
+    A policy that can answer ``ask``, which is the default of a policy, needs ``on_ask``, because
+    a stream has no approver. ``deny`` rejects the call as early as a denial would. ``report``
+    completes it. ``ToolArgsCompleted.policy_decision`` has the policy's answer.
+
+    To read many streams, make the ``judge`` once with ``make_judge`` and pass that instead.
 
     Bad input never raises: it becomes an event. An exception of the source is raised unchanged
     after every open call has its verdict. To end early, use ``with`` or close the stream: that
@@ -113,10 +122,10 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
     """
-    if tools is not None or policy is not None:
+    if tools is not None or policy is not None or on_ask is not None:
         if judge is not None:
             raise UsageError("stream() takes tools and a policy, or a judge that was made of them")
-        judge = make_judge(tools, policy)
+        judge = make_judge(tools, policy, on_ask=on_ask)
     assembler = Assembler(
         protocol, quirks=quirks, after=after, limits=limits, judge=judge, stop_on=stop_on
     )
@@ -127,16 +136,20 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
 
 
 def make_judge(
-    tools: Iterable[object] | None = None, policy: "Policy | None" = None
+    tools: Iterable[object] | None = None,
+    policy: "Policy | None" = None,
+    *,
+    on_ask: OnAsk | None = None,
 ) -> Judge | None:
-    """Make the judge of calls to these tools under this policy, once for many streams.
+    """Return the judge of calls to these tools under this policy, for use by many streams.
 
-    Schemas are compiled here. ``stream()`` and ``Assembler`` take it as ``judge``. Without tools
-    and policy there is nothing to judge by: None.
+    Schemas are compiled here. Pass the result as ``judge`` to ``stream()`` or ``Assembler``. A
+    policy that can answer ``ask`` needs ``on_ask``: see ``stream()``. Returns None without tools
+    and policy.
     """
     from argstream.streaming._judge import judge_by  # noqa: PLC0415 - few need what it loads
 
-    return judge_by(tools, policy)
+    return judge_by(tools, policy, on_ask)
 
 
 class _Reading:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from argstream.deltas import CallKind
 from argstream.errors import SchemaError, UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Fragment
-from argstream.judging import CallJudge, Decision, Judge, Refusal
-from argstream.policy import Policy
+from argstream.judging import CallJudge, Judge, OnAsk, PolicyDecision, Refusal
+from argstream.policy import Policy, PolicyCheck
 from argstream.validation import Schema, ToolSpec, tool_specs
 
 __all__ = ["judge_by"]
@@ -18,8 +18,14 @@ _OURS: Final = ("function", "custom")  # other kinds are tools that the provider
 _LISTED: Final = 20
 
 
-def judge_by(tools: Iterable[object] | None = None, policy: Policy | None = None) -> Judge | None:
-    """Make the judge of calls to these tools under this policy; None if there is neither."""
+def judge_by(
+    tools: Iterable[object] | None = None,
+    policy: Policy | None = None,
+    on_ask: OnAsk | None = None,
+) -> Judge | None:
+    """Return the judge of calls to these tools under this policy; None if there is neither."""
+    if on_ask is not None and on_ask not in get_args(OnAsk):
+        raise UsageError(f'on_ask must be "deny" or "report", not {on_ask!r}')
     judges: list[Judge] = []
     if tools is not None:
         judges.append(_ToolJudge(tool_specs(tools)))
@@ -28,7 +34,13 @@ def judge_by(tools: Iterable[object] | None = None, policy: Policy | None = None
             raise UsageError(
                 f"policy is a Policy, not {type(policy).__name__}: Policy.load(path) reads one"
             )
-        judges.append(policy)
+        if on_ask is None and policy.can_ask:
+            raise UsageError(
+                'the policy can answer "ask", and a stream has no approver. Pass on_ask="deny" to '
+                'reject such calls, or on_ask="report" to complete them with the answer in '
+                "ToolArgsCompleted.policy_decision"
+            )
+        judges.append(_PolicyJudge(policy, on_ask or "report"))
     return judges[0] if len(judges) == 1 else _Bench(judges) if judges else None
 
 
@@ -60,6 +72,18 @@ class _ToolJudge:
         hint = f": did you mean {close[0]!r}?" if close else ";"
         listed = ", ".join(known[:_LISTED]) + (" …" if len(known) > _LISTED else "")
         return f"there is no tool {name[:100]!r}{hint} known are {listed or 'none'}"
+
+
+class _PolicyJudge:
+    """Judges by a policy, and handles its ``ask`` as ``on_ask`` says."""
+
+    def __init__(self, policy: Policy, on_ask: OnAsk) -> None:
+        self._policy = policy
+        self._on_ask = on_ask
+
+    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> PolicyCheck | None:
+        """Return the check of a call to this tool."""
+        return self._policy.open(name, kind, may_grow=may_grow, on_ask=self._on_ask)
 
 
 class _Bench:
@@ -97,9 +121,10 @@ class _CallBench:
         return next(errors, self._error)  # an agent may have tools that nobody knows
 
     @property
-    def decision(self) -> Decision | None:
-        """What the policy among them has decided."""
-        return next((one.decision for one in self._judges if one.decision is not None), None)
+    def policy_decision(self) -> PolicyDecision | None:
+        """The answer of the policy among them."""
+        found = (one.policy_decision for one in self._judges)
+        return next((decision for decision in found if decision is not None), None)
 
     def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
         """Give the refusal that needs the fewest fragments, and of a text the fewest characters."""

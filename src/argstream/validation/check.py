@@ -37,7 +37,7 @@ class SchemaCheck:
         """Judge by this node; if there is none, nothing is refused before the final word."""
         self.verdict: SchemaVerdict = "open"
         self.error: ArgumentsError | None = None
-        self.decision = None
+        self.policy_decision = None
         """None: a schema decides nothing but valid or not."""
         self._library = library
         self._node = root

@@ -16,7 +16,7 @@ from ag_ui.encoder import EventEncoder
 from anthropic.types import Message
 from langchain_core.messages import AIMessage, HumanMessage
 
-from argstream import AsyncEventStream, EventStream, UsageError, stream
+from argstream import AsyncEventStream, EventStream, StreamFailure, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
 from argstream.testing import at_every_place, chunkings, cut
 from tests.adapters.test_bedrock_invoke import wrapped
@@ -574,3 +574,83 @@ def test_what_only_seems_to_be_sync_is_read_with_async_for() -> None:
 
     for source in (Stream(), {"ResponseMetadata": {}, "stream": Stream()}):
         assert types(asyncio.run(read(source))) == types(stream(TURN))
+
+
+# Failures, for those who do not match the event
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("items", "code"),
+    [
+        ([b"hello"], "not_a_stream"),
+        ([], "empty"),
+        (anthropic_call('{"path": "a.py"')[:3], "truncated"),
+        ([OVERLOADED], "overloaded_error"),
+    ],
+)
+def test_raise_for_failure_raises_what_the_event_says(
+    items: list[Any], code: str, is_async: bool
+) -> None:
+    if is_async:
+        events: Any = stream(each(items))
+        told = asyncio.run(collect(events))
+    else:
+        events = stream(items)
+        told = list(events)
+    (failed,) = [event for event in told if isinstance(event, StreamFailed)]
+    with pytest.raises(StreamFailure) as caught:
+        events.raise_for_failure()
+    error = caught.value
+    assert error.code == failed.code == code
+    assert (error.message, error.retryable) == (failed.message, failed.retryable)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_raise_for_failure_does_nothing_without_a_failure(is_async: bool) -> None:
+    items = anthropic_call('{"path": "a.py"}')
+    if is_async:
+        events: Any = stream(each(items))
+        asyncio.run(collect(events))
+    else:
+        events = stream(items)
+        events.raise_for_failure()  # nothing has been read
+        list(events)
+    events.raise_for_failure()
+
+
+def test_failure_is_known_while_the_stream_goes_on() -> None:
+    items = anthropic_call('{"path": "a.py"}')
+    events = stream([*items[:2], OVERLOADED, *items[2:]])
+    assert next(events).type == "tool_call_started"
+    events.raise_for_failure()
+    for event in events:
+        if isinstance(event, StreamFailed):
+            break
+    with pytest.raises(StreamFailure, match="overloaded_error"):
+        events.raise_for_failure()
+
+
+# The wrong kind of loop
+
+
+def test_for_over_an_async_stream_says_what_to_use() -> None:
+    events: Any = stream(each([]))
+    with pytest.raises(TypeError, match='use "async for"'):
+        iter(events)
+    with pytest.raises(TypeError, match='use "async for"'):
+        list(events)
+
+
+def test_async_for_over_a_sync_stream_says_what_to_use() -> None:
+    events: Any = stream([])
+
+    async def loop() -> None:
+        async for _ in events:
+            pass
+
+    with pytest.raises(TypeError, match='use "for"'):
+        asyncio.run(loop())
+    assert [event.type for event in events] == ["stream_failed"]

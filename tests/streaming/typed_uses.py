@@ -21,6 +21,7 @@ from argstream import (
     Call,
     Event,
     EventStream,
+    PolicyDecision,
     ToolArgsCompleted,
     ToolCallStarted,
     TurnCompleted,
@@ -101,6 +102,7 @@ async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) 
         async for event in found:
             assert_type(event, Event)
         assert_type(found.calls, list[Call])
+        list(found)  # type: ignore[call-overload]  # an async stream needs "async for"
 
 
 def events(found: EventStream) -> None:
@@ -123,6 +125,8 @@ def events(found: EventStream) -> None:
                 pass
         if event.type == "stream_failed":
             assert_type(event.retryable, bool)
+        if event.type == "tool_args_completed":
+            assert_type(event.policy_decision, PolicyDecision | None)
 
 
 def readers(found: EventStream) -> None:

@@ -13,7 +13,7 @@ interrupted. One that is abandoned goes on until what it waits for has come.
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing
 from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -22,12 +22,12 @@ from argstream.adapters import ProtocolName
 from argstream.clients.request import Model, ModelRequest
 from argstream.errors import MissingExtra, ProviderFailure, UsageError
 from argstream.streaming.sources import (
-    async_items,
     awaited,
     close_async_source,
     close_source,
     is_async,
     items,
+    open_async_items,
 )
 
 __all__ = ["as_model"]
@@ -118,8 +118,8 @@ async def _read(source: Any) -> AsyncGenerator[object, None]:
             yield item
     elif is_async(source):
         try:
-            async with async_items(source) as found:
-                async for item in found:
+            async with AsyncExitStack() as stack:
+                async for item in await open_async_items(source, stack):
                     yield item
         finally:
             await close_async_source(source)

@@ -76,7 +76,10 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
 
 
 class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
-    """The provider reported an error, hung up, or sent what nobody can read."""
+    """The provider reported an error, hung up, or sent something that cannot be read.
+
+    The loop over the events goes on. ``events.raise_for_failure()`` raises it afterwards.
+    """
 
     type: ClassVar[Literal["stream_failed"]] = "stream_failed"
     code: str

@@ -6,7 +6,6 @@ same from the first time that a reader waits to the end of the stream, and the o
 A loop over the events of a stream without readers needs no task, and no asyncio: it fetches itself.
 """
 
-import weakref
 from asyncio import (
     AbstractEventLoop,
     CancelledError,
@@ -19,10 +18,9 @@ from asyncio import (
     wait,
 )
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
-from types import AsyncGeneratorType
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from argstream.errors import UsageError
 from argstream.events import Event
@@ -34,27 +32,95 @@ __all__ = ["AsyncPump"]
 Answer = TypeVar("Answer")
 
 
+class AsyncBatches(Protocol):
+    """The events of a stream, one item of its source after the other."""
+
+    is_running: bool
+
+    async def __anext__(self) -> list[Event]: ...
+    async def aclose(self) -> None: ...
+
+
 class AsyncPump:
     """Has a task fetch for those who wait.
 
-    The task knows only what it works on, not this. So when neither the stream nor any of its
-    readers is left, the task is told to stop, as a generator would be.
+    The stream, its readers and the iterator over its events refer to this object. The task and the
+    source do not. When the last reference is gone, the source is closed.
     """
 
-    def __init__(self, batches: AsyncGenerator[list[Event], None], progress: Progress) -> None:
+    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+        self._loop: AbstractEventLoop | None = None  # in which something was fetched
         self.progress = progress
         self._work = _Work(batches, progress)
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """Give every event once, also those that were fetched for a reader in the meantime."""
-        progress, work = self.progress, self._work
-        held = work.held = deque()
-        fetch, running_task = work.batches.__anext__, _task_teller()
+    def __del__(self) -> None:
+        # Not a weakref.finalize: that would refer to the loop, which may refer to this object.
+        if self._loop is not None and not self.progress.ended:
+            _close_abandoned(self._loop, self._work)
+
+    def events(self) -> "AsyncEvents":
+        """Return an iterator over all events, including those that were fetched for a reader."""
+        return AsyncEvents(self, self._work)
+
+    def expect_readers(self) -> None:
+        """Have the task fetch from the first item on, unless a loop has begun to."""
+        if self._work.held is None:
+            self._work.is_direct = False
+
+    async def answer(self, question: Question[Answer]) -> Answer:
+        """Wait until the question can be answered. To give up waiting harms nobody."""
+        while not question.ready():
+            await self.wait(question.ready)
+        return question.take()
+
+    async def close(self) -> None:
+        """Fetch no more, and end all waiting."""
+        await self._work.close()
+
+    async def wait(self, is_ready: Callable[[], bool]) -> None:
+        """Wait until this is so, or until the end."""
+        work = self._work
+        if not work.has_task():
+            self._loop = work.start()
+        await work.wait(is_ready)
+
+    def fetch_in(self, loop: AbstractEventLoop) -> None:
+        """Note the event loop in which the source has to be closed."""
+        self._loop = loop
+
+
+class AsyncEvents(AsyncIterator[Event]):
+    """Iterates over all events once, including those that were fetched for a reader.
+
+    This is a class and not an async generator: see ``_AsyncBatches`` in ``streaming``.
+    """
+
+    __slots__ = ("_batch", "_current_task", "_is_over", "_is_running", "_pump", "_work")
+
+    def __init__(self, pump: AsyncPump, work: "_Work") -> None:
+        self._pump = pump
+        self._work = work
+        self._batch: Iterator[Event] = iter(())
+        self._is_over = False
+        self._is_running = False
+        self._current_task: Callable[[], Task[Any] | None] = _no_task
+
+    async def __anext__(self) -> Event:
+        for event in self._batch:
+            return event
+        if self._is_over:
+            raise StopAsyncIteration
+        if self._is_running:
+            raise UsageError("another task reads the events of this stream. Read them in one task")
+        self._is_running = True
+        work = self._work
         try:
+            if work.held is None:
+                self._begin()
             while work.is_direct:
-                work.fetcher = running_task()
+                work.fetcher = self._current_task()
                 try:
-                    batch = await fetch()
+                    batch = await work.batches.__anext__()
                 except StopAsyncIteration:
                     work.has_fetched()
                     work.end()
@@ -66,62 +132,95 @@ class AsyncPump:
                 if work.waiting or work.interruption:
                     work.has_fetched()
                 work.fetcher = None
-                for event in batch:
-                    yield event
-            while held or not progress.ended:
-                if not held:
-                    await self._wait(lambda: bool(held))
-                while held:
-                    for event in held.popleft():
-                        yield event
-        finally:
+                self._batch = iter(batch)
+                for event in self._batch:
+                    return event
+            return await self._next_held()
+        except GeneratorExit:
+            raise  # this coroutine is being closed: it must not await anything
+        except BaseException:
+            self._is_over = True
             await work.close()
+            raise
+        finally:
+            self._is_running = False
+
+    def stop(self) -> None:
+        """End the iteration because the stream was closed.
+
+        A task that waits for an event is woken by the end of the stream.
+        """
+        if not self._is_running:
+            self._is_over = True
+            self._batch = iter(())
+
+    def _begin(self) -> None:
+        self._work.held = deque()
+        with suppress(RuntimeError):  # another event loop than asyncio's
+            self._pump.fetch_in(get_running_loop())
+            self._current_task = current_task
+
+    async def _next_held(self) -> Event:
+        """Return the next event that the task has fetched."""
+        work, progress = self._work, self._pump.progress
+        held = work.held
+        while held or not progress.ended:
+            if not held:
+                await self._pump.wait(lambda: bool(held))
+            while held:
+                self._batch = iter(held.popleft())
+                for event in self._batch:
+                    return event
         if (failure := progress.failure) is not None:
             raise failure
-
-    def expect_readers(self) -> None:
-        """Have the task fetch from the first item on, unless a loop has begun to."""
-        if self._work.held is None:
-            self._work.is_direct = False
-
-    async def answer(self, question: Question[Answer]) -> Answer:
-        """Wait until the question can be answered. To give up waiting harms nobody."""
-        while not question.ready():
-            await self._wait(question.ready)
-        return question.take()
-
-    async def close(self) -> None:
-        """Fetch no more, and end all waiting."""
-        await self._work.close()
-
-    async def _wait(self, is_ready: Callable[[], bool]) -> None:
-        work = self._work
-        if not work.has_task():
-            loop, task = work.start()
-            weakref.finalize(self, _cancel_soon, loop, task).atexit = False
-        await work.wait(is_ready)
+        raise StopAsyncIteration
 
 
-def _cancel_soon(loop: AbstractEventLoop, task: Task[None]) -> None:
-    """Cancel a task, from whatever thread collects garbage."""
-    with suppress(RuntimeError):  # the loop is closed, and has cancelled all its tasks
-        loop.call_soon_threadsafe(task.cancel)
+def _no_task() -> None:
+    return None
 
 
-def _task_teller() -> Callable[[], Task[Any] | None]:
-    """Give what tells which task runs; without asyncio there is none."""
+_closing: set[Task[None]] = set()  # the event loop has only weak references to its tasks
+
+
+def _close_abandoned(loop: AbstractEventLoop, work: "_Work") -> None:
+    """Close a stream to which nothing refers any more. Runs in any thread."""
     try:
-        get_running_loop()
-    except RuntimeError:
-        return lambda: None
-    return current_task
+        loop.call_soon_threadsafe(work.close_soon, loop)
+    except RuntimeError:  # the loop is closed, so nothing can be awaited any more
+        work.abort()
+
+
+class _Closing(Coroutine[Any, Any, None]):
+    """A coroutine that runs even if its task is cancelled before the first step.
+
+    ``asyncio.run`` cancels all tasks when its main task ends, and waits for them. A stream that is
+    abandoned just before that must still be closed. A plain coroutine would not start.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._coroutine = coroutine
+        self._has_begun = False
+
+    def send(self, value: Any, /) -> Any:
+        self._has_begun = True
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine.throw(*error) if self._has_begun else self.send(None)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._coroutine.__await__()
 
 
 class _Work:
     """What is fetched, for whom, and who does it: a loop over the events, or the task."""
 
-    def __init__(self, batches: AsyncGenerator[list[Event], None], progress: Progress) -> None:
-        self.batches = cast("AsyncGeneratorType[list[Event], None]", batches)
+    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+        self.batches = batches
         self.held: deque[list[Event]] | None = None
         """What was fetched for a loop over the events, if there is one."""
         self.is_direct = True
@@ -141,15 +240,15 @@ class _Work:
         """Say whether there is a task that fetches."""
         return self._task is not None
 
-    def start(self) -> tuple[AbstractEventLoop, Task[None]]:
-        """Start the task."""
+    def start(self) -> AbstractEventLoop:
+        """Start the task, and return its event loop."""
         try:
             loop = get_running_loop()
         except RuntimeError:
             raise UsageError("the readers of an async stream need asyncio") from None
         self.is_direct = False
         self._task = loop.create_task(self._run(loop), name="argstream reader")
-        return loop, self._task
+        return loop
 
     async def wait(self, is_ready: Callable[[], bool]) -> None:
         """Wait until this is so, or until the end."""
@@ -177,6 +276,23 @@ class _Work:
             if is_first and not task.cancelled():
                 task.result()  # raises what the source says to being closed
         await self._leave()
+
+    def close_soon(self, loop: AbstractEventLoop) -> None:
+        """Close a stream that was abandoned, in a task. Its errors are dropped."""
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            task = loop.create_task(_Closing(self._close_quietly()), name="argstream closer")
+            _closing.add(task)
+            task.add_done_callback(_closing.discard)
+
+    async def _close_quietly(self) -> None:
+        with suppress(Exception):
+            await self.close()
+
+    def abort(self) -> None:
+        """End every open call as aborted, without closing the source."""
+        self._progress.stop()
 
     def end(self) -> None:
         """End all waiting."""
@@ -218,7 +334,7 @@ class _Work:
         """Fetch while somebody waits."""
         try:
             while not self._progress.ended:
-                if not self.waiting or self.batches.ag_running:  # by a loop, before the task was
+                if not self.waiting or self.batches.is_running:  # by a loop, before the task was
                     self._idle = loop.create_future()
                     await self._idle
                     continue

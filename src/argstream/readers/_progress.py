@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Final, Literal, TypeAlias
 
 from argstream.assembly import Call
-from argstream.errors import UsageError
+from argstream.errors import StreamFailure, UsageError
 from argstream.events import ArgumentsError, Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.settled import is_settled, value_at
 
-__all__ = ["CallProgress", "End", "Progress", "Stage"]
+__all__ = ["OUTCOMES", "CallProgress", "End", "Progress", "Stage", "stream_failure"]
 
 
 class End(Enum):
@@ -28,7 +28,8 @@ Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
 """What is known of a value: it may come; it is there and grows; it is final; it cannot come."""
 
 
-_OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
+OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
+"""Events after which a stream has failed, or has not failed after all."""
 
 
 class Progress:
@@ -41,23 +42,24 @@ class Progress:
         """Gives the calls so far, without the first ones."""
         self.ended = False
         """Whether nothing more comes."""
-        self.reported: StreamFailed | RunFailed | None = None
+        self.failed: StreamFailed | RunFailed | None = None
         """The first failure that came as an event, unless the run was completed after it."""
-        self.notes_failures = False
-        """Whether there is somebody to tell."""
+        self.reported: StreamFailed | RunFailed | None = None
+        """The same, but only if it came while there were readers, which see no events."""
+        self.has_readers = False
         self._abort = abort
         self._failure: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._victims: set[int] = set()
 
-    def note(self, events: list[Event]) -> None:
-        """Remember what failed, for those who see no events."""
-        for event in events:
-            if type(event) in _OUTCOMES:  # hardly ever
-                if isinstance(event, RunCompleted):
-                    self.reported = None
-                elif isinstance(event, StreamFailed | RunFailed):
-                    self.reported = self.reported or event
+    def note(self, event: Event) -> None:
+        """Note an event that is one of the outcomes."""
+        if isinstance(event, RunCompleted):
+            self.failed = self.reported = None
+        elif isinstance(event, StreamFailed | RunFailed):
+            self.failed = self.failed or event
+            if self.has_readers:
+                self.reported = self.reported or event
 
     def fail(self, failure: BaseException) -> None:
         """Say that the source failed, and that this is why calls have no proper end."""
@@ -91,6 +93,11 @@ class Progress:
                 return call
         known = ", ".join(repr(call.id) for call in calls) or "none"
         raise UsageError(f"no call {call_id!r} has started; there are: {known}")
+
+
+def stream_failure(event: StreamFailed | RunFailed) -> StreamFailure:
+    """Return what the event says, as an exception."""
+    return StreamFailure(event.code, event.message, getattr(event, "retryable", False))
 
 
 class CallProgress:

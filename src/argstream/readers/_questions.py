@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from argstream.assembly import Call
-from argstream.errors import StreamFailure
 from argstream.jsonstream import JsonPath
-from argstream.readers._progress import CallProgress, End, Progress
+from argstream.readers._progress import CallProgress, End, Progress, stream_failure
 from argstream.readers._wording import differs, incomplete, unavailable, wrong_kind
 from argstream.settled import value_at
 
@@ -232,7 +231,7 @@ class NextCall(Generic[Reader]):
         self._make_reader = make_reader
         self._found: deque[Call] = deque()
         self._seen = 0
-        progress.notes_failures = True
+        progress.has_readers = True
 
     def ready(self) -> bool:
         """Say whether there is one, or none to come."""
@@ -249,7 +248,7 @@ class NextCall(Generic[Reader]):
         if (failure := progress.failure) is not None:
             raise failure
         if (event := progress.reported) is not None:
-            raise StreamFailure(event.code, event.message, getattr(event, "retryable", False))
+            raise stream_failure(event)
         return End.END
 
 

@@ -6,16 +6,15 @@ drivers of it, which fetch the items from what ``sources`` opens, for a loop ove
 """
 
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Collection,
     Generator,
     Iterable,
     Iterator,
 )
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import AsyncGeneratorType, TracebackType
-from typing import TYPE_CHECKING, Self, cast, overload
+from typing import TYPE_CHECKING, NoReturn, Self, overload
 
 from argstream.adapters import ProtocolName
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
@@ -23,7 +22,7 @@ from argstream.errors import UsageError
 from argstream.events import Event, Usage
 from argstream.jsonstream import Limits
 from argstream.judging import Judge, OnAsk
-from argstream.readers._progress import CallProgress, Progress
+from argstream.readers._progress import OUTCOMES, CallProgress, Progress, stream_failure
 from argstream.readers._pump import Pump
 from argstream.readers.call_reader import (
     AsyncCallReader,
@@ -35,12 +34,12 @@ from argstream.streaming._intake import Intake
 from argstream.streaming.sources import (
     AsyncSource,
     Source,
-    async_items,
     awaited,
     close_async_source,
     close_source,
     is_async,
     items,
+    open_async_items,
 )
 
 if TYPE_CHECKING:
@@ -115,9 +114,13 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
 
     To read many streams, make the ``judge`` once with ``make_judge`` and pass that instead.
 
-    Bad input never raises: it becomes an event. An exception of the source is raised unchanged
-    after every open call has its verdict. To end early, use ``with`` or close the stream: that
-    closes the source.
+    Bad input never raises: it becomes an event, ``StreamFailed`` if the stream as a whole failed
+    (see ``raise_for_failure``). An exception of the source is raised unchanged after every open
+    call has its verdict.
+
+    A loop that is left early closes the source when nothing refers to the stream any more; an
+    async source is closed in a task. To have it closed at a certain point, use ``with`` or
+    ``async with``, or close the stream.
 
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
@@ -158,6 +161,25 @@ class _Reading:
     def __init__(self, source: object, intake: Intake) -> None:
         self._source = source
         self._intake = intake
+        self._progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
+
+    def raise_for_failure(self) -> None:
+        """Raise ``StreamFailure`` if the stream has failed, with the code and message of the event.
+
+        A provider's error, a stream that was cut off and input that is not a provider's stream do
+        not raise by themselves. They are ``StreamFailed`` events. Call this after the loop if you
+        do not match that event. It covers what has been read so far, and returns None if there was
+        no failure. An agent that reports ``RunCompleted`` after a failure has not failed.
+
+        >>> events = stream([])
+        >>> [event.type for event in events]
+        ['stream_failed']
+        >>> events.raise_for_failure()
+        Traceback (most recent call last):
+        argstream.errors.StreamFailure: the stream ended before a message began (empty)
+        """
+        if (event := self._progress.failed) is not None:
+            raise stream_failure(event)
 
     @property
     def calls(self) -> list[Call]:
@@ -189,8 +211,7 @@ class EventStream(_Reading, Iterator[Event]):
 
     def __init__(self, source: object, intake: Intake) -> None:
         super().__init__(source, intake)
-        progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
-        self._pump = Pump(_read(source, intake, progress), progress)
+        self._pump = Pump(_read(source, intake, self._progress), self._progress)
         self._events = self._pump.events()
 
     def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: a call less for each event
@@ -198,6 +219,11 @@ class EventStream(_Reading, Iterator[Event]):
 
     def __next__(self) -> Event:
         return next(self._events)
+
+    if not TYPE_CHECKING:  # type checkers say it themselves
+
+        def __aiter__(self) -> NoReturn:
+            raise TypeError('the source of this stream is not async: use "for", not "async for"')
 
     def live_calls(self) -> Iterator[CallReader]:
         """Iterate over the calls, each as soon as it starts, to read its arguments as they come.
@@ -245,8 +271,9 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
             with items(source) as found:
                 for item in found:
                     if events := intake.take(item):
-                        if progress.notes_failures:
-                            progress.note(events)
+                        for event in events:
+                            if type(event) in OUTCOMES:  # hardly ever
+                                progress.note(event)
                         if intake.assembler.stopped:
                             last = events
                             break
@@ -264,8 +291,8 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
         if last:
             yield last
         elif events := intake.close():
-            if progress.notes_failures:
-                progress.note(events)
+            for event in events:
+                progress.note(event)
             yield events
     except Exception as error:
         progress.fail(error)
@@ -290,16 +317,20 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         from argstream.readers._async_pump import AsyncPump  # noqa: PLC0415 - it loads asyncio
 
         super().__init__(source, intake)
-        progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
-        self._pump = AsyncPump(_read_async(source, intake, progress), progress)
-        events = self._pump.events()
-        self._events = cast("AsyncGeneratorType[Event, None]", events)
+        batches = _AsyncBatches(source, intake, self._progress)
+        self._pump = AsyncPump(batches, self._progress)
+        self._events = self._pump.events()
 
     def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
         return self._events
 
     async def __anext__(self) -> Event:
         return await anext(self._events)
+
+    if not TYPE_CHECKING:  # type checkers say it themselves
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError('the source of this stream is async: use "async for", not "for"')
 
     def live_calls(self) -> AsyncIterator[AsyncCallReader]:
         """Iterate over the calls, each as soon as it starts: see ``EventStream.live_calls``.
@@ -329,8 +360,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         A loop in another task ends, and so does all waiting.
         """
         await self._pump.close()
-        if not self._events.ag_running:
-            await self._events.aclose()
+        self._events.stop()
         await _abandon_async(self._source, self._intake)
 
     async def __aenter__(self) -> Self:
@@ -345,48 +375,156 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         await self.aclose()
 
 
-async def _read_async(
-    source: object, intake: Intake, progress: Progress
-) -> AsyncGenerator[list[Event], None]:
-    last: list[Event] = []
-    try:
+class _AsyncBatches:
+    """Reads an async source: the events of one item after the other.
+
+    This is a class and not an async generator. Python closes a generator that is no longer
+    referenced in a task of its own, and all generators at once when the event loop ends. One that
+    awaits the closing of another fails then, because the other one is already being closed.
+    """
+
+    def __init__(self, source: object, intake: Intake, progress: Progress) -> None:
+        self._source = source
+        self._intake = intake
+        self._progress = progress
+        self._stack = AsyncExitStack()  # contexts of the source that were entered
+        self._items: AsyncIterator[object] | None = None
+        self._has_begun = False
+        self._is_over = False
+        self._error: Exception | None = None  # raised after the last events
+        self.is_running = False
+        """Whether the source is being read or closed at the moment."""
+
+    async def __anext__(self) -> list[Event]:
+        """Return the next events."""
+        self.is_running = True
         try:
-            source = await awaited(source)
-            async with async_items(source) as found:
-                async for item in found:
-                    if events := intake.take(item):
-                        if progress.notes_failures:
-                            progress.note(events)
-                        if intake.assembler.stopped:
-                            last = events
-                            break
-                        try:
-                            yield events
-                        except GeneratorExit:
-                            intake.assembler.abort()  # whatever the source says to being closed
-                            raise
-                    elif intake.assembler.closed:
-                        return  # by somebody else, though the source goes on
-            if last:
-                await _abandon_async(source, intake)
-        except Exception:
-            if last:
-                yield last
-            raise
-        if last:
-            yield last
-        elif events := intake.close():
-            if progress.notes_failures:
-                progress.note(events)
-            yield events
-    except Exception as error:
-        progress.fail(error)
-        if events := intake.interrupt(error):
-            yield events
-        raise
-    finally:
-        with suppress(Exception):
-            await _abandon_async(source, intake)
+            if self._is_over:
+                error, self._error = self._error, None
+                raise error or StopAsyncIteration
+            intake = self._intake
+            items = self._items or await self._open()
+            while True:
+                try:
+                    item = await items.__anext__()
+                except StopAsyncIteration:
+                    return await self._end()
+                if events := intake.take(item):
+                    for event in events:
+                        if type(event) in OUTCOMES:  # hardly ever
+                            self._progress.note(event)
+                    return await self._stop(events) if intake.assembler.stopped else events
+                if intake.assembler.closed:  # by another task, while the source goes on
+                    self._is_over = True
+                    await self._close_source()
+                    raise StopAsyncIteration
+        except GeneratorExit:
+            raise  # this coroutine is being closed: it must not await anything
+        except BaseException as error:
+            if self._is_over:
+                raise
+            return await self._fail(error)
+        finally:
+            self.is_running = False
+
+    async def aclose(self) -> None:
+        """Leave the source and close it, if it was opened.
+
+        Raises what the contexts of the source raise when they are left.
+        """
+        if self.is_running:
+            return  # the source closes the stream that reads it: this ends after the next item
+        was_over, self._is_over = self._is_over, True
+        if was_over or not self._has_begun:
+            return
+        self._intake.assembler.abort()  # whatever the source raises when it is closed
+        self.is_running = True
+        try:
+            await self._close_source(GeneratorExit())
+        finally:
+            self.is_running = False
+
+    async def _open(self) -> AsyncIterator[object]:
+        self._has_begun = True
+        self._source = await awaited(self._source)
+        self._items = aiter(await open_async_items(self._source, self._stack))
+        return self._items
+
+    async def _end(self) -> list[Event]:
+        """Leave a source that has no more items, and return the last events."""
+        self._is_over = True
+        try:
+            await self._leave()
+        except Exception as error:  # noqa: BLE001 - it is raised after the last events
+            return await self._interrupt(error)
+        return self._close()
+
+    async def _stop(self, events: list[Event]) -> list[Event]:
+        """Close the source because a call was rejected, then return the events that say so."""
+        self._is_over = True
+        try:
+            await self._leave()
+            await _abandon_async(self._source, self._intake)
+        except Exception as error:  # noqa: BLE001 - it is raised after the last events
+            self._progress.fail(error)
+            self._error = error
+        return events
+
+    async def _fail(self, error: BaseException) -> list[Event]:
+        """Leave a source that raised, and return the verdicts of the open calls."""
+        self._is_over = True
+        try:
+            is_suppressed = await self._leave(error)
+        except Exception as another:  # noqa: BLE001 - it is raised in place of the first
+            return await self._interrupt(another)
+        if is_suppressed:
+            return self._close()
+        if isinstance(error, Exception):
+            return await self._interrupt(error)
+        await self._abandon()
+        raise error
+
+    async def _interrupt(self, error: Exception) -> list[Event]:
+        """Return the verdicts of the open calls. The error is raised after them."""
+        self._progress.fail(error)
+        events = self._intake.interrupt(error)
+        await self._abandon()
+        if not events:
+            raise error
+        self._error = error
+        return events
+
+    def _close(self) -> list[Event]:
+        events = self._intake.close()
+        if not events:
+            raise StopAsyncIteration
+        for event in events:
+            self._progress.note(event)
+        return events
+
+    async def _leave(self, error: BaseException | None = None) -> bool:
+        """Leave the contexts of the source, and return True if they suppress the error."""
+        items, self._items = self._items, None
+        stack = self._stack.pop_all()
+        try:
+            if isinstance(items, AsyncGeneratorType) and items is not self._source:
+                with suppress(Exception):  # what ends the stream is what matters
+                    await items.aclose()
+        finally:
+            traceback = None if error is None else error.__traceback__
+            kind = None if error is None else type(error)
+            is_suppressed = await stack.__aexit__(kind, error, traceback)
+        return bool(is_suppressed)
+
+    async def _close_source(self, error: BaseException | None = None) -> None:
+        try:
+            await self._leave(error)
+        finally:
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        with suppress(Exception):  # what ends the stream is what matters
+            await _abandon_async(self._source, self._intake)
 
 
 async def _abandon_async(source: object, intake: Intake) -> None:

@@ -13,22 +13,22 @@ from collections.abc import (
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    asynccontextmanager,
+    AsyncExitStack,
     contextmanager,
 )
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from argstream.errors import UsageError
 
 __all__ = [
     "AsyncSource",
     "Source",
-    "async_items",
     "close_async_source",
     "close_source",
     "is_async",
     "items",
+    "open_async_items",
 ]
 
 
@@ -103,12 +103,12 @@ def is_async(source: object) -> bool:
 
 
 def _can_iterate(source: Any) -> bool:
-    """Say whether it can be read with ``for``: aiobotocore's streams only seem so."""
+    """Return True if it can be read with ``for``. aiobotocore's streams only seem so."""
     if not hasattr(source, "__iter__"):
         return False
     try:
         iter(source)
-    except NotImplementedError:
+    except (NotImplementedError, TypeError):
         return False
     return True
 
@@ -148,26 +148,22 @@ def items(source: Any) -> Iterator[Iterable[object]]:
         raise _unknown(source)
 
 
-@asynccontextmanager
-async def async_items(source: Any) -> AsyncIterator[AsyncIterable[object]]:
-    """Open an async source: its items, one after the other."""
+async def open_async_items(source: Any, stack: AsyncExitStack) -> AsyncIterable[object]:
+    """Open an async source and return its items. What has to be left again is on the stack."""
     source = _stream_of_boto3(source) or source
     if hasattr(source, "__aiter__"):
-        yield source
-    elif _is_model(source):
-        yield _only(source)
-    elif read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
-        yield read()  # httpx, SDKs
-    elif hasattr(source, "http_response"):  # openai's raw responses
-        async with async_items(source.http_response) as found:
-            yield found
-    elif (reader := _stream_reader(source)) is not None:
-        yield reader.iter_any()  # aiohttp
-    elif hasattr(source, "__aenter__"):
-        async with source as entered, async_items(entered) as found:
-            yield found
-    else:
-        raise _unknown(source)
+        return cast("AsyncIterable[object]", source)
+    if _is_model(source):
+        return _only(source)
+    if read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
+        return cast("AsyncIterable[object]", read())  # httpx, SDKs
+    if hasattr(source, "http_response"):  # openai's raw responses
+        return await open_async_items(source.http_response, stack)
+    if (reader := _stream_reader(source)) is not None:
+        return cast("AsyncIterable[object]", reader.iter_any())  # aiohttp
+    if hasattr(source, "__aenter__"):
+        return await open_async_items(await stack.enter_async_context(source), stack)
+    raise _unknown(source)
 
 
 async def awaited(source: Any) -> Any:

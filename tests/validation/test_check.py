@@ -87,7 +87,7 @@ def test_after_a_refusal_nothing_changes() -> None:
 
 
 def test_it_decides_nothing_for_a_policy() -> None:
-    assert Schema(WRITE).check().decision is None
+    assert Schema(WRITE).check().policy_decision is None
 
 
 @pytest.mark.parametrize(

@@ -402,8 +402,9 @@ class _AsyncBatches:
             if self._is_over:
                 error, self._error = self._error, None
                 raise error or StopAsyncIteration
-            intake = self._intake
-            items = self._items or await self._open()
+            intake, items = self._intake, self._items
+            if items is None:
+                items = await self._open()
             while True:
                 try:
                     item = await items.__anext__()

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,6 +40,14 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+
+@pytest.fixture
+def hangup_ends_processes() -> Iterator[None]:
+    """Let SIGHUP have its default effect in one test, also under nohup, which makes it ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -209,6 +209,7 @@ def test_a_provider_that_fails_ends_it_with_1(machine: Machine) -> None:
     assert "■ failed" in done.stdout
 
 
+@pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize(
     "signals",
     [[signal.SIGHUP], [signal.SIGTERM, signal.SIGTERM]],

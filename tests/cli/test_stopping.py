@@ -30,6 +30,7 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize("number", TAKEN)
 def test_where_nothing_runs_all_blocks_are_left(number: signal.Signals) -> None:
     left: list[str] = []
@@ -41,6 +42,7 @@ def test_where_nothing_runs_all_blocks_are_left(number: signal.Signals) -> None:
     assert left == ["a block"]
 
 
+@pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize(
     ("number", "reason"),
     [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
@@ -112,9 +114,9 @@ def test_what_is_ignored_stays_so() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_these_tests_set_the_signals_that_were_inherited_as_ignored() -> None:
-    """As in a background job of a non-interactive shell, such as ``make test &``."""
-    ignoring = ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh"]
+def test_signals_inherited_as_ignored_are_reset() -> None:
+    """As in a background job of a non-interactive shell, such as ``nohup make test &``."""
+    ignoring = ["sh", "-c", 'trap "" INT QUIT HUP; exec "$@"', "sh"]
     tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", "blocks_are_left"]
     done = subprocess.run([*ignoring, *tests], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

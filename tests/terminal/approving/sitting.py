@@ -94,6 +94,13 @@ class Sitting:
         """Wait until a text is on the screen."""
         await self._until(lambda: text in self.screen(), f"{text!r} does not come")
 
+    async def sees_above(self, question: str, rows: list[str]) -> None:
+        """Wait until these rows are right above a question, the nearest first."""
+        await self._until(
+            lambda: question in self.screen() and self.above(question)[: len(rows)] == rows,
+            f"{rows} are not above {question!r}",
+        )
+
     async def sees_no(self, text: str) -> None:
         """Wait until it is not."""
         await self._until(lambda: text not in self.screen(), f"{text!r} stays")

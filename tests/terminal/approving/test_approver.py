@@ -172,11 +172,8 @@ def test_what_is_asked_about_stands_right_above_each_of_several_questions() -> N
         async with sitting(Reply(*calls)) as at:
             for number, name in enumerate("abc", 1):
                 await at.sees(f"{number} of 3")
-                assert at.above(PROMPT)[:3] == [
-                    f"     1 │ # {name}",
-                    f'  path = "{name}.py"',
-                    "write_file would run with:",
-                ]
+                rows = [f"     1 │ # {name}", f'  path = "{name}.py"', "write_file would run with:"]
+                await at.sees_above(PROMPT, rows)
                 await at.answer("n", f"{number} of 3")
 
     run(scenario())
@@ -272,6 +269,7 @@ def test_what_does_not_fit_on_a_small_screen_is_said_before_it_is_asked() -> Non
     run(scenario())
 
 
+@pytest.mark.usefixtures("hangup_ends_processes")
 def test_who_is_told_to_end_while_he_asks_leaves_the_modes_as_they_were(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     before = termios.tcgetattr(ours)

@@ -1,8 +1,8 @@
 """Stop a model that writes where it must not, before it has written what. Needs no key.
 
 The tool and a policy are given to ``stream()``. The path settles long before the content is
-generated: the policy denies it, and the connection is closed. With a real provider,
-``stream(anthropic.Anthropic().messages.stream(...), tools=TOOLS, policy=policy)`` is all.
+generated: the policy denies it, and the connection is closed. With a real provider, only the
+``base_url`` of the client goes away.
 """
 
 import sys
@@ -58,11 +58,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as project, MockProvider(reply) as provider:
         policy = Policy.from_toml(POLICY.format(project=Path(project).as_posix()))
         client = Anthropic(base_url=provider.anthropic_url, api_key="any")
-        question = client.messages.stream(
+        question = client.messages.create(
             model="claude-mock",
             max_tokens=4096,
             tools=TOOLS,
             messages=[{"role": "user", "content": "Go on."}],
+            stream=True,
         )
         for event in stream(question, tools=TOOLS, policy=policy):
             match event:

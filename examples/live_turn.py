@@ -1,6 +1,6 @@
 """Watch a model write a file, before it has written it. Needs no key: the provider is a mock.
 
-With a real one, ``stream(anthropic.Anthropic().messages.stream(...))`` is all that changes.
+With a real one, pass ``anthropic.Anthropic().messages.create(..., stream=True)`` to ``stream()``.
 """
 
 import json

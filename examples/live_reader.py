@@ -1,7 +1,7 @@
 """Watch a model write a file and edit another, without a single event. The provider is a mock.
 
-With a real one, pass ``anthropic.Anthropic().messages.create(..., stream=True)`` to ``stream()``. With
-an async client, use ``async for`` and ``await``.
+With a real one, pass ``anthropic.Anthropic().messages.create(..., stream=True)`` to ``stream()``.
+With an async client, use ``async for`` and ``await``.
 """
 
 import json

@@ -105,8 +105,7 @@ class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what i
 
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs an extra: pip install 'argstream[{extra}]', "
-            f"or in a checkout: pip install '.[{extra}]'"
+            f"{purpose} needs the extra {extra!r}. In a checkout: pip install '.[{extra}]'"
         )
         self.extra = extra
 

@@ -37,7 +37,7 @@ from tests.adapters.test_openai_client_calls import (
 )
 from tests.providers import Payload, item_added, item_done, sse
 
-MISSING = "Error: the call was not run: the tool '{}' is not available here"
+MISSING = "Error: the call was not run: this agent has no tool '{}'"
 INPUT: TypeAdapter[Any] = TypeAdapter(list[ResponseInputItemParam])
 SAYS_DONE = turn(
     item_done(

@@ -179,6 +179,5 @@ class TestCommand:
         )
         assert done.returncode == 1
         assert done.stderr.decode().strip() == (
-            "the argstream command needs an extra: pip install 'argstream[cli]', "
-            "or in a checkout: pip install '.[cli]'"
+            "the argstream command needs the extra 'cli'. In a checkout: pip install '.[cli]'"
         )

@@ -164,6 +164,6 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == b""
     assert done.stderr.decode() == (
-        "argstream: judging calls by a JSON Schema needs an extra:"
-        " pip install 'argstream[validation]', or in a checkout: pip install '.[validation]'\n"
+        "argstream: judging calls by a JSON Schema needs the extra 'validation'."
+        " In a checkout: pip install '.[validation]'\n"
     )

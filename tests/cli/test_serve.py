@@ -448,13 +448,15 @@ class TestWrongUse:
             told = self.refused(capsys, *arguments)
             assert "is reachable from other machines: set a token (ARGSTREAM_TOKEN" in told
 
-    def test_no_token_contradicts_a_token(
+    def test_no_token_cannot_be_combined_with_a_token(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         told = self.refused(capsys, "--no-token", "--token", TOKEN)
-        assert "--no-token contradicts --token" in told
+        assert "--no-token cannot be combined with --token" in told
         monkeypatch.setenv("ARGSTREAM_TOKEN", TOKEN)
-        assert "--no-token contradicts ARGSTREAM_TOKEN" in self.refused(capsys, "--no-token")
+        assert "--no-token cannot be combined with ARGSTREAM_TOKEN" in self.refused(
+            capsys, "--no-token"
+        )
 
     def test_a_token_that_no_header_can_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
         told = self.refused(capsys, "--token", f"{TOKEN} and more")
@@ -507,10 +509,10 @@ class TestWrongUse:
     ) -> None:
         file = Path("argstream.db.token")
         file.symlink_to("elsewhere")
-        assert "cannot read 'argstream.db.token'" in self.refused(capsys)
+        assert "cannot read the token file 'argstream.db.token'" in self.refused(capsys)
         file.unlink()
         file.mkdir(mode=0o700)
-        assert "cannot read 'argstream.db.token'" in self.refused(capsys)
+        assert "cannot read the token file 'argstream.db.token'" in self.refused(capsys)
         file.rmdir()
         file.touch(0o600)
         assert "holds no token. Delete it" in self.refused(capsys)
@@ -560,4 +562,4 @@ class TestWrongUse:
         )
         assert (done.returncode, done.stdout) == (2, "")
         assert not list(tmp_path.iterdir())
-        assert "pip install 'argstream[server]'" in done.stderr
+        assert "pip install '.[server]'" in done.stderr

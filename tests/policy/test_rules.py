@@ -110,28 +110,28 @@ def network(host: str, name: str = "") -> Rule:
 def test_two_rules_of_one_name_are_refused() -> None:
     """An approval for all that one of them asks about would cover the other, too."""
     rules = [network("docs.python.org", "network"), network("evil.example", "network")]
-    with pytest.raises(UsageError, match='rule 2: another rule has the name "network" already'):
+    with pytest.raises(UsageError, match='rule 2: another rule is already named "network"'):
         Policy(rules)
 
 
 def test_two_rules_of_one_name_are_refused_in_toml() -> None:
     rule = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'
-    with pytest.raises(UsageError, match='policy: rule 2: another rule has the name "network"'):
+    with pytest.raises(UsageError, match='policy: rule 2: another rule is already named "network"'):
         Policy.from_toml(rule * 2)
 
 
 @pytest.mark.parametrize("name", ["rule 2", "rule 7"])
 def test_rule_with_the_automatic_name_of_another_is_refused(name: str) -> None:
     rules = [network("docs.python.org", name), network("evil.example")]
-    with pytest.raises(UsageError, match=f'rule 1: the name "{name}" is the automatic name of'):
+    with pytest.raises(UsageError, match=f'rule 1: "{name}" is the automatic name of'):
         Policy(rules)
 
 
 def test_rule_may_have_its_own_automatic_name() -> None:
     policy = Policy([network("docs.python.org"), network("evil.example", "rule 2")])
     assert policy.decide("fetch", {"url": "https://evil.example/"}).rule == "rule 2"
-    assert policy.named("rule 1") is policy.rules[0]
-    assert policy.named("rule 3") is None
+    assert policy.find_rule("rule 1") is policy.rules[0]
+    assert policy.find_rule("rule 3") is None
 
 
 def test_digest_of_a_rule_is_that_of_its_content() -> None:

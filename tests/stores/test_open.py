@@ -65,7 +65,7 @@ def test_without_the_extra_redis_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     monkeypatch.delitem(sys.modules, "argstream.stores.redis", raising=False)
-    with pytest.raises(MissingExtra, match=r"pip install 'argstream\[redis\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[redis\]'"):
         open_store("redis://localhost")
 
 

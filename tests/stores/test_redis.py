@@ -414,7 +414,7 @@ def test_a_process_that_was_taken_for_dead_cannot_write_any_more() -> None:
 def test_without_redis_py_it_is_said_what_to_install() -> None:
     code = "import sys; sys.modules['redis'] = None; import argstream.stores.redis"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtra: a store in Redis needs an extra: pip install 'argstream[redis]'" in (
+    assert "a store in Redis needs the extra 'redis'. In a checkout: pip install '.[redis]'" in (
         done.stderr
     )
 

@@ -348,7 +348,7 @@ def test_a_judge_may_be_made_once_for_many_streams() -> None:
     for _ in range(2):
         call, _ = read(anthropic_call('{"path": 7}'), tools=None, judge=judge)
         assert call.verdict == "rejected"
-    with pytest.raises(UsageError, match="or a judge"):
+    with pytest.raises(UsageError, match="either judge="):
         stream([], tools=[WRITE], judge=judge)
 
 
@@ -840,7 +840,7 @@ def test_unknown_on_ask_is_refused(options: Any) -> None:
 
 def test_on_ask_is_refused_beside_a_judge() -> None:
     judge = make_judge(policy=Policy(), on_ask="report")
-    with pytest.raises(UsageError, match="or a judge"):
+    with pytest.raises(UsageError, match="either judge="):
         stream([], judge=judge, on_ask="deny")
 
 
@@ -851,8 +851,8 @@ def test_denied_ask_rejects_the_call_and_closes_the_source(policy: Policy) -> No
     assert types(told) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
     error = refusal(told)
     assert error.reason == "denied"
-    assert error.message.startswith("a call of write needs approval by the policy")
-    assert "no approver is available" in error.message
+    assert error.message.startswith("a call to write needs approval by the policy")
+    assert "this stream has no approver" in error.message
     assert ("(mine)" in error.message) == ("check it" in error.message) == (policy.rules != ())
     assert source.closed
 

@@ -620,4 +620,4 @@ except MissingExtra as error:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert "pip install 'argstream[validation]'" in done.stdout, done.stderr
+    assert "pip install '.[validation]'" in done.stdout, done.stderr

@@ -121,10 +121,9 @@ def call_id_of(item: dict[str, Any]) -> str:
 
 
 def call_kind(item: dict[str, Any]) -> CallKind:
-    """Return the kind of a call. Calls that the provider runs itself are not the client's.
+    """Return the kind of a call.
 
-    Whatever does not name a hosted environment is taken for a call that the client has to run, so
-    that policies see it.
+    An item that names no hosted environment counts as ``client``, so that policies see it.
     """
     match item:
         case {"type": "shell_call", "environment": {"type": "container_reference"}}:
@@ -139,7 +138,7 @@ def call_name(item: dict[str, Any]) -> str:
     """Return the name of the tool that an item calls.
 
     A tool of an MCP server that waits for approval is named ``mcp__<server label>__<tool>``. A
-    policy can match it by server and by tool, and it never has the name of a local tool.
+    policy can match it by server and by tool. The prefix keeps it apart from a local tool.
     """
     name = text_of(item.get("name"))
     if item["type"] == "mcp_approval_request" and name:

@@ -104,7 +104,7 @@ class Calls:
         call.name = self._state.uses[call.call_id].tool_name = event.name
         tool = self._tools.get(call.name)
         if tool is None:
-            return f"the tool {call.name!r} is not available here"
+            return f"this agent has no tool {call.name!r}"
         if not isinstance(event.arguments, dict):
             return f"there is no tool {call.name!r} that takes it"
         call.text, is_as_streamed = facts(event.call_id)

@@ -74,7 +74,7 @@ class Toolbox:
                 return ArgumentsError("denied", decision.reason, path=decision.path)
             if decision.action == "ask":
                 reason = decision.reason or f"the policy asks about {name}"
-                rule = None if decision.rule is None else policy.named(decision.rule)
+                rule = None if decision.rule is None else policy.find_rule(decision.rule)
                 found.append(Asking(reason, decision.rule, rule))
         if wanted is True:
             found.append(Asking(f"{name} must be confirmed each time"))

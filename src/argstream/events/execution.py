@@ -40,7 +40,7 @@ class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
     expires_at: float | None = None
     """Until when it can be decided, in seconds since 1970; after that it is denied."""
     rule_digest: str = ""
-    """Identifies the content of the rule: under the same name there may be another one later."""
+    """SHA-256 of the rule's content; random if it has a Python function; empty if no rule asked."""
 
 
 class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):

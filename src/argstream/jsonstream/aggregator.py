@@ -80,8 +80,8 @@ class FragmentAggregator:
             return scalar
         if empty is None:
             raise UsageError(
-                "Done() without a fragment before it does not tell what the empty value is: "
-                "pass Done('string'), Done('array') or Done('object')"
+                "Done() follows no other fragment, so the kind of the empty value is unknown. "
+                "Pass Done('string'), Done('array') or Done('object')"
             )
         return _EMPTY[empty]()
 

@@ -20,8 +20,8 @@ def message(tool: str, decision: PolicyDecision) -> str:
     by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
     if decision.action == "ask":
         return (
-            f"a call of {name_words(tool)} needs approval by the policy{by}, and no approver is "
-            f"available: {decision.reason}"
+            f"a call to {name_words(tool)} needs approval by the policy{by}, but this stream has "
+            f"no approver: {decision.reason}"
         )
     return f"a call of {name_words(tool)} is denied by the policy{by}: {decision.reason}"
 

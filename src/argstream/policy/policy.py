@@ -101,8 +101,8 @@ class Policy:
         """The rules, in order."""
         return tuple(rule for _, rule in self._rules)
 
-    def named(self, name: str) -> Rule | None:
-        """Return the rule that decisions call by this name, or None if there is none."""
+    def find_rule(self, name: str) -> Rule | None:
+        """Return the rule with this name, or None."""
         return self._named_rules.get(name)
 
     @property
@@ -163,13 +163,12 @@ def _check_name(name: str, number: int, taken: Collection[str]) -> None:
     """
     if name in taken:
         raise UsageError(
-            f"rule {number}: another rule has the name {shown(name)} already. Give each rule a name"
-            " of its own"
+            f"rule {number}: another rule is already named {shown(name)}. Rule names must be unique"
         )
     if _AUTOMATIC_NAME.fullmatch(name) and name != f"rule {number}":
         raise UsageError(
-            f"rule {number}: the name {shown(name)} is the automatic name of another rule. Give it "
-            "another name"
+            f"rule {number}: {shown(name)} is the automatic name of the rule at another position. "
+            "Choose another name"
         )
 
 

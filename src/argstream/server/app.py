@@ -74,7 +74,7 @@ class AgentServer:
 
         Pass ``token``, which clients send as ``Authorization: Bearer …``; or ``user``, a function
         that returns the name of a request's user; or both. Without either, any process that reaches
-        the port could start runs and approve calls, so that must be asked for: ``token=None``.
+        the port could start runs and approve calls. To allow that, pass ``token=None``.
 
         Requests must name one of ``hosts`` as their Host (None: any). Pages of other origins must
         be listed in ``origins``.
@@ -84,14 +84,14 @@ class AgentServer:
         FastAPI's is): status, detail and headers are sent as they are. Any other exception is
         logged, and the answer is 500.
 
-        Every ``look_out_seconds`` the server resumes runs that another process has left. At ``/``
-        is a page for people, unless ``page`` is false.
+        Every ``look_out_seconds`` the server resumes runs that another process has left. A web
+        page is served at ``/`` unless ``page`` is False.
         """
         if isinstance(token, _Unset):
             if user is None:
                 raise UsageError(
-                    "AgentServer needs token=… or user=…, or anybody who can reach the port could "
-                    "start runs and approve calls. Pass token=None to allow that"
+                    "AgentServer needs token=… or user=…. Without them, any process that can reach "
+                    "the port can start runs and approve calls. Pass token=None to allow that"
                 )
             token = None
         self.limits = limits or Limits()

@@ -302,7 +302,7 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
 
 
 def _broken_user() -> Problem:
-    return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+    return Problem(500, "internal-error", "internal error. See the server log")
 
 
 def _wrong_origin(origin: str) -> Problem:

@@ -56,7 +56,7 @@ def routes(context: Context, token: str | None) -> list[Route]:
             raise Problem(
                 401,
                 "wrong-token",
-                "this is not the token of this server",
+                "wrong token",
                 {"www-authenticate": "Bearer"},
             )
         cookie = token_cookie(token, secure=_is_secure(request), path=_place(request))

@@ -108,8 +108,8 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     as ``rejected``. ``stop_on`` changes that: ``rejected`` also stops for a call that violates its
     schema, ``never`` reads on.
 
-    A policy that can answer ``ask``, which is the default of a policy, needs ``on_ask``, because
-    a stream has no approver. ``deny`` rejects the call as early as a denial would. ``report``
+    ``on_ask`` is required if the policy can answer ``ask``, its default action, because a stream
+    has no approver. ``deny`` rejects the call as early as a denial would. ``report``
     completes it. ``ToolArgsCompleted.policy_decision`` has the policy's answer.
 
     To read many streams, make the ``judge`` once with ``make_judge`` and pass that instead.
@@ -127,7 +127,7 @@ def stream(  # noqa: PLR0913 - all but the source by name, and rarely
     """
     if tools is not None or policy is not None or on_ask is not None:
         if judge is not None:
-            raise UsageError("stream() takes tools and a policy, or a judge that was made of them")
+            raise UsageError("pass either judge= or tools=, policy= and on_ask=, not both")
         judge = make_judge(tools, policy, on_ask=on_ask)
     assembler = Assembler(
         protocol, quirks=quirks, after=after, limits=limits, judge=judge, stop_on=stop_on
@@ -169,7 +169,7 @@ class _Reading:
         A provider's error, a stream that was cut off and input that is not a provider's stream do
         not raise by themselves. They are ``StreamFailed`` events. Call this after the loop if you
         do not match that event. It covers what has been read so far, and returns None if there was
-        no failure. An agent that reports ``RunCompleted`` after a failure has not failed.
+        no failure. A failure that is followed by ``RunCompleted`` does not count.
 
         >>> events = stream([])
         >>> [event.type for event in events]
@@ -220,7 +220,7 @@ class EventStream(_Reading, Iterator[Event]):
     def __next__(self) -> Event:
         return next(self._events)
 
-    if not TYPE_CHECKING:  # type checkers say it themselves
+    if not TYPE_CHECKING:  # type checkers already report this
 
         def __aiter__(self) -> NoReturn:
             raise TypeError('the source of this stream is not async: use "for", not "async for"')
@@ -327,7 +327,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         return await anext(self._events)
 
-    if not TYPE_CHECKING:  # type checkers say it themselves
+    if not TYPE_CHECKING:  # type checkers already report this
 
         def __iter__(self) -> NoReturn:
             raise TypeError('the source of this stream is async: use "async for", not "for"')
@@ -434,7 +434,7 @@ class _AsyncBatches:
         Raises what the contexts of the source raise when they are left.
         """
         if self.is_running:
-            return  # the source closes the stream that reads it: this ends after the next item
+            return  # called by the source while it is read: the stream ends after the current item
         was_over, self._is_over = self._is_over, True
         if was_over or not self._has_begun:
             return

@@ -240,7 +240,7 @@ def tool(  # noqa: PLR0913 - all but the function are keyword-only options
     """Turn a function, an async function, a generator or a method into a tool.
 
     Use it as ``@tool`` or with options, as in ``@tool(timeout=30)``. The result can still be called
-    as the function that it was made of.
+    like the original function.
 
     Args:
         function: The function to decorate. Its signature and types define the schema.
@@ -250,7 +250,7 @@ def tool(  # noqa: PLR0913 - all but the function are keyword-only options
             rules say which calls.
         timeout: How many seconds a call may take, counted from its start. Default: no limit.
         eager_input_streaming: Whether to ask the provider not to buffer the input of this tool
-            (Anthropic). Default: as the provider does.
+            (Anthropic). Default: the provider's default.
         isolate: Run each call in a subprocess, which can be killed when it times out or is stopped.
         idempotent: A call that was interrupted by a crash may run again, with the same idempotency
             key.

@@ -148,15 +148,14 @@ def _access(options: ServeOptions, place: str) -> _Access:
     if options.no_token:
         if given:
             source = "--token" if options.token else _TOKEN
-            raise UsageError(f"--no-token contradicts {source}: leave one of them out")
+            raise UsageError(f"--no-token cannot be combined with {source}. Remove one of them")
         return _Access(None)
     if given:
         return _Access(given, is_given=True)
     file = token_file_of(place)
     if file is None:
         raise UsageError(
-            f"there is no home directory to keep the access token in: set {_TOKEN} to a token of "
-            "your own"
+            f"no home directory to store the access token. Set {_TOKEN} to your own token"
         )
     kept = read_token(file)
     return _Access(kept or secrets.token_urlsafe(), file=file, is_new=kept is None)

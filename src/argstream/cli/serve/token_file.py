@@ -1,4 +1,4 @@
-"""The file that holds the access token which ``argstream serve`` makes when none is given.
+"""The file that holds the access token that ``argstream serve`` generates when none is set.
 
 A restarted server reads the token again, so browsers stay signed in. Only the owner may read the
 file: with the token, other users of the machine could start runs and approve commands.
@@ -93,7 +93,4 @@ def _require_private(descriptor: int, path: Path) -> None:
 
 def _unusable(what: str, path: Path, error: OSError) -> UsageError:
     reason = error.strerror or type(error).__name__
-    return UsageError(
-        f"cannot {what} {str(path)!r}, which holds the access token: {reason}. Remove the cause, "
-        f"{_INSTEAD}"
-    )
+    return UsageError(f"cannot {what} the token file {str(path)!r}: {reason}. Fix this, {_INSTEAD}")

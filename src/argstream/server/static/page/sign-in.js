@@ -1,5 +1,5 @@
 /**
- * The sign-in form. The server keeps the token in a cookie that scripts cannot read.
+ * The sign-in form. The browser keeps a digest of the token in a cookie that scripts cannot read.
  */
 
 import { ServerProblem } from "../argstream.js";

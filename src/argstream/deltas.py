@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch", "client"]
-"""Who runs a call, and what its input is: ``custom`` and ``code`` are free text, the others JSON.
+"""What runs a call, and the form of its input: free text for ``custom`` and ``code``, else JSON.
 
 ``client`` is a call to a tool that the provider defines and the client runs or answers: a shell
 command, an action on a computer, a request to approve an MCP call.

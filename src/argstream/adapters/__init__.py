@@ -7,7 +7,7 @@ from argstream.adapters._detection import (
     Feed,
     detect,
     detect_wrapping,
-    explain_foreign,
+    explain_unsupported,
     unwrapping,
 )
 from argstream.adapters._endings import StopKind, stop_kind
@@ -25,7 +25,7 @@ __all__ = [
     "UnreadableError",
     "detect",
     "detect_wrapping",
-    "explain_foreign",
+    "explain_unsupported",
     "make_adapter",
     "payloads_in",
     "stop_kind",

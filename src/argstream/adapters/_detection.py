@@ -1,7 +1,7 @@
 """Which protocol a payload belongs to, told by its first words.
 
-A payload may also be wrapped in an event of a framework, or be no payload of a provider at all but
-an output format for front ends, which an error should name.
+Also detects payloads inside a framework's events, and unsupported formats, which the error message
+names.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from argstream.adapters._payloads import (
 )
 from argstream.deltas import Delta
 
-__all__ = ["Feed", "Wrapping", "detect", "detect_wrapping", "explain_foreign", "unwrapping"]
+__all__ = ["Feed", "Wrapping", "detect", "detect_wrapping", "explain_unsupported", "unwrapping"]
 
 Feed: TypeAlias = Callable[[object, str], list[Delta]]
 """Reads a payload with the event name that the wire gave it, as ``Adapter.feed`` does."""
@@ -86,8 +86,8 @@ _LANGGRAPH: Final = (
     'this is LangGraph\'s stream_mode="updates" or "values", which has no deltas. '
     'Use stream_mode="messages".'
 )
-# How the type of an event begins, for streams that are no provider's.
-_FOREIGN_TYPES: Final = {
+# Event types of unsupported formats, by prefix.
+_UNSUPPORTED_TYPES: Final = {
     "text-": _AI_SDK,
     "reasoning-": _AI_SDK,
     "tool-input-": _AI_SDK,
@@ -160,14 +160,16 @@ def unwrapping(feed: Feed, field: str) -> Feed:
     return feed_unwrapped
 
 
-def explain_foreign(payload: object) -> str | None:
-    """Return what this is and what to pass instead, if it is a known format of no provider."""
+def explain_unsupported(payload: object) -> str | None:
+    """Return the name of a known format that is not supported, and what to pass instead."""
     fields = _readable_fields(payload)
     type_ = fields.get("type")
     if isinstance(type_, str):
         if type_ == "start":
             return _AI_SDK
-        return next((why for start, why in _FOREIGN_TYPES.items() if type_.startswith(start)), None)
+        return next(
+            (why for start, why in _UNSUPPORTED_TYPES.items() if type_.startswith(start)), None
+        )
     if isinstance(fields.get("event_kind"), str):
         return _PYDANTIC_AI
     # The whole state, or what one node has added to it.

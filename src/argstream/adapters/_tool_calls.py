@@ -89,7 +89,7 @@ class _Call:
         self.has_value = False  # whether arguments came as an object
         self.held: list[Delta] = []  # what came before the name
         self.extra: dict[str, Any] | None = None
-        self.unparsed: list[str] = []  # arguments, as far as is_whole() has not seen them
+        self.unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
         self._parser: Parser | None = None
         self._ended = False
 
@@ -119,7 +119,7 @@ class CallFinder:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
-        self._named_again: dict[int, _Call] = {}  # by index: another may begin, or nothing
+        self._named_again: dict[int, _Call] = {}  # by index: complete calls whose name came again
         self._last: _Call | None = None
         self._legacy: _Call | None = None
         self._interleaves = False  # whether a call was written to after a later one had begun
@@ -192,7 +192,7 @@ class CallFinder:
                 call = None  # a new id, together with a name
             elif call is None and (named := self._named_again.get(index)) is not None:
                 if not (name or id_ or arguments):
-                    return named  # which still does not tell
+                    return named  # still undecided
                 del self._named_again[index]
                 call = named
                 if begins and not name:

@@ -183,7 +183,7 @@ class Calls:
         call.status = "ready"
 
     def _wanted_grant(self, call: CallState, always: Remembered | None) -> Grant | None:
-        """Return what is to be granted; None if the rule that was shown is not here any more."""
+        """Return the grant, or None if the rule that was shown no longer exists."""
         if always == "session":
             return self._session_grant(call)
         return None if always is None or call.asking is None else call.asking.grant

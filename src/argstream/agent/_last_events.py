@@ -14,7 +14,7 @@ __all__ = ["LastEvents"]
 
 
 class LastEvents:
-    """Calls the hook at once, and in a task from the first call that is async."""
+    """Calls the hook for each record. From the first async call on, the rest run in a task."""
 
     def __init__(self, hook: EventHook | None) -> None:
         self._hook = hook

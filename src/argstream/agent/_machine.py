@@ -162,9 +162,9 @@ class Machine:
         return self._advance()
 
     def begun_early(self, call_id: str) -> Step:
-        """Start a tool that reads the text of its call, if the run may have one more.
+        """Start a ``Streamed`` tool if fewer than ``max_parallel_calls`` tools run.
 
-        Otherwise the call runs after the turn, as that of any other tool.
+        Otherwise it starts after the turn.
         """
         if self.state.ending is None and self.state.executing < self._rules.max_parallel_calls:
             self._calls.start_early(call_id)
@@ -420,10 +420,10 @@ class Machine:
 
 
 def _without_policy_decision(event: Event) -> Event:
-    """Return the event as it is logged. An agent reports what needs approval in its own event.
+    """Return the event without ``policy_decision``.
 
-    It asks the policy again about the exact text that runs, and a tool may have a policy of its
-    own. The first answer is not the one that counts.
+    The agent evaluates the policies again on the exact text that runs, and reports approvals in
+    ``ApprovalRequested``.
     """
     if isinstance(event, ToolArgsCompleted) and event.policy_decision is not None:
         return replace(event, policy_decision=None)

@@ -25,7 +25,7 @@ class Outbox:
         self._error: BaseException | None = None
 
     def add(self, records: list[Record], joined: int = 0) -> None:
-        """Add records, into which so many more events were joined: these need room, too."""
+        """Add records. ``joined`` events were coalesced into them and count towards the limit."""
         self._held += records
         self._joined += joined
         if records and self._news is not None:

@@ -92,7 +92,7 @@ class Questions:
 
 
 def failure_message(error: BaseException) -> str:
-    """Return why a run ends whose approver failed."""
+    """Return the error message for a failed approver."""
     if isinstance(error, UsageError):
         return str(error)
     return f"the approver failed with {type(error).__name__}"

@@ -62,7 +62,7 @@ class _Restoring:
         self._state = state
         self._tools = tools
         self._texts: dict[str, list[str]] = {}  # of the arguments of this turn's calls
-        self._denied: set[str] = set()  # calls that nobody approved, or that were withdrawn
+        self._denied: set[str] = set()  # denied or withdrawn calls
         self._attempts = 0
         self._blocks = 0
         self._calls = 0
@@ -197,7 +197,7 @@ class _Restoring:
     def _asking(self, call: CallState, event: ApprovalRequested) -> Asking:
         """Find the rule that asked among the present ones, by its content.
 
-        A rule that has the name of the one that asked may be another one by now.
+        The name is not enough, because the policy may have changed.
         """
         if self._tools.get(call.name) is not None:
             askings = self._tools.askings(call.name, read_arguments(call.text))
@@ -220,8 +220,7 @@ class _Restoring:
     def _is_forged(self, event: ToolCallCompleted | ToolCallFailed) -> bool:
         """Return True if the event ends a call of ours that cannot have ended (invariant 14).
 
-        The agent writes no such event. The log of an older one, which believed what its provider
-        said about results, may have some.
+        Current versions never write such an event. Logs of older versions may contain one.
         """
         call = self._state.calls.get(event.call_id)
         if call is None or call.attempts:

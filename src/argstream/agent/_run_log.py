@@ -29,7 +29,7 @@ _LOOK_AGAIN: Final = 0.05
 
 
 class RunPosition:
-    """The end of a run's log, stored or not: numbers the records that follow."""
+    """Assigns ``seq`` and time to the next records of a run, with or without a store."""
 
     def __init__(self, run_id: str, session_id: str, agent: str) -> None:
         self.run_id = run_id
@@ -39,7 +39,7 @@ class RunPosition:
         self.latest = 0.0  # the time of the last record; no record is older than the one before it
 
     def stamp(self, events: Sequence[Event]) -> list[Record]:
-        """Return the events as the next records. The position stays until ``advance``.
+        """Return the events as the next records. Does not advance the position.
 
         An event that a log does not keep carries the ``seq`` of the record before it.
         """

@@ -169,9 +169,9 @@ class RunState(Struct):
         return event.call_id in self.calls
 
     def without_forged_results(self, event: TurnCompleted) -> TurnCompleted:
-        """Remove what a model says were results of calls that the agent runs (invariant 14).
+        """Remove results that the provider sent for calls of the agent (invariant 14).
 
-        The provider's own form of such a block is kept, as of any block that only it understands.
+        The raw block is kept as an ``OpaquePart``.
         """
         parts = event.message.parts
         if not any(isinstance(part, ResultPart) for part in parts):

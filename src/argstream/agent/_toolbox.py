@@ -28,7 +28,7 @@ class Asking(Struct, frozen=True):
 
     @property
     def grant(self) -> Grant | None:
-        """What ``always="rule"`` grants: this very rule, not another one of the same name."""
+        """What ``always="rule"`` grants: this rule, not another one with the same name."""
         return None if self.rule is None else Grant("rule", self.name or "", self.rule)
 
     def granted_by(self, grants: Container[Grant]) -> bool:

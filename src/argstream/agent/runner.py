@@ -382,7 +382,7 @@ class Runner:
 
 
 def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
-    """Make steps of the events that came alone, with neighbouring deltas of one text joined."""
+    """Wrap events that came without a step in steps, and coalesce their deltas."""
     steps: list[Step] = []
     alone: list[Event] = []
     for what in waiting:

@@ -74,8 +74,8 @@ class EventBuilder:
         self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
         self._result_targets: dict[str, CallMachine] = {}  # by our call ID and by the provider's
         self._call_ids = set(after.call_ids)
-        # IDs that a later call cannot have. In a conversation that is all of them. A stream that
-        # stands alone may hold several turns, whose results are sent back under the given IDs.
+        # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
+        # keeps repeated IDs, because the caller returns results under them.
         self._reserved_ids = self._call_ids if is_continued else set[str]()
         self._blocks = after.blocks
         self._past_usage = Usage()  # of turns that are over

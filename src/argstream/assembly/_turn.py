@@ -182,10 +182,10 @@ class Turn:
         return id_ in self._ids
 
     def make_id(self, given: str, taken: Collection[str]) -> str:
-        """Return an unused ID for a call without one of its own. The same stream gets the same."""
+        """Return an unused ID for a call that has none. Deterministic for a given stream."""
         self._made = max(self._made, len(self._ids))
         while (id_ := f"call_{given or self.id or 'turn'}_{self._number}_{self._made}") in taken:
-            self._made += 1  # never back: each taken ID is met at most once (invariant 6)
+            self._made += 1  # never reset, so each taken ID is tested once (invariant 6)
         return id_
 
     @property

@@ -17,7 +17,7 @@ from argstream.adapters import (
     UnreadableError,
     detect,
     detect_wrapping,
-    explain_foreign,
+    explain_unsupported,
     make_adapter,
     payloads_in,
     unwrapping,
@@ -73,8 +73,8 @@ class Assembler:
 
         ``quirks`` names what is known of a server that writes arguments in a way of its own, so
         that they are right while they come, not only at the end. ``after`` is the ``numbering`` of
-        the turn before, if blocks, calls and ids shall be numbered on. No call then has an ID that
-        another call of the conversation has: one that the provider gives twice becomes another.
+        the turn before, if blocks, calls and ids shall be numbered on. Call IDs are then
+        unique in the conversation: a repeated ID is replaced.
 
         ``judge`` looks at the calls while they are written: see ``make_judge``. ``stop_on``
         says after which refusals nothing more is read, once no other call is being written.
@@ -201,7 +201,7 @@ class Assembler:
         if wrapping is not None:
             name = wrapping.protocol
         if name is None:
-            if (message := explain_foreign(payload)) is not None:
+            if (message := explain_unsupported(payload)) is not None:
                 self._builder.lost("unknown_protocol", message, events, is_end=True)
                 self.closed = self.stopped = True
             elif len(self._unread) < _MAX_UNREAD:

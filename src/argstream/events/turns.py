@@ -76,9 +76,9 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
 
 
 class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
-    """The provider reported an error, hung up, or sent something that cannot be read.
+    """The provider reported an error, closed the connection too early, or sent unreadable data.
 
-    The loop over the events goes on. ``events.raise_for_failure()`` raises it afterwards.
+    It is not raised. Call ``events.raise_for_failure()`` after the loop to raise it.
     """
 
     type: ClassVar[Literal["stream_failed"]] = "stream_failed"

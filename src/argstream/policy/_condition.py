@@ -35,7 +35,7 @@ class Condition(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its repr says all of it: it is one of ours, and holds no function."""
+        """Whether the repr identifies it: a built-in condition without a Python function."""
         is_ours = type(self).__module__.startswith("argstream.policy.")
         return is_ours and not any(
             callable(part) or (isinstance(part, Condition) and not part.is_plain)

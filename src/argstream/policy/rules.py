@@ -107,7 +107,7 @@ class Rule:
         self.reason = reason
         """Why the rule is there, for whoever meets it."""
         self.digest = _digest_of(self)
-        """Identifies the content: rules made alike have the same digest in any process.
+        """Identifies the content: equal rules have equal digests in every process.
 
         A rule with a Python function has a random digest, since the code of the function may change
         from one process to the next.

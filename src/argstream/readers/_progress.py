@@ -29,7 +29,7 @@ Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
 
 
 OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
-"""Events after which a stream has failed, or has not failed after all."""
+"""Events that set or clear the failure of a stream."""
 
 
 class Progress:
@@ -53,7 +53,7 @@ class Progress:
         self._victims: set[int] = set()
 
     def note(self, event: Event) -> None:
-        """Note an event that is one of the outcomes."""
+        """Record the failure in an outcome event, or clear it."""
         if isinstance(event, RunCompleted):
             self.failed = self.reported = None
         elif isinstance(event, StreamFailed | RunFailed):

@@ -21,7 +21,7 @@ from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, Event
 from argstream.log import Posts
 
-__all__ = ["Approving", "Asking", "News"]
+__all__ = ["ApproverOptions", "Asking", "News"]
 
 _CLOSING: Final = 0.5
 """How long the stream may take to say that a call is whole, in seconds, when that is to be run.
@@ -58,14 +58,14 @@ class Posting(Protocol):
     def __call__(self, events: list[Event], then: Callable[[], None] | None = None) -> None: ...
 
 
-class Approving(NamedTuple):
-    """Who is asked in place, and for how long."""
+class ApproverOptions(NamedTuple):
+    """The approver of an observed run, its error callback and its timeout."""
 
     approver: Approver | None
     failed: Callable[[BaseException], None]
     """Receives what the approver raised."""
     seconds: float | None
-    """How long anybody has for a decision."""
+    """How long a request waits for a decision before it is denied."""
 
 
 class _Question:
@@ -90,7 +90,7 @@ class Asking:
         observed: Observed,
         log: RunLog,
         post: Posting,
-        approving: Approving,
+        approving: ApproverOptions,
     ) -> None:
         self._observed = observed
         self._log = log

@@ -21,7 +21,7 @@ from argstream.agent._outbox import Outbox
 from argstream.agent._questions import failure_message, is_cancelled
 from argstream.agent._run_log import RunLog
 from argstream.agent.approvals import Approver
-from argstream.agent.observing._asking import Approving, Asking, News
+from argstream.agent.observing._asking import ApproverOptions, Asking, News
 from argstream.agent.observing._observed import Answer, Observed
 from argstream.clients import ModelRequest, as_model
 from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UsageError
@@ -71,7 +71,7 @@ class Drive:
         self.outbox = Outbox()
         self._course = course
         self._log = log
-        approving = Approving(course.approver, self._approver_failed, course.approval_seconds)
+        approving = ApproverOptions(course.approver, self._approver_failed, course.approval_seconds)
         self.asking = Asking(observed, log, self._post, approving)
         self._tasks: TaskGroup
         self._task: asyncio.Task[None] | None = None

@@ -233,6 +233,14 @@ def test_list_of_function_tools_does_not_make_a_client_call_unknown() -> None:
     assert len(of_type(found, ToolArgsCompleted)) == 1
 
 
+def test_client_call_must_fit_the_schema_of_a_listed_tool_of_its_name() -> None:
+    commands = {"type": "array", "items": {"enum": ["ls"]}}
+    schema = {"type": "object", "properties": {"commands": commands}}
+    tools = [{"type": "function", "name": "shell", "parameters": schema}]
+    found = list(stream(turn(item_done(0, **SHELL)), tools=tools))
+    assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
+
+
 @FORMS
 def test_shell_commands_grow_with_their_deltas(
     form: Callable[[list[Payload]], list[Any]],

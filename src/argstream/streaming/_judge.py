@@ -53,8 +53,14 @@ class _ToolJudge:
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
     ) -> CallJudge | ArgumentsError | None:
-        """Give the judge of a call to this tool."""
-        if kind not in _OURS or not name:
+        """Return the check of a call to this tool, or why there must be no such call.
+
+        A tool that the provider defines and the client runs need not be listed. If one of that name
+        is, its schema applies.
+        """
+        if not name or (kind not in _OURS and kind != "client"):
+            return None
+        if kind == "client" and name not in self._schemas:
             return None
         if name in self._schemas:
             schema = self._schemas[name]

@@ -125,7 +125,7 @@ def with_approver(answer: Any, *, is_async: bool) -> Callable[[ApprovalRequested
     """Return an approver that returns this, or raises it if it is an exception."""
 
     def approve(_: ApprovalRequested) -> Any:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -177,6 +177,16 @@ def test_exception_of_an_approver_is_raised_after_the_run_has_failed(is_async: b
     assert effects.seen == []
     check_order(events)
     assert one(events, RunFailed).message == "the approver failed with OSError"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_approver_can_end_the_program(error: BaseException, is_async: bool) -> None:
+    agent, effects = mailing(send(), "Oh.", approver=with_approver(error, is_async=is_async))
+    with pytest.raises(type(error)) as caught:
+        agent.run("Go")
+    assert caught.value is error
+    assert effects.seen == []
 
 
 def test_failing_approver_cancels_the_tools_that_run() -> None:

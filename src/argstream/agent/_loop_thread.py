@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import closing
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from argstream.errors import UsageError
 
@@ -40,10 +40,13 @@ class LoopThread:
         """Have something done in the loop, and wait for it."""
         future = self._begin(work)
         try:
-            return future.result()
+            answer = future.result()
         except BaseException:
             future.cancel()  # of who is interrupted while he waits; otherwise it is over
             raise
+        if isinstance(answer, _Exit):
+            raise answer.error
+        return answer
 
     def wait_for(self, answer: Awaitable[Answer]) -> Answer:
         """Have something awaited in the loop."""
@@ -78,8 +81,8 @@ class LoopThread:
         finally:
             self._loop.call_soon(self._loop.stop)
 
-    def _begin(self, work: Callable[[], Awaitable[Answer]]) -> Future[Answer]:
-        async def with_variables() -> Answer:
+    def _begin(self, work: Callable[[], Awaitable[Answer]]) -> "Future[Answer | _Exit]":
+        async def with_variables() -> Answer | _Exit:
             task = self._loop.create_task(_awaited(work), context=self._variables.copy())
             return await task
 
@@ -110,5 +113,14 @@ def run_alone(work: Callable[[], Awaitable[Answer]], instead: str) -> Answer:
     raise UsageError(f"an event loop is running here: use {instead}")
 
 
-async def _awaited(work: Callable[[], Awaitable[Answer]]) -> Answer:
-    return await work()
+class _Exit(NamedTuple):
+    """What ends a program, on its way to the thread that waits."""
+
+    error: SystemExit | KeyboardInterrupt
+
+
+async def _awaited(work: Callable[[], Awaitable[Answer]]) -> Answer | _Exit:
+    try:
+        return await work()
+    except (SystemExit, KeyboardInterrupt) as error:
+        return _Exit(error)  # raised in a task, it would end the loop and not the program

@@ -63,7 +63,7 @@ class Questions:
         with scope:
             try:
                 decision = await self._decision(approver, request)
-            except (Exception, asyncio.CancelledError) as error:
+            except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
                 if is_cancelled(error):
                     raise
                 failure = error

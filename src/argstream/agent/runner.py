@@ -296,7 +296,7 @@ class Runner:
 
     def _approver_failed(self, error: BaseException) -> None:
         """End the run, without running the call, and raise the error when it has ended."""
-        if isinstance(error, Exception) and not self.machine.is_ending:
+        if not self.machine.is_ending:
             self._error = error
         self.act(self.machine.failed("approver_failed", failure_message(error)))
 

@@ -118,7 +118,7 @@ class Drive:
 
     def _approver_failed(self, error: BaseException) -> None:
         """Stop the agent, without running the call, and raise the error when the run has ended."""
-        if isinstance(error, Exception) and not self.observed.is_stopped:
+        if not self.observed.is_stopped:
             self._error = error
         self.stop(failure_message(error))
 

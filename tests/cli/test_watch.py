@@ -398,6 +398,9 @@ def test_calls_that_need_approval_are_shown_with_the_policy_decision(tmp_path: P
     (completed,) = [event for event in events if event["type"] == "tool_args_completed"]
     assert completed["policy_decision"] == expected
 
+    seen = argstream("watch", str(turn), "--policy", str(policy))
+    assert "? write needs approval by the policy (rule mine): check it" in seen.stdout.decode()
+
 
 def test_tools_that_cannot_be_read_are_told_before_anything_is_shown(tmp_path: Path) -> None:
     tools = tmp_path / "tools.json"

@@ -5,9 +5,18 @@ import sys
 from typing import Self
 
 from argstream.cli._input import complain
-from argstream.events import Event, RunFailed, StreamFailed, ToolArgsInvalid, to_json
+from argstream.events import (
+    Event,
+    PolicyDecision,
+    RunFailed,
+    StreamFailed,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    to_json,
+)
 from argstream.sanitise import visible_line
 from argstream.terminal import LiveTerminal, Looks, open_terminal
+from argstream.terminal.spans import line as line_of
 
 __all__ = ["Shown"]
 
@@ -34,6 +43,8 @@ class Shown:
         """Show an event; programs are given the line, if that is another one than the event's."""
         if self.terminal is not None:
             self.terminal.show(event)
+            if isinstance(event, ToolArgsCompleted) and event.policy_decision is not None:
+                self._show_approval(event.name, event.policy_decision)
         else:
             _write(to_json(event) if line is None else line)
         self._note(event)
@@ -48,6 +59,12 @@ class Shown:
             for failure in failures:
                 complain(failure)
         return 1 if failures else 0
+
+    def _show_approval(self, name: str, decision: PolicyDecision) -> None:
+        if self.terminal is not None and decision.action == "ask":
+            by = "" if decision.rule is None else f" (rule {decision.rule})"
+            text = f"  ? {name} needs approval by the policy{by}: {decision.reason}"
+            self.terminal.say(line_of(text))
 
     def _note(self, event: Event) -> None:
         if isinstance(event, ToolArgsInvalid):

@@ -74,3 +74,10 @@ def test_without_a_home_there_is_no_place_for_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Path, "home", homeless)
     assert token_file_of("memory:") is None
     assert files_of("memory:") == ()
+
+
+def test_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    file = tmp_path / "argstream.db.token"
+    os.mkfifo(file, 0o600)
+    with pytest.raises(UsageError, match="holds no token"):
+        read_token(file)

@@ -120,6 +120,11 @@ def test_aggregator_refuses_an_end_that_says_nothing_about_its_value() -> None:
     assert aggregator.push(ObjectEntry("tags", Done("array"))) == []
 
 
+def test_aggregator_refuses_what_is_not_a_fragment() -> None:
+    with pytest.raises(UsageError, match="not list"):
+        FragmentAggregator().push(NestedParser().push('{"a": "x"}'))  # type: ignore[arg-type]  # the mistake
+
+
 def test_empty_values_are_told_apart() -> None:
     assert pushed('["", [], {}]') == [
         ArrayItem(0, Done("string")),

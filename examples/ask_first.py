@@ -9,8 +9,8 @@ with ``--piped``, answers are read from a pipe. A scripted model plays along; fo
 import sys
 
 from argstream import Agent, Approve, Deny, RunResult, ScriptedModel, tool
-from argstream.clients import CallTool, Reply
 from argstream.events import ApprovalRequested
+from argstream.models import CallTool, Reply
 from argstream.sanitise import visible_line
 
 MODEL = ScriptedModel(

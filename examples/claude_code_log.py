@@ -21,8 +21,7 @@ from claude_agent_sdk import (
     query,
 )
 
-from argstream.agent import Approve, Deny
-from argstream.agent.observing import Observer
+from argstream.agent import Approve, Deny, Observer
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -32,8 +31,8 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
 )
+from argstream.runs import open_store
 from argstream.sanitise import visible_line
-from argstream.stores import open_store
 
 SONG = {"file_path": "song.txt", "content": "99 bottles of beer on the wall\n"}
 

@@ -10,8 +10,8 @@ from urllib.request import Request, urlopen
 
 from argstream import stream
 from argstream.errors import ArgumentUnavailable, StreamFailure
-from argstream.readers import CallReader
 from argstream.sanitise import visible
+from argstream.streaming import CallReader
 from argstream.testing import CallTool, MockProvider, Reply, Say, Slow
 
 SOURCE = 'def greet(name):\n    print(f"hello, {name}")\n'

@@ -21,11 +21,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from argstream import Agent, ModelRequest, ScriptedModel, tool
-from argstream.clients import CallTool, Reply
 from argstream.history import ResultPart
+from argstream.models import CallTool, Reply
+from argstream.runs import MemoryStore
 from argstream.sanitise import visible_line
 from argstream.server import AgentServer, Serving, serve
-from argstream.stores import MemoryStore
 
 MAIL = {"to": "ada@example.org", "text": "We are late.\nThe train is, too.\n"}
 

@@ -9,14 +9,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from argstream import Agent, ScriptedModel, Streamed, TextInterrupted, ToolContext, tool
-from argstream.clients import CallTool, Reply
+from argstream import (
+    Agent,
+    ScriptedModel,
+    Streamed,
+    ToolContext,
+    tool,
+)
+from argstream.errors import TextInterrupted
 from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolExecutionStarted,
     ToolOutputDelta,
 )
+from argstream.models import CallTool, Reply
 from argstream.sanitise import visible_line
 
 TEXT = "".join(f"{number:>2} bottles of beer on the wall\n" for number in range(99, 0, -1))

@@ -24,8 +24,8 @@ from argstream import (
     open_store,
     tool,
 )
-from argstream.clients import CallTool, Reply
 from argstream.history import ResultPart
+from argstream.models import CallTool, Reply
 from argstream.sanitise import visible_line
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from argstream import Agent, ScriptedModel
 from argstream.agent.toolkits import file_tools
-from argstream.clients import CallTool
+from argstream.models import CallTool
 from argstream.terminal import Looks, file_reader, open_terminal
 
 CODE = '''"""Greets people."""

@@ -1,6 +1,6 @@
 """Fuzz the engine with coverage-guided bytes, cut at random, against judges that share no code.
 
-Run by ``make soak``; options are libFuzzer's, such as ``-max_total_time=600``. For every input:
+Run by ``make soak-fuzz``; options are libFuzzer's (``-max_total_time=600``). For every input:
 
 - nothing raises, and every chunking of it says the same (invariants 1 and 9);
 - the verdict and the error's offset are those of the slow reference of the tests (invariant 5);

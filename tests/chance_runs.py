@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from argstream.assembly import Assembler, Numbering
+from argstream.checks import Judge
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -34,9 +35,8 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import CallPart, Message, TextPart
-from argstream.judging import Judge
 from tests import claude_agent
-from tests.agent.chance import RULED, turns
+from tests.agent.chance import JUDGE, turns
 from tests.claude_agent import (
     assistant,
     init,
@@ -48,7 +48,7 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.providers import block_delta, block_start, block_stop, message_end, message_start
+from tests.provider_streams import block_delta, block_start, block_stop, message_end, message_start
 
 RUN = "run_1"
 HISTORY = (
@@ -77,7 +77,7 @@ _results = st.sampled_from(["done", {"rows": [{"a": 1}]}, ["é", None], 10**30, 
 def runs(draw: st.DrawFn, *, crashes: bool = True) -> list[Event]:
     """A run of an agent, perhaps not to its end."""
     events: list[Event] = [RunStarted(RUN, "Go", draw(st.sampled_from([(), HISTORY])))]
-    judge = draw(st.sampled_from([None, RULED.judge]))
+    judge = draw(st.sampled_from([None, JUDGE]))
     numbering = Numbering()
     for number in range(1, 1 + draw(st.integers(1, 3))):
         numbering = _add_turn(draw, number, judge, numbering, events, crashes=crashes)

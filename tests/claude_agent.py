@@ -10,7 +10,7 @@ from claude_agent_sdk._internal.message_parser import parse_message
 
 from argstream.assembly import Assembler, Call
 from argstream.events import Event
-from tests.providers import Payload, block_stop, input_json, tool_use
+from tests.provider_streams import Payload, block_stop, input_json, tool_use
 
 SESSION: Payload = {"session_id": "session_1", "uuid": "uuid_1"}
 FORMS = ["lines", "objects"]

@@ -3,13 +3,20 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
-from tests.together import Together
+from tests.together import Together, sort_longest_first
+
+_TESTS = Path(__file__).parent
+_IN_CI = bool(os.environ.get("CI"))
+_UNMEASURED = ("bulk", "hypothesis", "timing")
+_PROFILE = os.environ.get("ARGSTREAM_HYPOTHESIS", "test")
 
 # These check for many tests, and should say what they saw.
 pytest.register_assert_rewrite(
@@ -25,12 +32,14 @@ pytest.register_assert_rewrite(
 
 # No deadlines and no complaint about slowness: the machine may be busy with something else.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# Whether a change lands must depend on the change: CI plays the same examples each time. New ones
-# are played everywhere else, and 5,000 of each by `make soak`.
-_in_ci = os.environ.get("CI") == "true"
-settings.register_profile("test", _patient, max_examples=150, derandomize=_in_ci)
+# In CI the result must depend on the change alone, so CI runs the same examples each time.
+# Everywhere else the examples are new in each run. `make soak-properties` runs 5,000 of each.
+settings.register_profile("test", _patient, max_examples=30, derandomize=_IN_CI)
+settings.register_profile("core", _patient, max_examples=100, derandomize=_IN_CI)
 settings.register_profile("soak", _patient, max_examples=5_000)
-settings.load_profile(os.environ.get("ARGSTREAM_HYPOTHESIS", "test"))
+settings.load_profile(_PROFILE)
+# Algorithms with an independent oracle. Their tests run more examples than others.
+_CORE = ("assembly", "jsonstream", "policy", "validation", "wire")
 
 # A background job of a non-interactive shell (`make test &`) ignores SIGINT and SIGQUIT, and so do
 # the processes that it starts. The tests send these signals to themselves and to such processes.
@@ -42,6 +51,20 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Load the profile of a module before it is imported: @given stores the current one."""
+    if isinstance(collector, pytest.Module) and _PROFILE == "test":
+        folder = collector.path.relative_to(_TESTS).parts[0]
+        settings.load_profile("core" if folder in _CORE else "test")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _freeze() -> None:
+    """Keep garbage collection quick: it need not look at what was made before this module."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def hangup_ends_processes() -> Iterator[None]:
     """Let SIGHUP have its default effect in one test, also under nohup, which makes it ignored."""
@@ -50,15 +73,38 @@ def hangup_ends_processes() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Pause coverage in tests that measure time, read a lot of data or run random examples."""
+    is_measured = not any(item.get_closest_marker(name) for name in _UNMEASURED)
+    coverage = None if is_measured else Coverage.current()
+    if coverage is None:
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
+        _measure_no_processes()
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
-    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    config.option.loadscopereorder = False  # the order is that of sort_longest_first
+    return Together(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    sort_longest_first(items)
 
 
 def pytest_collection_finish() -> None:
-    """Save time: of thousands of tests, and of hundreds of processes that they start."""
-    gc.collect()
-    gc.freeze()  # no search for garbage looks at what was collected
-    # This process is measured for coverage already. What it starts would take twice as long.
+    """Load the profile for tests that call @given themselves, and do not measure processes."""
+    settings.load_profile(_PROFILE)
+    _measure_no_processes()
+
+
+def _measure_no_processes() -> None:
+    """Keep coverage out of what tests start: it would take twice as long, and leave traces."""
     for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
         del os.environ[name]

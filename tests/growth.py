@@ -1,6 +1,7 @@
 """How the cost of a job grows with its size, measured so that a busy machine does not matter."""
 
 import gc
+import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -15,6 +16,29 @@ def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> flo
     bound counts as broken.
     """
     return cost_ratio(job_of_size(2 * size), job_of_size(size), BOUND)
+
+
+def call_growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> float:
+    """Return how many more calls the job makes at twice the size: the same in each run.
+
+    For jobs whose cost is in Python code. A long copy inside one call does not show.
+    """
+    return _calls(job_of_size(2 * size)) / _calls(job_of_size(size))
+
+
+def _calls(job: Callable[[], object]) -> int:
+    count = 0
+
+    def add(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(add)
+    try:
+        job()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def cost_ratio(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:

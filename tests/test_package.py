@@ -11,18 +11,16 @@ from pathlib import Path
 import pytest
 
 import argstream
-import argstream.adapters
 import argstream.agent
 import argstream.agent.toolkits
 import argstream.assembly
-import argstream.clients
 import argstream.jsonstream
-import argstream.readers
+import argstream.models
+import argstream.providers
 import argstream.recording
-import argstream.stores
+import argstream.runs
 import argstream.streaming
 import argstream.terminal
-import argstream.terminal.looks
 import argstream.testing
 import argstream.wire
 
@@ -41,18 +39,16 @@ def run_python(code: str) -> str:
     "package",
     [
         argstream,
-        argstream.adapters,
+        argstream.providers,
         argstream.agent,
         argstream.agent.toolkits,
         argstream.assembly,
-        argstream.clients,
+        argstream.models,
         argstream.jsonstream,
-        argstream.readers,
         argstream.recording,
-        argstream.stores,
+        argstream.runs,
         argstream.streaming,
         argstream.terminal,
-        argstream.terminal.looks,
         argstream.testing,
         argstream.wire,
     ],
@@ -66,11 +62,8 @@ def test_all_names_what_is_there(package: object) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_module_says_what_it_exports_and_why_it_is_there(name: str) -> None:
-    module = importlib.import_module(name)
-    assert module.__doc__
-    for exported in module.__all__:
-        assert hasattr(module, exported)
+def test_every_module_says_what_it_is_for(name: str) -> None:
+    assert importlib.import_module(name).__doc__
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -84,7 +77,7 @@ def test_the_version_is_that_of_the_installed_distribution() -> None:
 
 def test_import_argstream_loads_nothing_else() -> None:
     code = "import sys, argstream; print([m for m in sys.modules if m.startswith('argstream.')])"
-    assert run_python(code) == "[]"
+    assert run_python(code) == "['argstream._lazy']"
 
 
 def test_jsonstream_has_no_dependency() -> None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply
+from tests.support.provider_rules import strict_provider
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,7 +40,7 @@ LANGGRAPH = block("StateGraph")
 
 @pytest.fixture
 def provider() -> Iterator[MockProvider]:
-    with MockProvider([Reply(CallTool("write_file", POEM)), Reply("Done.")]) as provider:
+    with strict_provider([Reply(CallTool("write_file", POEM)), Reply("Done.")]) as provider:
         yield provider
 
 
@@ -80,7 +81,7 @@ def test_own_sdk_shows_the_file_as_it_is_written(tmp_path: Path, provider: MockP
 
 
 def test_own_sdk_reports_malformed_arguments(tmp_path: Path) -> None:
-    with MockProvider(Reply(CallTool("write_file", '{"path": poem.txt}'))) as provider:
+    with strict_provider(Reply(CallTool("write_file", '{"path": poem.txt}'))) as provider:
         printed = run(OWN_SDK, tmp_path, provider)
     assert printed.startswith("\ndo not run write_file: ")
     assert "at character 9" in printed
@@ -99,12 +100,12 @@ source = anthropic.Anthropic().messages.create(
 {POLICY}"""
     content = "x" * 2000
     outside = Reply(CallTool("write_file", {"path": "../secret", "content": content}))
-    with MockProvider(outside) as provider:
+    with strict_provider(outside) as provider:
         denied, stopped = run(program, tmp_path, provider).splitlines()
     assert "write_file" in denied
     assert re.fullmatch(r"stopped after \d\d characters", stopped)
     inside = Reply(CallTool("write_file", {"path": "notes.txt", "content": content}))
-    with MockProvider(inside) as provider:
+    with strict_provider(inside) as provider:
         assert run(program, tmp_path, provider) == ""
 
 
@@ -121,7 +122,7 @@ def test_agent_does_not_write_what_was_denied(tmp_path: Path, provider: MockProv
 
 def test_surviving_run_is_resumed(tmp_path: Path) -> None:
     call = CallTool("send_mail", {"to": "ada@example.org", "text": "We are late."})
-    with MockProvider([Reply(call), Reply("Ada knows.")]) as provider:
+    with strict_provider([Reply(call), Reply("Ada knows.")]) as provider:
         assert run(SURVIVING, tmp_path, provider) == "Ada knows.\n"
 
 
@@ -136,7 +137,7 @@ import threading
 threading.Thread(target=lambda: (sys.stdin.read(), setattr(running, "should_exit", True))).start()
 running.run(sockets=[listener])
 """
-    with MockProvider(Reply("Hello there.")) as provider:
+    with strict_provider(Reply("Hello there.")) as provider:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
             cwd=tmp_path,
@@ -162,7 +163,7 @@ running.run(sockets=[listener])
             process.wait(20)
             process.stdout.close()
     assert refused.status_code == 401
-    assert "there." in answer.text
+    assert "".join(re.findall(r'"text":"([^"]*)"', answer.text)) == "Hello there."
     assert process.returncode == 0
 
 

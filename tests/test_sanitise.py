@@ -9,11 +9,21 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from argstream.sanitise import UNSEEN, Table, original, table, visible, visible_line
-from argstream.testing import chunkings, cut
+from argstream.sanitise import (
+    UNSEEN,
+    SurrogateMender,
+    Table,
+    mended,
+    mended_json,
+    original,
+    table,
+    visible,
+    visible_line,
+)
+from argstream.testing import cut
 from tests.growth import BOUND, growth
 from tests.strategies import cuts
 
@@ -91,10 +101,8 @@ class TestSpelling:
     @pytest.mark.parametrize(
         "text",
         [
-            "",
-            r"C:\new\temp \x1b \u{1b} \u202e \\ ${x} &#x202e; %1b ^[ <U+202E> [ESC] {ESC}",
-            "def f():\n\treturn 'é'\n",
-            "漢字\u3000かな 한글 ไทย हिन्दी עברית العربية",
+            *("", r"C:\new\temp \x1b \u{1b} \u202e \\ ${x} &#x202e; %1b ^[ <U+202E> [ESC] {ESC}"),
+            *("def f():\n\treturn 'é'\n", "漢字\u3000かな 한글 ไทย हिन्दी עברית العربية"),
             "e\u0301 n\u0303 \U0001f600 \U0001f1eb\U0001f1f7 \ufffd",
         ],
     )
@@ -110,11 +118,6 @@ class TestSpelling:
         text, line = "import os\n\tprint(os.name)\n" * 2, "src/app.py" * 2
         assert visible(text) is text
         assert visible_line(line) is line
-
-    def test_the_brackets_are_visible_narrow_and_not_turned_into_something_else(self) -> None:
-        for bracket in "⟦⟧":
-            assert unicodedata.east_asian_width(bracket) == "Na"
-            assert unicodedata.normalize("NFKC", bracket) == bracket
 
 
 @pytest.mark.bulk
@@ -187,11 +190,6 @@ class TestAnyText:
         for show in (visible, visible_line):
             assert "".join(map(show, cut(text, sizes))) == show(text)
 
-    def test_chunking_never_matters_in_any_way_to_cut(self) -> None:
-        text = "\x1b[31m⟦ESC⟧\r\n\u202e\ud83d\ude00\U0001f600\\u{1b}\t⟦U+001B⟧"
-        for name, chunks in chunkings(text):
-            assert "".join(map(visible, chunks)) == visible(text), name
-
     @given(texts)
     def test_it_can_be_encoded_and_has_the_lines_of_the_text(self, text: str) -> None:
         shown = visible(text)
@@ -199,10 +197,6 @@ class TestAnyText:
         assert shown.splitlines() == shown.removesuffix("\n").split("\n") or not shown
         assert shown.count("\n") == text.count("\n")
         assert len(visible_line(text).splitlines()) <= 1
-
-    @given(texts)
-    def test_anything_can_be_read_back_without_an_error(self, text: str) -> None:
-        assert isinstance(original(text), str)
 
     @pytest.mark.parametrize(
         "text",
@@ -230,13 +224,13 @@ HOSTILE: list[Sequence[str]] = [
 
 
 @pytest.mark.bulk
-def test_a_hundred_thousand_hostile_arguments_leave_nothing_that_acts_or_hides(
+def test_hostile_arguments_leave_nothing_that_acts_or_hides(
     must_be_escaped: frozenset[str],
 ) -> None:
     random = Random(7)
     forbidden = must_be_escaped - set("⟦\t\n")
     arguments: set[str] = set()
-    while len(arguments) < 100_000:
+    while len(arguments) < 20_000:
         pieces = [random.choice(random.choice(HOSTILE)) for _ in range(random.randint(1, 6))]
         arguments.add("".join(pieces) + chr(random.randrange(0x110000)))
     shown = set()
@@ -292,14 +286,8 @@ class TestTable:
 @pytest.mark.parametrize(
     "piece",
     [
-        "import os\n",
-        "import os\n\x1b",
-        "привет мир\n",
-        "漢字\u3000",
-        "\U0001f600",
-        "\x1b",
-        "⟦",
-        "\U000e0041",
+        *("import os\n", "import os\n\x1b", "привет мир\n", "漢字\u3000"),
+        *("\U0001f600", "\x1b", "⟦", "\U000e0041"),
     ],
     ids=ascii,
 )
@@ -314,3 +302,26 @@ def test_the_cost_is_linear(show: Callable[[str], str], piece: str) -> None:
 @pytest.mark.parametrize("piece", ["⟦U+00", "⟦ESC", "A"])
 def test_reading_back_is_linear_when_spellings_are_never_closed(piece: str) -> None:
     assert growth(lambda size: partial(original, "⟦" + piece * size), 100_000) <= BOUND
+
+
+# Beginnings and ends of pairs and of characters in bytes (some are both), and what ends a line.
+AMBIGUOUS = st.sampled_from("\ud83d\udbff\ude00\udcc2\udce2\udcf0\udc9f\udc82\udcac\n")
+ANY_TEXT = st.text(AMBIGUOUS | st.characters(categories=("Cs", "Lu", "So")))
+
+
+@given(ANY_TEXT, cuts)
+@example("\ud83d\udcc2", [1])
+@example("\ud83d\n", [2])
+def test_surrogates_are_mended_however_the_text_is_cut(text: str, sizes: list[int]) -> None:
+    mender = SurrogateMender()
+    found = "".join(mender.feed(piece) for piece in cut(text, sizes)) + mender.close()
+    assert found == mended(text)
+    found.encode()
+
+
+def test_halves_of_characters_are_joined_or_replaced() -> None:
+    assert mended("a\ud83d\ude00b") == "a😀b"
+    assert mended("\ude00\ud83d") == "\ufffd\ufffd"
+    assert mended_json({"\ud800": ["\udc00", 1, None, {"a": "b"}]}) == {
+        "\ufffd": ["\ufffd", 1, None, {"a": "b"}]
+    }

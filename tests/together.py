@@ -1,29 +1,35 @@
-"""Which tests one process runs, one after the other, where several processes share the work.
+"""The order of the tests, and which of them one process runs where several share the work."""
 
-``--dist=loadgroup`` of pytest-xdist 3.8 would do, but it writes the groups into the names of tests,
-and those of pytest 9.2 cannot be written to: so there are no groups.
-"""
-
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = (
-    "tests/server/test_argstream_js_runs.py",  # the runs are made once
-    "tests/test_sanitise.py::TestEveryCharacter",  # and so are a million spellings
-)
-PAGE = "tests/page/"  # each module has to start its browser
-APART = (  # there, a test takes far longer than that
+# The longest modules. Their tests are handed out one by one, before all others.
+_LONGEST = (
     "tests/page/test_looks.py",
     "tests/page/test_markup.py",
+    "tests/outside/test_recordings.py",
 )
+# Modules that take longer than most. They start early, so that no process has to wait for the last.
+_LONG = ("tests/page/", "tests/surviving/", "tests/server/", "tests/cli/")
+
+
+def sort_longest_first(items: list[pytest.Item]) -> None:
+    """Move the long tests to the beginning. The order is the same in each process."""
+    first = (*_LONGEST, *_LONG)
+
+    def place(item: pytest.Item) -> int:
+        found = (at for at, start in enumerate(first) if item.nodeid.startswith(start))
+        return next(found, len(first))
+
+    items.sort(key=place)
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Gives out groups of tests, the largest first, and all others one by one."""
+    """Hands out whole modules, so that their tests share servers and browsers.
+
+    ``--dist=loadfile`` would do for that, but it starts with the modules that have the most tests,
+    which are not those that take longest.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        """Name the group that a test belongs to."""
-        for group in TOGETHER:
-            if nodeid.startswith(group):
-                return group
-        is_together = nodeid.startswith(PAGE) and not nodeid.startswith(APART)
-        return nodeid.partition("::")[0] if is_together else nodeid
+        return nodeid if nodeid.startswith(_LONGEST) else nodeid.partition("::")[0]

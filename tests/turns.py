@@ -11,8 +11,8 @@ from struct import pack
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from argstream.adapters import ProtocolName
-from tests.providers import (
+from argstream.providers import ProtocolName
+from tests.provider_streams import (
     FUNCTION_CALL,
     Payload,
     anthropic_call,

@@ -1,55 +1,31 @@
 """argstream reads a model's tool call while it is still being written.
 
-Everything public can be imported from here and is loaded when it is first used, so that ``import
-argstream`` is quick and needs no extra. The engine has a package of its own:
-``argstream.jsonstream``.
+The names of everyday use can be imported from here. Each is loaded when it is first used, so that
+``import argstream`` is fast and needs no extra. The other names are in the packages:
+``argstream.jsonstream``, ``argstream.events``, ``argstream.errors``, ``argstream.agent`` and so on.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from argstream._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from argstream.agent import (
         Agent,
-        AgentRun,
         Approve,
         Conversation,
         Deny,
-        ObservedRun,
-        Observer,
         RunResult,
         Streamed,
-        Tool,
         ToolContext,
-        ToolUse,
         observe,
         tool,
     )
-    from argstream.assembly import (
-        Assembler,
-        Call,
-        Numbering,
-    )
-    from argstream.clients import (
-        ModelRequest,
-        ModelSettings,
-        ScriptedModel,
-        make_model,
-    )
     from argstream.errors import (
-        AlreadyDecided,
         ArgstreamError,
-        ArgumentUnavailable,
-        MissingExtra,
-        ProviderFailure,
         RunFailure,
-        RunTaken,
-        SchemaError,
-        StoreFailure,
         StreamFailure,
-        TextInterrupted,
         ToolFailure,
-        UnknownRun,
         UsageError,
     )
     from argstream.events import (
@@ -57,10 +33,8 @@ if TYPE_CHECKING:
         ApprovalRequested,
         ArgumentCompleted,
         ArgumentDelta,
-        ArgumentsError,
         ArgumentStarted,
         Event,
-        PolicyDecision,
         RunCompleted,
         RunFailed,
         RunPaused,
@@ -83,7 +57,6 @@ if TYPE_CHECKING:
         ToolOutputDelta,
         TurnCompleted,
         TurnStarted,
-        Usage,
     )
     from argstream.jsonstream import (
         ToolArgStream,
@@ -92,30 +65,20 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
-    from argstream.log import (
-        Record,
-        RunInfo,
-        Store,
+    from argstream.models import (
+        ModelRequest,
+        ScriptedModel,
+        make_model,
     )
     from argstream.policy import (
         Policy,
-        Rule,
-    )
-    from argstream.readers import (
-        AsyncCallReader,
-        CallReader,
     )
     from argstream.recording import (
-        Recorder,
-        Recording,
         read_recording,
         record,
-        record_async,
     )
-    from argstream.stores import (
+    from argstream.runs import (
         MemoryStore,
-        RedisStore,
-        SqliteStore,
         open_store,
     )
     from argstream.streaming import (
@@ -125,10 +88,6 @@ if TYPE_CHECKING:
         stream,
     )
     from argstream.validation import (
-        Schema,
-        SchemaLimits,
-        ToolSpec,
-        TypedArguments,
         typed,
     )
 
@@ -136,8 +95,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
-    "AgentRun",
-    "AlreadyDecided",
     "ApprovalDecided",
     "ApprovalRequested",
     "Approve",
@@ -145,59 +102,31 @@ __all__ = [
     "ArgumentCompleted",
     "ArgumentDelta",
     "ArgumentStarted",
-    "ArgumentUnavailable",
-    "ArgumentsError",
-    "Assembler",
-    "AsyncCallReader",
     "AsyncEventStream",
-    "Call",
-    "CallReader",
     "Conversation",
     "Deny",
     "Event",
     "EventStream",
     "MemoryStore",
-    "MissingExtra",
     "ModelRequest",
-    "ModelSettings",
-    "Numbering",
-    "ObservedRun",
-    "Observer",
     "Policy",
-    "PolicyDecision",
-    "ProviderFailure",
-    "Record",
-    "Recorder",
-    "Recording",
-    "RedisStore",
-    "Rule",
     "RunCompleted",
     "RunFailed",
     "RunFailure",
-    "RunInfo",
     "RunPaused",
     "RunResult",
     "RunResumed",
     "RunSnapshot",
     "RunStarted",
     "RunStopped",
-    "RunTaken",
-    "Schema",
-    "SchemaError",
-    "SchemaLimits",
     "ScriptedModel",
-    "SqliteStore",
-    "Store",
-    "StoreFailure",
     "StreamFailed",
     "StreamFailure",
     "Streamed",
     "TextDelta",
-    "TextInterrupted",
     "ThinkingCompleted",
     "ThinkingDelta",
     "ThinkingStarted",
-    "Tool",
     "ToolArgStream",
     "ToolArgsCompleted",
     "ToolArgsDelta",
@@ -213,13 +142,8 @@ __all__ = [
     "ToolFieldEvent",
     "ToolFieldStart",
     "ToolOutputDelta",
-    "ToolSpec",
-    "ToolUse",
     "TurnCompleted",
     "TurnStarted",
-    "TypedArguments",
-    "UnknownRun",
-    "Usage",
     "UsageError",
     "make_judge",
     "make_model",
@@ -227,65 +151,37 @@ __all__ = [
     "open_store",
     "read_recording",
     "record",
-    "record_async",
     "stream",
     "tool",
     "typed",
 ]
 
 _HOMES = {
-    "argstream.agent": (
+    "agent": (
         "Agent",
-        "AgentRun",
         "Approve",
         "Conversation",
         "Deny",
-        "ObservedRun",
-        "Observer",
         "RunResult",
         "Streamed",
-        "Tool",
         "ToolContext",
-        "ToolUse",
         "observe",
         "tool",
     ),
-    "argstream.assembly": (
-        "Assembler",
-        "Call",
-        "Numbering",
-    ),
-    "argstream.clients": (
-        "ModelRequest",
-        "ModelSettings",
-        "ScriptedModel",
-        "make_model",
-    ),
-    "argstream.errors": (
-        "AlreadyDecided",
+    "errors": (
         "ArgstreamError",
-        "ArgumentUnavailable",
-        "MissingExtra",
-        "ProviderFailure",
         "RunFailure",
-        "RunTaken",
-        "SchemaError",
-        "StoreFailure",
         "StreamFailure",
-        "TextInterrupted",
         "ToolFailure",
-        "UnknownRun",
         "UsageError",
     ),
-    "argstream.events": (
+    "events": (
         "ApprovalDecided",
         "ApprovalRequested",
         "ArgumentCompleted",
         "ArgumentDelta",
         "ArgumentStarted",
-        "ArgumentsError",
         "Event",
-        "PolicyDecision",
         "RunCompleted",
         "RunFailed",
         "RunPaused",
@@ -308,66 +204,39 @@ _HOMES = {
         "ToolOutputDelta",
         "TurnCompleted",
         "TurnStarted",
-        "Usage",
     ),
-    "argstream.jsonstream": (
+    "jsonstream": (
         "ToolArgStream",
         "ToolFieldDelta",
         "ToolFieldEnd",
         "ToolFieldEvent",
         "ToolFieldStart",
     ),
-    "argstream.log": (
-        "Record",
-        "RunInfo",
-        "Store",
+    "models": (
+        "ModelRequest",
+        "ScriptedModel",
+        "make_model",
     ),
-    "argstream.policy": (
-        "Policy",
-        "Rule",
-    ),
-    "argstream.readers": (
-        "AsyncCallReader",
-        "CallReader",
-    ),
-    "argstream.recording": (
-        "Recorder",
-        "Recording",
+    "policy": ("Policy",),
+    "recording": (
         "read_recording",
         "record",
-        "record_async",
     ),
-    "argstream.stores": (
+    "runs": (
         "MemoryStore",
-        "RedisStore",
-        "SqliteStore",
         "open_store",
     ),
-    "argstream.streaming": (
+    "streaming": (
         "AsyncEventStream",
         "EventStream",
         "make_judge",
         "stream",
     ),
-    "argstream.validation": (
-        "Schema",
-        "SchemaLimits",
-        "ToolSpec",
-        "TypedArguments",
-        "typed",
-    ),
+    "validation": ("typed",),
 }
 
-
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
-
-    def __getattr__(name: str) -> object:
-        for home, names in _HOMES.items():
-            if name in names:
-                value = getattr(import_module(home), name)
-                globals()[name] = value
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@
     │   └── AlreadyDecided   a call on which somebody else has decided before
     ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
     ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
-    ├── ToolFailure          a tool failed where its own exception cannot be had: in a subprocess
+    ├── ToolFailure          a tool refused, tried to end the program, or returned no JSON
     ├── StoreFailure         a store cannot be reached, or read; what was acknowledged is there
     ├── RunTaken             another process drives the run; says who, and until when
     ├── TextInterrupted      the text that a tool reads while it is written will not end well
@@ -24,23 +24,6 @@ raise who promised a value and have none to give, or have no other way to tell: 
 """
 
 from typing import Any
-
-__all__ = [
-    "AlreadyDecided",
-    "ArgstreamError",
-    "ArgumentUnavailable",
-    "MissingExtra",
-    "ProviderFailure",
-    "RunFailure",
-    "RunTaken",
-    "SchemaError",
-    "StoreFailure",
-    "StreamFailure",
-    "TextInterrupted",
-    "ToolFailure",
-    "UnknownRun",
-    "UsageError",
-]
 
 
 class ArgstreamError(Exception):
@@ -63,7 +46,7 @@ class SchemaError(UsageError):
         """In one word: ``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
 
 
-class UnknownRun(UsageError, LookupError):  # noqa: N818 - it says what is the case
+class UnknownRun(UsageError, LookupError):
     """A run that the store does not have."""
 
     def __init__(self, run_id: str) -> None:
@@ -71,20 +54,20 @@ class UnknownRun(UsageError, LookupError):  # noqa: N818 - it says what is the c
         self.run_id = run_id
 
 
-class AlreadyDecided(UsageError):  # noqa: N818 - as above
-    """A call on which somebody else has decided before: what he said counts."""
+class AlreadyDecided(UsageError):
+    """A call that was decided before. The first decision counts."""
 
     def __init__(self, call_id: str) -> None:
         super().__init__(f"the call {call_id!r} has been decided on already")
         self.call_id = call_id
 
 
-class StoreFailure(ArgstreamError):  # noqa: N818 - it says what is the case
+class StoreFailure(ArgstreamError):
     """A store cannot be reached, or read, or is full. What it has acknowledged is there."""
 
 
-class RunTaken(ArgstreamError):  # noqa: N818 - as above
-    """Another process drives the run, or has begun to: here nothing more is done for it."""
+class RunTaken(ArgstreamError):
+    """Another process drives the run, so this one does nothing more for it."""
 
     def __init__(self, run_id: str, owner: str, seconds: float) -> None:
         super().__init__(
@@ -100,7 +83,7 @@ class RunTaken(ArgstreamError):  # noqa: N818 - as above
         """How long his claim is good, if he does not renew it."""
 
 
-class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what is missing
+class MissingExtra(ArgstreamError, ImportError):
     """A part of argstream was used whose optional dependencies are not installed."""
 
     def __init__(self, extra: str, purpose: str) -> None:
@@ -110,7 +93,7 @@ class MissingExtra(ArgstreamError, ImportError):  # noqa: N818 - it names what i
         self.extra = extra
 
 
-class ArgumentUnavailable(ArgstreamError, LookupError):  # noqa: N818 - it says what is the case
+class ArgumentUnavailable(ArgstreamError, LookupError):
     """What a reader was asked for did not come and will not; the message says what did."""
 
     def __init__(
@@ -130,7 +113,7 @@ class ArgumentUnavailable(ArgstreamError, LookupError):  # noqa: N818 - it says 
         """The ``ArgumentsError`` of a call that is not valid, where one is known."""
 
 
-class StreamFailure(ArgstreamError):  # noqa: N818 - as above
+class StreamFailure(ArgstreamError):
     """The stream failed: what the event ``StreamFailed`` or ``RunFailed`` says, as an exception."""
 
     def __init__(self, code: str, message: str, retryable: bool = False) -> None:  # noqa: FBT001, FBT002 - as the event
@@ -182,7 +165,7 @@ class RunFailure(StreamFailure):
         """What had come of the run: its text so far, and the calls that were made."""
 
 
-class TextInterrupted(ArgstreamError):  # noqa: N818 - as above
+class TextInterrupted(ArgstreamError):
     """The text that a tool was reading is over, and not all there: undo what was done with it."""
 
     def __init__(self, message: str, *, verdict: str, error: Any = None) -> None:
@@ -193,10 +176,10 @@ class TextInterrupted(ArgstreamError):  # noqa: N818 - as above
         """The ``ArgumentsError`` that tells why, where one is known."""
 
 
-class ToolFailure(ArgstreamError):  # noqa: N818 - as above
-    """A tool failed where its own exception cannot be had: in a subprocess, or by ending it.
+class ToolFailure(ArgstreamError):
+    """A tool tried to end the program, or returned a value that cannot be written as JSON.
 
-    A tool may raise it as well, to tell the model in words why it refused.
+    A tool may also raise it, to tell the model in words why it refused.
     """
 
     def __init__(self, message: str, *, kind: str | None = None) -> None:

@@ -9,21 +9,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from argstream.deltas import CallKind
+CallKind: TypeAlias = Literal["function", "server", "mcp", "custom", "code", "patch", "client"]
+"""What runs a call, and the form of its input: free text for ``custom`` and ``code``, else JSON.
 
-__all__ = [
-    "NOTE",
-    "CallPart",
-    "Item",
-    "Message",
-    "OpaquePart",
-    "Part",
-    "ResultPart",
-    "TextPart",
-    "ThinkingPart",
-    "Verdict",
-    "said_by_user",
-]
+``client`` is a call to a tool that the provider defines and the client runs or answers: a shell
+command, an action on a computer, a request to approve an MCP call.
+"""
 
 Item: TypeAlias = dict[str, Any]
 """A provider's own form of something: JSON that is sent back as it came."""
@@ -93,7 +84,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 def said_by_user(message: Message) -> str:
-    """Give what a person says in a message; nothing if it has results, or is somebody else's."""
+    """Return the text of a user's message; "" for results and for notes of an agent."""
     if message.role != "user" or message.id == NOTE:
         return ""
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))

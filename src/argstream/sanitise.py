@@ -39,9 +39,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
-from typing import Final, TypedDict
-
-__all__ = ["UNSEEN", "Table", "original", "table", "visible", "visible_line"]
+from typing import Any, Final, TypedDict
 
 _OPENING: Final = "⟦"  # narrow in every terminal, and copied as any other character
 _CLOSING: Final = "⟧"
@@ -149,7 +147,7 @@ def original(shown: str) -> str:
 
 
 def table() -> Table:
-    """Make the table of code points. It looks at all of them, for a tenth of a second: keep it."""
+    """Return the table of code points. This takes about 0.1 s: keep the result."""
     return {
         "opening": _OPENING,
         "closing": _CLOSING,
@@ -206,3 +204,69 @@ def _read(match: re.Match[str]) -> str:
     if number:
         return chr(int(number, 16))
     return chr(_CODES[name]) if name in _CODES else match[0]
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_BYTES: Final = re.compile("[\udc80-\udcff]+")
+# The beginning of a pair, or of the bytes of a character, at the end of a piece. What could begin
+# bytes may as well be the end of a pair.
+_BEGINNING: Final = re.compile(
+    "(?:[\ud800-\udbff]|(?<![\ud800-\udbff])(?:[\udcc2-\udcdf]|[\udce0-\udcef][\udc80-\udcbf]?"
+    "|[\udcf0-\udcf4][\udc80-\udcbf]{0,2}))\\Z"
+)
+
+
+class SurrogateMender:
+    """Joins or replaces surrogates in a text that comes in pieces."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = ""
+        """The beginning of a character whose end has not come."""
+
+    def feed(self, piece: str) -> str:
+        """Return the piece in a form that can be encoded."""
+        if self.held:
+            piece = self.held + piece
+            self.held = ""
+        elif not _SURROGATE.search(piece):
+            return piece
+        if (beginning := _BEGINNING.search(piece)) is not None:
+            self.held = beginning[0]
+            piece = piece[: beginning.start()]
+        return mended(piece)
+
+    def close(self) -> str:
+        """Return the replacement of a character whose end never came."""
+        held, self.held = self.held, ""
+        return mended(held)
+
+
+def mended(text: str) -> str:
+    """Return the text with halves of characters joined, or replaced."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    text = _PAIR.sub(lambda pair: _joined(pair[0]), text)
+    text = _BYTES.sub(lambda run: _decoded(run[0]), text)
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _joined(pair: str) -> str:
+    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def _decoded(run: str) -> str:
+    return run.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def mended_json(value: Any) -> Any:
+    """Apply ``mended`` to all strings and keys of a JSON value."""
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, dict):
+        return {mended_json(key): mended_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [mended_json(part) for part in value]
+    return value

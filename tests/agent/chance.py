@@ -10,15 +10,13 @@ from typing import Annotated, Any, Final, Literal
 from hypothesis import strategies as st
 from pydantic import AfterValidator
 
-from argstream.adapters import ProtocolName
-from argstream.adapters._endings import KNOWN_REASONS
-from argstream.agent import Streamed, tool
-from argstream.agent._toolbox import Toolbox
+from argstream.agent import Streamed, as_tool, tool
 from argstream.policy import Policy
+from argstream.providers import ProtocolName
+from argstream.streaming import make_judge
 from argstream.testing import cut
-from argstream.testing._mock_thoughts import reasoning_item
-from argstream.testing._mock_wire import seal
-from tests.providers import (
+from tests.agent.ordering import LETS_CALLS_RUN
+from tests.provider_streams import (
     Payload,
     arguments_delta,
     arguments_done,
@@ -37,6 +35,7 @@ from tests.providers import (
     tool_calls,
     tool_use,
 )
+from tests.support.provider_rules import reasoning_item, signature
 
 # The tools: nothing of them is run here
 
@@ -86,8 +85,7 @@ POLICY: Final = Policy.from_toml(
     '[[rules]]\ntool = "shell"\naction = "deny"\nargument = "command"\nprefix = "rm"\n'
     '[[rules]]\nname = "commands"\ntool = "shell"\naction = "ask"\n'
 )
-FREE: Final = Toolbox(TOOLS, None)
-RULED: Final = Toolbox(TOOLS, POLICY)
+JUDGE: Final = make_judge([as_tool(one).spec for one in TOOLS], POLICY, on_ask="report")
 
 Fate = Literal["runs", "asks", "never", "rule asks", "rule denies"]
 """What must become of a call whose turn lets it: the rules are those of the policy, if any."""
@@ -126,12 +124,12 @@ _WRITTEN: Final[dict[str, dict[str, Fate]]] = {
 }
 
 
-def fate_of(name: str, text: str, tools: Toolbox) -> str:
+def fate_of(name: str, text: str, *, has_policy: bool) -> str:
     """What must become of a call if its arguments are found to be whole."""
     fate = _WRITTEN[name].get(text, "never")
     if fate in ("rule asks", "rule denies"):
         by_rule = {"rule asks": "asks", "rule denies": "never"}
-        return "runs" if tools.policy is None else by_rule[fate]
+        return by_rule[fate] if has_policy else "runs"
     return fate
 
 
@@ -189,7 +187,18 @@ parts: Final[st.SearchStrategy[list[Part]]] = st.lists(
 reasons: Final = st.one_of(
     st.just("tool_use"),
     st.sampled_from(["end_turn", "max_tokens", "pause_turn", "refusal", "nobody_knows", None]),
-    st.sampled_from(sorted(KNOWN_REASONS)),
+    st.sampled_from(
+        sorted(
+            {
+                *LETS_CALLS_RUN,
+                "content_filter",
+                "error",
+                "failed",
+                "safety",
+                "malformed_function_call",
+            }
+        )
+    ),
 )
 faults: Final = st.sampled_from([None] * 16 + ["hangs up", "error", "unreadable", "raises"])
 
@@ -246,7 +255,7 @@ def _anthropic(place: int, part: Part, id_: str, sizes: list[int]) -> list[Paylo
             return [
                 block_start(index, "thinking", thinking="", signature=""),
                 *(block_delta(index, "thinking_delta", thinking=one) for one in cut(text, sizes)),
-                block_delta(index, "signature_delta", signature=seal(text)),
+                block_delta(index, "signature_delta", signature=signature(text)),
                 block_stop(index),
             ]
         case Words(text):

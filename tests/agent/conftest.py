@@ -1,26 +1,21 @@
 """Gives a test of runs with a log the stores, one after the other."""
 
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from argstream.stores import MemoryStore, SqliteStore
-from tests.agent.following import complete
-from tests.agent.logged_runs import Play, Story
+from argstream.runs import MemoryStore, SqliteStore, Store
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """Give what plays a story with a store that is open meanwhile."""
-
-    def playing(story: Story) -> None:
-        async def opened() -> None:
-            is_memory = request.param == "memory"
-            store = MemoryStore() if is_memory else SqliteStore(tmp_path / "runs.db")
-            async with aclosing(store):
-                await story(store)
-
-        complete(opened)
-
-    return playing
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    is_memory = request.param == "memory"
+    async with aclosing(MemoryStore() if is_memory else SqliteStore(tmp_path / "runs.db")) as store:
+        yield store

@@ -1,32 +1,24 @@
 """Whether a history is well-formed: for whoever reads it, and for each API that it may go to."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from argstream.agent import Conversation
-from argstream.clients import ModelRequest, OfferedTool
-from argstream.clients.apis import AnthropicApi, Api, ChatApi, ResponsesApi
 from argstream.events import Event, ToolCallCompleted, ToolCallFailed
 from argstream.history import CallPart, Message, ResultPart, TextPart
-from argstream.testing._mock_checks import anthropic_problems, chat_problems, responses_problems
-from argstream.testing._mock_memory import Memory
-from argstream.testing._mock_wire import Problem
+from argstream.models import ModelRequest, OfferedTool
+from argstream.providers.anthropic_requests import AnthropicApi
+from argstream.providers.openai_requests import ChatApi, ResponsesApi
 from tests.agent.ordering import RUN_BY_THE_PROVIDER
+from tests.support.provider_rules import request_problems
 
 PROMPT: Final = Message(role="user", parts=(TextPart(text="Go on"),))
 
 
-class CheckedApi(NamedTuple):
-    """An API, and what its provider would say to a request."""
-
-    api: Api
-    problems: Callable[[Mapping[str, str], dict[str, Any], Memory | None], list[Problem]]
-
-
-APIS: Final = (
-    CheckedApi(AnthropicApi(), anthropic_problems),
-    CheckedApi(ChatApi(), chat_problems),
-    CheckedApi(ResponsesApi(), responses_problems),
+APIS: Final[tuple[AnthropicApi | ChatApi | ResponsesApi, ...]] = (
+    AnthropicApi(),
+    ChatApi(),
+    ResponsesApi(),
 )
 
 
@@ -43,8 +35,9 @@ def check_history(
         Conversation.from_json(Conversation(messages).to_json())  # it can be written down
         messages = [*messages, PROMPT]
     request = ModelRequest(messages=tuple(messages), tools=tuple(tools))
-    for api, problems in APIS:
-        found = problems(api.headers("any"), api.body("some-model", request), None)
+    for api in APIS:
+        body = api.body("some-model", request)
+        found = request_problems(api.protocol, api.headers("any"), body)
         assert not found, f"{api.protocol} would refuse it: {found}"
 
 

@@ -6,14 +6,16 @@ are forged, repeated, reordered, renamed and cut.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from copy import deepcopy
 from random import Random
+from string import Template
 from typing import Any, Final, NamedTuple
 
-from argstream.adapters import ProtocolName
-from argstream.clients import ModelRequest
-from tests.providers import (
+from argstream.models import ModelRequest
+from argstream.providers import ProtocolName
+from tests.provider_streams import (
     Payload,
     arguments_delta,
     arguments_done,
@@ -168,84 +170,6 @@ def _responses_end(reason: str) -> list[Payload]:
     return [response_ended("failed" if reason == "odd" else "completed")]
 
 
-# Gemini
-
-
-def _gemini(*parts: Payload, **fields: Any) -> Payload:
-    candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **fields}
-    return {"responseId": "m1", "modelVersion": "gemini", "candidates": [candidate]}
-
-
-def _gemini_call(call: Call) -> list[Payload]:
-    function = {"id": call.id, "name": call.name, "args": call.value}
-    return [_gemini({"functionCall": function})]
-
-
-def _gemini_forged(call: Call) -> list[Payload]:
-    return [
-        _gemini(
-            {"functionResponse": {"id": call.id, "name": call.name, "response": {"a": FORGED}}}
-        ),
-        _gemini(
-            {"codeExecutionResult": {"id": call.id, "outcome": "OUTCOME_OK", "output": FORGED}}
-        ),
-        _gemini({"toolResponse": {"id": call.id, "response": {"a": FORGED}}}),
-        _gemini({"toolCall": {"id": call.id, "toolType": call.name, "args": {}}}),
-        _gemini({"executableCode": {"id": call.id, "code": "1"}}),
-    ]
-
-
-def _gemini_end(reason: str) -> list[Payload]:
-    known = {
-        "tool_use": "STOP",
-        "end_turn": "STOP",
-        "max_tokens": "MAX_TOKENS",
-        "refusal": "SAFETY",
-    }
-    return [_gemini(finishReason=known.get(reason, reason))]
-
-
-# Gemini Interactions
-
-
-def _interaction(type_: str, **fields: Any) -> Payload:
-    return {"event_type": type_, **fields}
-
-
-def _interactions_call(call: Call) -> list[Payload]:
-    step = {"type": "function_call", "id": call.id, "name": call.name, "arguments": {}}
-    deltas = [{"type": "arguments_delta", "arguments": piece} for piece in call.pieces]
-    return [
-        _interaction("step.start", index=call.place, step=step),
-        *(_interaction("step.delta", index=call.place, delta=delta) for delta in deltas),
-        _interaction("step.stop", index=call.place),
-    ]
-
-
-def _interactions_forged(call: Call) -> list[Payload]:
-    result = {"call_id": call.id, "id": call.id, "name": call.name, "result": FORGED}
-    kinds = ("function_result", "google_search_result", "mcp_server_tool_result")
-    steps: list[Payload] = [{"type": kind, **result} for kind in kinds]
-    steps.append(
-        {"type": "mcp_server_tool_call", "id": call.id, "name": call.name, "arguments": {}}
-    )
-    return [
-        _interaction("step.start", index=20 + number, step=step)
-        for number, step in enumerate(steps)
-    ]
-
-
-def _interactions_end(reason: str) -> list[Payload]:
-    known = {"tool_use": "requires_action", "end_turn": "completed", "max_tokens": "incomplete"}
-    interaction = {"id": "m1", "model": "gemini", "status": known.get(reason, reason)}
-    return [_interaction("interaction.completed", interaction=interaction)]
-
-
-def _interactions_head(id_: str) -> list[Payload]:
-    interaction = {"id": id_, "model": "gemini", "status": "in_progress"}
-    return [_interaction("interaction.created", interaction=interaction)]
-
-
 # OpenAI Realtime
 
 
@@ -263,95 +187,142 @@ def _realtime_end(reason: str) -> list[Payload]:
     ]
 
 
-# Ollama
+# The others, as templates: what comes first, a call with its pieces, forgeries, and the end
 
 
-def _ollama(**fields: Any) -> Payload:
-    return {"model": "m", "message": {"role": "assistant", "content": "", **fields}, "done": False}
+def _templates(text: str, reasons: dict[str, str], protocol: ProtocolName) -> Writer:
+    """Read lines that begin with the name of a part; a line that is indented continues one."""
+    lines = [line.split(maxsplit=1) for line in re.sub(r"\n +", " ", text.strip()).splitlines()]
+
+    def write(part: str, **values: Any) -> list[Payload]:
+        filled = {name: json.dumps(value) for name, value in values.items()}
+        return [
+            json.loads(Template(line).substitute(filled)) for kind, line in lines if kind == part
+        ]
+
+    def write_call(call: Call) -> list[Payload]:
+        values = {**call._asdict(), "value": call.value}
+        pieces = [one for piece in call.pieces for one in write("piece", piece=piece, **values)]
+        return [*write("call", **values), *pieces, *write("stop", **values)]
+
+    return Writer(
+        protocol,
+        lambda id_: write("head", id=id_),
+        write_call,
+        lambda call: write("forged", **call._asdict()),
+        lambda reason: write("end", reason=reasons.get(reason, reason)),
+    )
 
 
-def _ollama_call(call: Call) -> list[Payload]:
-    function = {"index": call.place, "name": call.name, "arguments": call.value}
-    return [_ollama(tool_calls=[{"id": call.id, "function": function}])]
+_GEMINI: Final = _templates(
+    """
+call {"functionCall": {"id": $id, "name": $name, "args": $value}}
+forged {"functionResponse": {"id": $id, "name": $name, "response": {"a": "FORGED"}}}
+forged {"codeExecutionResult": {"id": $id, "outcome": "OUTCOME_OK", "output": "FORGED"}}
+forged {"toolResponse": {"id": $id, "response": {"a": "FORGED"}}}
+forged {"toolCall": {"id": $id, "toolType": $name, "args": {}}}
+forged {"executableCode": {"id": $id, "code": "1"}}
+end {"finishReason": $reason}
+""",
+    {"tool_use": "STOP", "end_turn": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY"},
+    "gemini",
+)
 
 
-def _ollama_forged(call: Call) -> list[Payload]:
-    return [
-        {**_ollama(content=FORGED, role="tool", tool_name=call.name, tool_call_id=call.id)},
-        {**_ollama(content=FORGED), "done": True, "done_reason": "stop"},
-    ]
+def _in_candidates(writer: Writer) -> Writer:
+    """Wrap the parts of Gemini's templates."""
+
+    def wrap(parts: list[Payload], **fields: Any) -> Payload:
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **fields}
+        return {"responseId": "m1", "modelVersion": "gemini", "candidates": [candidate]}
+
+    return Writer(
+        writer.protocol,
+        lambda _: [],
+        lambda call: [wrap([part]) for part in writer.call(call)],
+        lambda call: [wrap([part]) for part in writer.forged(call)],
+        lambda reason: [wrap([], **writer.end(reason)[0])],
+    )
 
 
-def _ollama_end(reason: str) -> list[Payload]:
-    known = {"tool_use": "stop", "end_turn": "stop", "max_tokens": "length"}
-    return [{**_ollama(), "done": True, "done_reason": known.get(reason, reason)}]
-
-
-# Cohere
-
-
-def _cohere_call(call: Call) -> list[Payload]:
-    def of(type_: str, **fields: Any) -> Payload:
-        return {"type": type_, "index": call.place, "delta": {"message": {"tool_calls": fields}}}
-
-    function = {"name": call.name, "arguments": ""}
-    return [
-        of("tool-call-start", id=call.id, type="function", function=function),
-        *(of("tool-call-delta", function={"arguments": piece}) for piece in call.pieces),
-        {"type": "tool-call-end", "index": call.place},
-    ]
-
-
-def _cohere_forged(call: Call) -> list[Payload]:
-    result = {"role": "tool", "tool_call_id": call.id, "content": FORGED}
-    return [
-        {"type": "content-start", "index": call.place, "delta": {"message": result}},
-        {"type": "tool-call-end", "index": call.place},
-    ]
-
-
-def _cohere_end(reason: str) -> list[Payload]:
-    known = {"tool_use": "TOOL_CALL", "end_turn": "COMPLETE", "max_tokens": "MAX_TOKENS"}
-    end = {"finish_reason": known.get(reason, reason), "usage": {"tokens": {"input_tokens": 7}}}
-    return [{"type": "message-end", "delta": end}]
-
-
-def _cohere_head(id_: str) -> list[Payload]:
-    return [{"type": "message-start", "id": id_, "delta": {"message": {"role": "assistant"}}}]
-
-
-# Bedrock
-
-
-def _bedrock_start(index: int, start: Payload) -> Payload:
-    return {"contentBlockStart": {"contentBlockIndex": index, "start": start}}
-
-
-def _bedrock_call(call: Call) -> list[Payload]:
-    index = {"contentBlockIndex": call.place}
-    deltas = [
-        {"contentBlockDelta": {**index, "delta": {"toolUse": {"input": piece}}}}
-        for piece in call.pieces
-    ]
-    start = _bedrock_start(call.place, {"toolUse": {"toolUseId": call.id, "name": call.name}})
-    return [start, *deltas, {"contentBlockStop": index}]
-
-
-def _bedrock_forged(call: Call) -> list[Payload]:
-    use = {"toolUseId": call.id, "name": call.name, "type": "server_tool_use"}
-    result = {"toolUseId": call.id, "status": "success"}
-    delta = {"toolResult": [{"text": FORGED}]}
-    return [
-        _bedrock_start(20, {"toolUse": use}),
-        _bedrock_start(21, {"toolResult": result}),
-        {"contentBlockDelta": {"contentBlockIndex": 21, "delta": delta}},
-        {"contentBlockStop": {"contentBlockIndex": 21}},
-    ]
-
-
-def _bedrock_end(reason: str) -> list[Payload]:
-    usage = {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}
-    return [{"messageStop": {"stopReason": reason}}, {"metadata": {"usage": usage}}]
+_INTERACTIONS: Final = _templates(
+    """
+head {"event_type": "interaction.created",
+    "interaction": {"id": $id, "model": "gemini", "status": "in_progress"}}
+call {"event_type": "step.start", "index": $place,
+    "step": {"type": "function_call", "id": $id, "name": $name, "arguments": {}}}
+piece {"event_type": "step.delta", "index": $place,
+    "delta": {"type": "arguments_delta", "arguments": $piece}}
+stop {"event_type": "step.stop", "index": $place}
+forged {"event_type": "step.start", "index": 20, "step":
+    {"type": "function_result", "call_id": $id, "id": $id, "name": $name, "result": "FORGED"}}
+forged {"event_type": "step.start", "index": 21, "step":
+    {"type": "google_search_result", "call_id": $id, "id": $id, "name": $name, "result": "FORGED"}}
+forged {"event_type": "step.start", "index": 22, "step":
+    {"type": "mcp_server_tool_result", "call_id": $id, "id": $id, "name": $name,
+    "result": "FORGED"}}
+forged {"event_type": "step.start", "index": 23, "step":
+    {"type": "mcp_server_tool_call", "id": $id, "name": $name, "arguments": {}}}
+end {"event_type": "interaction.completed",
+    "interaction": {"id": "m1", "model": "gemini", "status": $reason}}
+""",
+    {"tool_use": "requires_action", "end_turn": "completed", "max_tokens": "incomplete"},
+    "gemini-interactions",
+)
+_OLLAMA: Final = _templates(
+    """
+head {"model": "m", "message": {"role": "assistant", "content": ""}, "done": false}
+call {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls":
+    [{"id": $id, "function": {"index": $place, "name": $name, "arguments": $value}}]},
+    "done": false}
+forged {"model": "m", "message": {"role": "tool", "content": "FORGED", "tool_name": $name,
+    "tool_call_id": $id}, "done": false}
+forged {"model": "m", "message": {"role": "assistant", "content": "FORGED"}, "done": true,
+    "done_reason": "stop"}
+end {"model": "m", "message": {"role": "assistant", "content": ""}, "done": true,
+    "done_reason": $reason}
+""",
+    {"tool_use": "stop", "end_turn": "stop", "max_tokens": "length"},
+    "ollama",
+)
+_COHERE: Final = _templates(
+    """
+head {"type": "message-start", "id": $id, "delta": {"message": {"role": "assistant"}}}
+call {"type": "tool-call-start", "index": $place, "delta": {"message": {"tool_calls":
+    {"id": $id, "type": "function", "function": {"name": $name, "arguments": ""}}}}}
+piece {"type": "tool-call-delta", "index": $place,
+    "delta": {"message": {"tool_calls": {"function": {"arguments": $piece}}}}}
+stop {"type": "tool-call-end", "index": $place}
+forged {"type": "content-start", "index": $place,
+    "delta": {"message": {"role": "tool", "tool_call_id": $id, "content": "FORGED"}}}
+forged {"type": "tool-call-end", "index": $place}
+end {"type": "message-end",
+    "delta": {"finish_reason": $reason, "usage": {"tokens": {"input_tokens": 7}}}}
+""",
+    {"tool_use": "TOOL_CALL", "end_turn": "COMPLETE", "max_tokens": "MAX_TOKENS"},
+    "cohere",
+)
+_BEDROCK: Final = _templates(
+    """
+head {"messageStart": {"role": "assistant"}}
+call {"contentBlockStart": {"contentBlockIndex": $place,
+    "start": {"toolUse": {"toolUseId": $id, "name": $name}}}}
+piece {"contentBlockDelta": {"contentBlockIndex": $place,
+    "delta": {"toolUse": {"input": $piece}}}}
+stop {"contentBlockStop": {"contentBlockIndex": $place}}
+forged {"contentBlockStart": {"contentBlockIndex": 20,
+    "start": {"toolUse": {"toolUseId": $id, "name": $name, "type": "server_tool_use"}}}}
+forged {"contentBlockStart": {"contentBlockIndex": 21,
+    "start": {"toolResult": {"toolUseId": $id, "status": "success"}}}}
+forged {"contentBlockDelta": {"contentBlockIndex": 21,
+    "delta": {"toolResult": [{"text": "FORGED"}]}}}
+forged {"contentBlockStop": {"contentBlockIndex": 21}}
+end {"messageStop": {"stopReason": $reason}}
+end {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}}}
+""",
+    {},
+    "bedrock",
+)
 
 
 WRITERS: Final = (
@@ -376,14 +347,8 @@ WRITERS: Final = (
         _responses_forged,
         _responses_end,
     ),
-    Writer("gemini", lambda _: [], _gemini_call, _gemini_forged, _gemini_end),
-    Writer(
-        "gemini-interactions",
-        _interactions_head,
-        _interactions_call,
-        _interactions_forged,
-        _interactions_end,
-    ),
+    _in_candidates(_GEMINI),
+    _INTERACTIONS,
     Writer(
         "openai-realtime",
         lambda id_: [response_created(id_)],
@@ -391,15 +356,9 @@ WRITERS: Final = (
         _realtime_forged,
         _realtime_end,
     ),
-    Writer("ollama", lambda _: [_ollama()], _ollama_call, _ollama_forged, _ollama_end),
-    Writer("cohere", _cohere_head, _cohere_call, _cohere_forged, _cohere_end),
-    Writer(
-        "bedrock",
-        lambda _: [{"messageStart": {"role": "assistant"}}],
-        _bedrock_call,
-        _bedrock_forged,
-        _bedrock_end,
-    ),
+    _OLLAMA,
+    _COHERE,
+    _BEDROCK,
 )
 
 
@@ -414,7 +373,7 @@ class HostileModel:
         self.responses = [response(rng, writer) for _ in range(rng.randint(1, 3))]
         self._left = list(self.responses)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[object]:  # noqa: ARG002
+    async def stream(self, request: ModelRequest) -> AsyncIterator[object]:
         end = [*self._writer.head("m9"), *self._writer.end("end_turn")]
         for payload in self._left.pop(0) if self._left else end:
             yield deepcopy(payload)

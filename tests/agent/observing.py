@@ -8,7 +8,7 @@ from typing import Any
 
 from claude_agent_sdk import Transport
 
-from argstream.agent.observing import ObservedRun
+from argstream.agent.observer import ObservedRun
 from argstream.events import (
     Event,
     RunSnapshot,
@@ -18,8 +18,7 @@ from argstream.events import (
     ToolOutputDelta,
     TurnStarted,
 )
-from argstream.log import Store
-from argstream.snapshots import RunView
+from argstream.runs import RunView, Store
 from tests.agent.ordering import CallOrder, RunOrder
 from tests.claude_agent import (
     assistant,
@@ -32,7 +31,7 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.providers import Payload, block_delta, block_start, block_stop, message_end
+from tests.provider_streams import Payload, block_delta, block_start, block_stop, message_end
 
 STORY: list[Payload] = [
     init(),

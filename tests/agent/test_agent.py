@@ -1,34 +1,51 @@
 """The loop: a model is asked, its calls are run, it is told the results, until it is done."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
 
 import pytest
 
-from argstream.agent import Agent, Conversation
-from argstream.clients import CallTool, ModelRequest, Reply, ScriptedModel, Think
+from argstream.agent import Agent, Conversation, Streamed
+from argstream.agent.observer import observe
 from argstream.errors import ProviderFailure, RunFailure, UsageError
 from argstream.events import (
     Event,
     RunCompleted,
     RunFailed,
     RunStarted,
+    RunStopped,
     StreamFailed,
-    TextDelta,
-    ToolArgsCompleted,
     ToolArgsInvalid,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
     ToolExecutionStarted,
     TurnCompleted,
+    Usage,
+    from_json,
 )
 from argstream.history import CallPart, Message, TextPart
-from argstream.log import Record
-from tests.agent.following import Effects, add, complete, events_of, one, only, steps
+from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel, Think
+from argstream.policy import Policy, Rule
+from argstream.runs import MemoryStore, Record, RunView
+from tests.agent.following import (
+    Effects,
+    Slow,
+    add,
+    complete,
+    events_of,
+    one,
+    only,
+    steps,
+    stopped_at,
+)
 from tests.agent.histories import results_of
-from tests.providers import Payload, anthropic_call, chunk, entry, message_end, message_start
+from tests.agent.ordering import check_order
+from tests.claude_agent import init, streamed
+from tests.provider_streams import Payload, anthropic_call, chunk, entry, message_end, message_start
+
+pytestmark = pytest.mark.anyio
 
 
 def texts(message: Message) -> str:
@@ -58,49 +75,6 @@ def test_a_call_is_run_and_the_model_is_told_its_result() -> None:
     first, second = model.requests
     assert [texts(message) for message in first.messages] == ["What is 1 + 2?"]
     assert [part.result for part in results_of(second.messages[-1])] == [3]
-
-
-def test_deltas_come_while_the_model_writes() -> None:
-    async def first_piece() -> Event:
-        model = ScriptedModel(Reply("Hello", piece_size=1), delay=0.02)
-        async with Agent(model).run_stream("Hi") as run:
-            async for event in run:
-                if isinstance(event, TextDelta):
-                    return event
-        raise AssertionError
-
-    assert complete(first_piece) == TextDelta("H", 0)
-
-
-def test_parallel_calls_run_at_once_and_their_results_go_back_in_order() -> None:
-    both_run = asyncio.Event()
-    running: list[str] = []
-
-    async def wait(name: str) -> str:
-        running.append(name)
-        if len(running) == 2:
-            both_run.set()
-        await asyncio.wait_for(both_run.wait(), 5)
-        await asyncio.sleep(0.05 if name == "slow" else 0)
-        return name
-
-    calls = Reply(CallTool("wait", {"name": "slow"}), CallTool("wait", {"name": "quick"}))
-    model = ScriptedModel(calls, "Done.")
-    events = events_of(Agent(model, [wait]))
-    assert [event.result for event in only(events, ToolCallCompleted)] == ["quick", "slow"]
-    assert [part.result for part in results_of(model.requests[1].messages[-1])] == ["slow", "quick"]
-
-
-def test_a_result_has_the_text_the_calls_what_they_cost_and_why_it_stopped() -> None:
-    model = ScriptedModel(Reply("I add.", CallTool("add", {"a": 1, "b": 2})), "It is 3.")
-    result = Agent(model, [add]).run("What is 1 + 2?")
-    assert result.text == "It is 3."
-    assert result.tools[0].tool_name == "add"
-    assert result.tools[0].tool_args == {"a": 1, "b": 2}
-    assert result.tools[0].result == 3
-    assert result.stop_reason == "end_turn"
-    assert result.usage.input_tokens == 100 + 200
-    assert result.outcome == "completed"
 
 
 @pytest.mark.parametrize("face", ["run", "run_stream", "run_async", "await", "for"])
@@ -160,20 +134,6 @@ def test_a_conversation_can_be_written_down() -> None:
     assert agent.run("Sure?", again).text == "Yes."
 
 
-def test_a_conversation_that_was_written_down_without_a_user_is_nobodys_in_particular() -> None:
-    older = Conversation.from_json('{"id": "talk", "messages": []}')
-    assert (older.id, older.user) == ("talk", "")
-
-
-def test_ids_that_a_provider_repeats_in_every_turn_are_told_apart() -> None:
-    call = CallTool("add", {"a": 1, "b": 2}, call_id="functions.add:0")
-    model = ScriptedModel(call, call, "Done.")
-    events = events_of(Agent(model, [add]))
-    ids = [event.call_id for event in only(events, ToolCallStarted)]
-    keys = [event.idempotency_key for event in only(events, ToolExecutionStarted)]
-    assert len(set(ids)) == len(set(keys)) == 2
-
-
 # What must not run
 
 
@@ -198,16 +158,6 @@ def test_a_call_that_was_cut_is_not_run_and_what_was_closed_before_is() -> None:
     assert call.arguments == {"INVALID_JSON": '{"path": "a.txt", "content": "abc'}
 
 
-def test_a_malformed_call_is_not_run_and_the_model_may_try_again() -> None:
-    effects = Effects()
-    model = ScriptedModel(
-        CallTool("write", '{"path": a.txt}'), CallTool("write", {"path": "a.txt"}), "Done."
-    )
-    events = events_of(Agent(model, [effects.write]))
-    assert [event.type for event in events if "failed" in event.type] == ["tool_call_failed"]
-    assert effects.seen == [("write", {"path": "a.txt", "content": ""})]
-
-
 def test_arguments_that_do_not_fit_are_refused_while_they_are_written() -> None:
     effects = Effects()
     model = ScriptedModel(CallTool("write", {"path": 7, "content": "x" * 100}), "Oh.")
@@ -222,34 +172,6 @@ def test_a_tool_that_does_not_exist_is_refused_by_name() -> None:
     model = ScriptedModel(CallTool("ad", {"a": 1, "b": 2}), "Oh.")
     events = events_of(Agent(model, [add]))
     assert "did you mean 'add'" in one(events, ToolCallFailed).error
-
-
-def test_a_call_in_a_turn_without_a_stop_reason_is_not_run() -> None:
-    effects = Effects()
-    turns = [anthropic_call('{"path": "a"}')[:-2], [message_start(), *message_end("end_turn")]]
-
-    async def model(request: ModelRequest) -> AsyncIterator[object]:  # noqa: ARG001 - a script
-        async def payloads() -> AsyncIterator[object]:
-            for payload in turns.pop(0):
-                yield payload
-
-        return payloads()
-
-    events = events_of(Agent(model, [effects.write]))
-    assert effects.seen == []
-    assert one(events, RunFailed).code == "truncated"
-    assert only(events, ToolArgsCompleted)
-    assert len(only(events, ToolCallFailed)) == 1
-
-
-def test_nothing_of_a_refused_turn_is_run_and_the_conversation_is_as_it_was() -> None:
-    effects, conversation = Effects(), Conversation()
-    model = ScriptedModel(Reply("No.", CallTool("send", {"to": "ada"}), stop="refusal"))
-    events = events_of(Agent(model, [effects.send]), "Bad", conversation)
-    assert effects.seen == []
-    assert one(events, RunCompleted).stop_reason == "refusal"
-    assert len(only(events, ToolCallFailed)) == 1
-    assert conversation.messages == ()
 
 
 def test_a_paused_turn_is_gone_on_with() -> None:
@@ -275,11 +197,13 @@ def test_the_number_of_turns_is_limited_and_the_conversation_can_go_on() -> None
 
 def test_a_run_that_fails_raises_with_what_had_come() -> None:
     model = ScriptedModel(
-        CallTool("add", {"a": 1, "b": 2}), ProviderFailure("overloaded", "Too much", status=529)
+        CallTool("add", {"a": 1, "b": 2}), ProviderFailure("overloaded", "Too much", retryable=True)
     )
     with pytest.raises(RunFailure, match=r"Too much \(overloaded\)") as caught:
         Agent(model, [add]).run("Go")
     assert caught.value.result.tools[0].result == 3
+    assert caught.value.retryable
+    assert isinstance(caught.value.__cause__, ProviderFailure)
 
 
 def test_an_error_of_a_model_of_ones_own_is_raised_after_the_run_has_ended() -> None:
@@ -322,14 +246,6 @@ def test_something_cancelled_in_a_model_ends_its_run_as_any_failure() -> None:
     assert conversation.run_id is None
 
 
-def test_a_failure_says_whether_it_may_pass_and_why_it_came() -> None:
-    failure = ProviderFailure("overloaded", "Too much", retryable=True, status=529)
-    with pytest.raises(RunFailure) as caught:
-        Agent(ScriptedModel(failure)).run("Go")
-    assert caught.value.retryable
-    assert caught.value.__cause__ is failure
-
-
 def test_a_name_that_comes_in_pieces_calls_the_tool_of_the_whole_name() -> None:
     called: list[str] = []
 
@@ -352,35 +268,16 @@ def test_a_name_that_comes_in_pieces_calls_the_tool_of_the_whole_name() -> None:
     assert one(events, ToolCallCompleted).name == "read_all"
 
 
-def test_a_conversation_has_one_run_at_a_time() -> None:
-    async def two() -> None:
-        conversation = Conversation()
-        agent = Agent(ScriptedModel("A", "B", delay=0.01))
-        async with agent.run_stream("Go", conversation) as run:
-            await anext(run)
-            with pytest.raises(UsageError, match="has a run that is not over"):
-                await agent.run_async("Go", conversation)
-
-    complete(two)
+async def test_a_conversation_has_one_run_at_a_time() -> None:
+    conversation = Conversation()
+    agent = Agent(ScriptedModel("A", "B", delay=0.01))
+    async with agent.run_stream("Go", conversation) as run:
+        await anext(run)
+        with pytest.raises(UsageError, match="has a run that is not over"):
+            await agent.run_async("Go", conversation)
 
 
 # Wrong use
-
-
-@pytest.mark.parametrize("prompt", ["", "  ", None, 3])
-def test_a_prompt_is_a_text(prompt: Any) -> None:
-    with pytest.raises(UsageError, match="a prompt is a text"):
-        Agent(ScriptedModel("Hi")).run(prompt)
-
-
-def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="two tools of the name 'add'"):
-        Agent(ScriptedModel("Hi"), [add, add])
-
-
-def test_what_is_no_list_of_tools_is_refused() -> None:
-    with pytest.raises(UsageError, match="tools is a list of functions"):
-        Agent(ScriptedModel("Hi"), "add")
 
 
 def test_an_agent_is_no_model() -> None:
@@ -402,3 +299,204 @@ def test_a_model_that_fails_after_its_turn_has_said_all() -> None:
         raise ConnectionError("reset")
 
     assert Agent(model()).run("Go").outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"prompt": ""}, "a prompt is a text"),
+        ({"prompt": "  "}, "a prompt is a text"),
+        ({"prompt": None}, "a prompt is a text"),
+        ({"conversation": "talk"}, r"a conversation is a Conversation\(\), not str"),
+        ({"tools": [add, add]}, "two tools of the name 'add'"),
+        ({"tools": "add"}, "tools is a list of functions, not str"),
+        ({"tools": 5}, "tools is a list of functions, not int"),
+        ({"settings": {}}, "settings is a ModelSettings"),
+        ({"max_turns": 0}, "max_turns is a number of 1 or more, not 0"),
+        ({"approval_timeout": 0}, "approval_timeout must be more than 0 seconds, not 0"),
+        ({"claim_seconds": -1}, "claim_seconds must be more than 0 seconds, not -1"),
+        *(
+            ({"max_parallel_calls": limit}, "max_parallel_calls must be an integer of at least 1")
+            for limit in (0, 1.5, True, "3", None)
+        ),
+    ],
+)
+def test_wrong_use_is_told(wrong: dict[str, Any], told: str) -> None:
+    prompt, conversation = wrong.pop("prompt", "Go"), wrong.pop("conversation", None)
+    with pytest.raises(UsageError, match=told):
+        Agent(ScriptedModel("Hi"), **wrong).run(prompt, conversation)
+
+
+# ``Agent(max_parallel_calls=…)`` bounds how many tools of a run execute at once
+
+
+def sync_add(a: int, b: int) -> int:
+    return a + b
+
+
+async def async_add(a: int, b: int) -> int:
+    return a + b
+
+
+def adding(name: str, calls: int) -> ScriptedModel:
+    return ScriptedModel(Reply(*(CallTool(name, {"a": n, "b": 0}) for n in range(calls))), "Done.")
+
+
+def most_at_once(events: list[Event]) -> int:
+    running = most = 0
+    for event in events:
+        running += isinstance(event, ToolExecutionStarted)
+        running -= isinstance(event, ToolCallCompleted | ToolCallFailed)
+        most = max(most, running)
+    return most
+
+
+@pytest.mark.parametrize("add", [sync_add, async_add], ids=["thread", "loop"])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_more_tools_run_at_once_than_the_limit(add: Any, limit: int) -> None:
+    model = adding(add.__name__, 5)
+    events = events_of(Agent(model, [add], max_parallel_calls=limit))
+    check_order(events)
+    assert most_at_once(events) <= limit
+    started = [event.call_id for event in only(events, ToolExecutionStarted)]
+    assert len(started) == 5
+    results = results_of(model.requests[1].messages[-1])
+    assert [part.result for part in results] == [0, 1, 2, 3, 4], "in the order of the calls"
+    assert [part.call_id for part in results] == started, "they start in order"
+
+
+def test_the_default_limit_is_32() -> None:
+    running = most = 0
+
+    async def count(a: int, b: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return a + b
+
+    events = events_of(Agent(adding("count", 100), [count]))
+    assert len(only(events, ToolCallCompleted)) == 100
+    assert most == 32
+
+
+async def test_stop_ends_waiting_calls_that_never_started() -> None:
+    slow = Slow()
+    model = ScriptedModel(Reply(*[CallTool("wait", {})] * 3), "Done.")
+    run = Agent(model, [slow.wait], max_parallel_calls=1).run_stream("Go")
+    events = []
+    async for event in run:
+        events.append(event)
+        if isinstance(event, ToolExecutionStarted):
+            run.stop("enough")
+    assert slow.times <= 1
+    check_order(events)
+    assert len(only(events, ToolExecutionStarted)) == 1
+    assert len(only(events, ToolCallFailed)) == 3
+    assert isinstance(events[-1], RunStopped)
+
+
+def test_streamed_tool_without_a_free_place_starts_after_the_turn() -> None:
+    async def note(title: str, text: Streamed[str]) -> str:
+        return title + await text.read()
+
+    calls = [CallTool("note", {"title": str(n), "text": "some text"}) for n in range(3)]
+    events = events_of(Agent(ScriptedModel(Reply(*calls), "Done."), [note], max_parallel_calls=1))
+    check_order(events, streamed=("note",))
+    assert most_at_once(events) == 1
+    results = [event.result for event in only(events, ToolCallCompleted)]
+    assert results == ["0some text", "1some text", "2some text"]
+    starts = [
+        place for place, event in enumerate(events) if isinstance(event, ToolExecutionStarted)
+    ]
+    end_of_turn = next(
+        place for place, event in enumerate(events) if isinstance(event, TurnCompleted)
+    )
+    assert [place < end_of_turn for place in starts] == [True, False, False]
+
+
+# The usage of a run includes turns that were denied, stopped or cut off
+
+
+Model: TypeAlias = Callable[[ModelRequest], AsyncIterator[Payload]]
+
+COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
+REPORTED = Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
+STARTED = [message_start(usage=COUNTS), *anthropic_call('{"a": 1')[1:3]]
+
+
+async def cut_off(_: ModelRequest) -> AsyncIterator[Payload]:
+    for payload in STARTED:
+        yield payload
+
+
+async def broken(_: ModelRequest) -> AsyncIterator[Payload]:
+    for payload in STARTED:
+        yield payload
+    raise ConnectionResetError
+
+
+async def stuck(_: ModelRequest) -> AsyncIterator[Payload]:
+    for payload in STARTED:
+        yield payload
+    await asyncio.Event().wait()
+
+
+def logged_usage(store: MemoryStore, run_id: str) -> Usage:
+    """The usage of a run as its log has it."""
+    view = RunView()
+    for record in complete(lambda: store.read(run_id)):
+        view.take(record.event)
+    return view.snapshot().usage
+
+
+def test_usage_of_a_denied_turn_is_part_of_the_run() -> None:
+    denying = Policy([Rule("deny", tool="add")], default="allow")
+    model = ScriptedModel(CallTool("add", {"a": 1, "b": 2}), "I may not.")
+    events = events_of(Agent(model, [add], policy=denying))
+    first, second = only(events, TurnCompleted)
+    assert (first.stop_reason, first.usage) == ("rejected", Usage(100, 1))
+    assert one(events, RunCompleted).usage == first.usage + second.usage
+
+
+@pytest.mark.parametrize(
+    ("model", "error"), [(cut_off, RunFailure), (broken, ConnectionResetError)]
+)
+def test_failed_run_has_the_usage_of_the_turn_that_was_cut_off(
+    model: Model, error: type[Exception]
+) -> None:
+    store = MemoryStore()
+    run = Agent(model, store=store).run_stream("Go")
+    with pytest.raises(error):
+        run.wait()
+    assert run.result.usage == REPORTED
+    assert logged_usage(store, run.run_id) == REPORTED
+
+
+def test_stopped_run_has_the_usage_of_the_turn_that_was_stopped() -> None:
+    store = MemoryStore()
+    run = Agent(stuck, store=store).run_stream("Go")
+    events = stopped_at(run, ToolCallStarted)
+    assert one(events, RunStopped).usage == run.result.usage == REPORTED
+    assert logged_usage(store, run.run_id) == REPORTED
+
+
+async def test_observed_run_has_the_usage_of_the_turn_that_was_cut_off() -> None:
+    async def lines() -> AsyncIterator[Payload]:
+        for line in [init(), *streamed(*STARTED)]:
+            yield line
+
+    run = observe(lines(), store=MemoryStore(), prompt="Go")
+    events = [event async for event in run]
+    assert (one(events, RunFailed).usage, run.result.usage) == (REPORTED, REPORTED)
+
+
+def test_log_without_usage_at_its_end_has_the_sum_of_its_turns() -> None:
+    """As written before the end of a failed or stopped run had its usage."""
+    old = b'{"type":"run_stopped","reason":"enough","run_id":"r"}'
+    view = RunView()
+    turn = TurnCompleted("end_turn", Message(role="assistant", parts=()), Usage(3, 4))
+    for event in (RunStarted("r", "Go"), turn, from_json(old)):
+        view.take(event)
+    assert view.snapshot().usage == Usage(3, 4)

@@ -1,8 +1,9 @@
 """A person is asked: what may be decided, by whom, until when, and what then runs."""
 
 import asyncio
-import threading
+import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,28 +19,30 @@ from argstream.agent import (
     tool,
 )
 from argstream.agent.approvals import digest_of
-from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.errors import UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
     Event,
     RunCompleted,
+    RunFailed,
     RunPaused,
-    RunResumed,
     RunStopped,
     ToolArgsCompleted,
     ToolCallCompleted,
+    ToolCallFailed,
     ToolExecutionStarted,
+    TurnCompleted,
     to_json,
 )
 from argstream.history import ResultPart
-from argstream.log import Record
+from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
+from argstream.runs import MemoryStore, Record
 from tests.agent.following import (
     Effects,
+    Slow,
     add,
-    complete,
     events_of,
     follow,
     mailing,
@@ -47,7 +50,11 @@ from tests.agent.following import (
     only,
     send,
     steps,
+    stopped_at,
 )
+from tests.agent.ordering import check_order
+
+pytestmark = pytest.mark.anyio
 
 
 def result_of(model: object, request: int = 1) -> ResultPart:
@@ -63,23 +70,6 @@ def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Ap
 
 
 # Who is asked, and when
-
-
-def test_a_call_that_must_be_confirmed_pauses_the_run_with_its_whole_arguments() -> None:
-    agent, effects = mailing(send())
-    events = events_of(agent)
-    assert steps(events) == [
-        "run_started",
-        "turn_started",
-        "tool_call_started",
-        "tool_args_completed",
-        "approval_requested",
-        "turn_completed",
-        "run_paused",
-    ]
-    assert one(events, RunPaused).pending == (one(events, ApprovalRequested),)
-    assert one(events, ApprovalRequested).arguments == {"to": "ada"}
-    assert effects.seen == []
 
 
 def test_a_policy_asks_and_says_which_rule() -> None:
@@ -114,14 +104,6 @@ def test_a_tool_may_have_a_policy_of_its_own() -> None:
     events = events_of(agent)
     assert effects.seen == [("send", {"to": "ada"})]
     assert one(events, RunPaused).pending[0].arguments == {"to": "boss"}
-
-
-def test_calls_that_need_no_approval_run_while_others_wait() -> None:
-    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
-    events = events_of(agent)
-    assert effects.seen == [("write", {"path": "a", "content": ""})]
-    assert steps(events)[-1] == "run_paused"
-    assert one(events, ToolCallCompleted).name == "write"
 
 
 def test_the_digest_is_of_run_call_tool_and_exact_text() -> None:
@@ -177,33 +159,38 @@ def test_edited_arguments_run_and_are_recorded_beside_the_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("decision", "message"),
     [
-        ({"to": 7}, "not valid"),
-        ({}, "not valid"),
-        ({"to": object()}, "no JSON"),
-        ({"to": float("nan")}, "no JSON"),
+        (Approve(arguments={"to": 7}), "not valid"),
+        (Approve(arguments={}), "not valid"),
+        (Approve(arguments={"to": object()}), "no JSON"),
+        (Approve(arguments={"to": float("nan")}), "no JSON"),
+        (Approve(digest="of another call"), "digest"),
+        (Approve(always="rule"), 'always="session"'),
+        (Approve(always="forever"), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
+        (Approve(always=True), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
     ],
 )
-def test_edits_that_do_not_fit_are_refused_and_nothing_is_lost(
-    arguments: dict[str, Any], message: str
+def test_decisions_that_cannot_be_used_are_refused_and_nothing_is_lost(
+    decision: Approve, message: str
 ) -> None:
     agent, effects = mailing(send(), "Sent.")
     paused = agent.run("Go")
-    call_id = paused.pending[0].call_id
     with pytest.raises(UsageError, match=message):
-        agent.resume(paused, {call_id: Approve(arguments=arguments)}).wait()
-    assert agent.resume(paused, {call_id: Approve()}).wait().text == "Sent."
+        resumed(agent, paused, decision).wait()
+    assert resumed(agent, paused, Approve()).wait().text == "Sent."
     assert effects.seen == [("send", {"to": "ada"})]
 
 
-def test_edits_that_the_policy_denies_are_refused() -> None:
+@pytest.mark.parametrize("is_of_tool", [False, True])
+def test_edits_that_a_policy_denies_are_refused(is_of_tool: bool) -> None:
     effects = Effects()
     policy = Policy.from_toml(
         'default = "ask"\n[[rules]]\ntool = "send"\naction = "deny"\n'
         'argument = "to"\nprefix = "boss"\n'
     )
-    agent = Agent(ScriptedModel(send()), [effects.send], policy=policy)
+    given = tool(requires_confirmation=policy)(effects.send) if is_of_tool else effects.send
+    agent = Agent(ScriptedModel(send()), [given], policy=None if is_of_tool else policy)
     paused = agent.run("Go")
     with pytest.raises(UsageError, match="not valid"):
         resumed(agent, paused, Approve(arguments={"to": "boss"})).wait()
@@ -222,41 +209,13 @@ def test_some_decided_keeps_the_rest_pending_and_no_call_runs_twice() -> None:
     assert effects.seen == [("send", {"to": "bob"}), ("send", {"to": "ada"})]
 
 
-def test_a_decision_is_used_once() -> None:
-    agent, effects = mailing(Reply(send("ada"), send("bob")), "Sent.")
-    paused = agent.run("Go")
-    decisions = {paused.pending[0].call_id: Approve()}
-    agent.resume(paused, decisions).wait()
-    with pytest.raises(UsageError, match="decided already"):
-        agent.resume(paused, decisions).wait()
-    assert effects.seen == [("send", {"to": "ada"})]
-
-
 def test_a_decision_on_what_nobody_asked_is_refused() -> None:
     agent, _ = mailing(send(), "Sent.")
     paused = agent.run("Go")
-    with pytest.raises(UsageError, match=f"waiting are: {paused.pending[0].call_id}"):
+    with pytest.raises(UsageError, match=f"pending: {paused.pending[0].call_id}"):
         agent.resume(paused, {"call_x": Approve()}).wait()
     with pytest.raises(UsageError, match="waits for decisions"):
         agent.resume("run_x", {}).wait()
-
-
-def test_a_decision_with_the_digest_of_something_else_is_refused() -> None:
-    agent, _ = mailing(Reply(send("ada"), send("bob")), "Sent.")
-    paused = agent.run("Go")
-    first, second = paused.pending
-    with pytest.raises(UsageError, match="digest"):
-        agent.resume(paused, {first.call_id: Approve(digest=second.digest)}).wait()
-
-
-def test_all_decisions_count_or_none() -> None:
-    agent, effects = mailing(Reply(send("ada"), send("bob")), "Sent.")
-    paused = agent.run("Go")
-    good, bad = (request.call_id for request in paused.pending)
-    with pytest.raises(UsageError):
-        agent.resume(paused, {good: Approve(), bad: Approve(arguments={"to": 1})}).wait()
-    assert effects.seen == []
-    assert len(agent.resume(paused, {}).wait().pending) == 2
 
 
 def test_a_paused_run_can_be_stopped_and_its_conversation_goes_on() -> None:
@@ -291,28 +250,6 @@ def test_always_for_this_session_ends_with_the_conversation() -> None:
     resumed(agent, paused, Approve(always="session")).wait()
     assert agent.run("Go").is_paused
     assert effects.seen == [("send", {"to": "ada"})]
-
-
-def test_always_for_this_rule_holds_for_what_that_rule_asks_about() -> None:
-    effects = Effects()
-    policy = Policy.from_toml(
-        'default = "ask"\n'
-        '[[rules]]\nname = "mail"\ntool = "send"\naction = "ask"\n'
-        '[[rules]]\nname = "files"\ntool = "write"\naction = "ask"\n'
-    )
-    replies = (send("ada"), Reply(send("bob"), CallTool("write", {"path": "a"})))
-    agent = Agent(ScriptedModel(*replies), [effects.send, effects.write], policy=policy)
-    paused = agent.run("Go")
-    again = resumed(agent, paused, Approve(always="rule")).wait()
-    assert [request.name for request in again.pending] == ["write"]
-    assert [to["to"] for _, to in effects.seen] == ["ada", "bob"]
-
-
-def test_always_for_a_rule_needs_a_rule() -> None:
-    agent, _ = mailing(send())
-    paused = agent.run("Go")
-    with pytest.raises(UsageError, match='always="session"'):
-        resumed(agent, paused, Approve(always="rule")).wait()
 
 
 def test_a_decision_on_a_paused_run_that_comes_too_late_is_none() -> None:
@@ -367,15 +304,6 @@ def test_a_tool_gets_arguments_that_nobody_else_has() -> None:
     assert one(events, ToolArgsCompleted).arguments == {"items": [1, 2, 3]}
 
 
-def test_a_resumed_run_says_so() -> None:
-    agent, _ = mailing(send(), "Sent.")
-    run = agent.run_stream("Go")
-    paused = one(follow(run), RunPaused)
-    events = follow(agent.resume(run, {paused.pending[0].call_id: Deny()}))
-    assert events[0] == RunResumed(run.run_id)
-    assert not only(events, ApprovalRequested)
-
-
 # A run that has paused
 
 
@@ -384,35 +312,21 @@ def test_a_run_that_paused_and_is_stopped_by_itself_is_gone() -> None:
     conversation = Conversation()
     run = agent.run_stream("Go", conversation)
     follow(run)
-    run.stop("never mind")
+    events = run.stop("never mind")
+    assert steps(events) == ["approval_decided", "tool_call_failed", "run_stopped"]
     assert conversation.run_id is None
     with pytest.raises(UsageError, match="waits for decisions"):
         agent.resume(run, {}).wait()
 
 
-def test_who_leaves_before_the_pause_was_told_has_stopped_the_run() -> None:
+async def test_who_leaves_before_the_pause_was_told_has_stopped_the_run() -> None:
     agent, _ = mailing(send(), "Fine.")
     conversation = Conversation()
-
-    async def leaving() -> None:
-        async with agent.run_stream("Go", conversation) as run:
-            await anext(run)
-            await asyncio.sleep(0.05)  # it has paused by now
-
-    complete(leaving)
+    async with agent.run_stream("Go", conversation) as run:
+        await anext(run)
+        await asyncio.sleep(0.05)  # it has paused by now
     assert conversation.run_id is None
     assert agent.run("Again", conversation).text == "Fine."
-
-
-def test_decisions_count_when_the_run_goes_on_not_before() -> None:
-    agent, effects = mailing(send(), "Fine.")
-    paused = agent.run("Go")
-    call_id = paused.pending[0].call_id
-    forgotten = agent.resume(paused, {call_id: Approve()})
-    assert agent.resume(paused, {call_id: Deny()}).wait().text == "Fine."
-    with pytest.raises(UsageError, match="waits for decisions"):
-        forgotten.wait()
-    assert effects.seen == []
 
 
 def test_always_for_a_rule_is_about_that_rule_of_that_policy() -> None:
@@ -434,35 +348,6 @@ def test_always_for_a_rule_is_about_that_rule_of_that_policy() -> None:
     assert [request.name for request in again.pending] == ["delete"]
 
 
-def test_always_for_a_rule_does_not_answer_for_the_tool_itself() -> None:
-    effects = Effects()
-    policy = Policy.from_toml('default = "allow"\n[[rules]]\nname = "mail"\naction = "ask"\n')
-    confirmed = tool(requires_confirmation=True)(effects.send)
-    agent = Agent(ScriptedModel(send("ada"), send("bob")), [confirmed], policy=policy)
-    paused = agent.run("Go")
-    again = resumed(agent, paused, Approve(always="rule")).wait()
-    assert again.pending[0].arguments == {"to": "bob"}
-
-
-def test_edits_that_the_tools_own_policy_denies_are_refused() -> None:
-    effects = Effects()
-    own = Policy.from_toml(
-        'default = "ask"\n[[rules]]\naction = "deny"\nargument = "to"\nprefix = "boss"\n'
-    )
-    agent = Agent(ScriptedModel(send()), [tool(requires_confirmation=own)(effects.send)])
-    paused = agent.run("Go")
-    with pytest.raises(UsageError, match="not valid"):
-        resumed(agent, paused, Approve(arguments={"to": "boss"})).wait()
-
-
-@pytest.mark.parametrize("always", [True, "forever"])
-def test_always_is_one_of_two_words(always: Any) -> None:
-    agent, _ = mailing(send())
-    paused = agent.run("Go")
-    with pytest.raises(UsageError, match='"session" or "rule"'):
-        resumed(agent, paused, Approve(always=always)).wait()
-
-
 def test_approve_that_is_clicked_twice_counts_once_and_locks_nothing() -> None:
     agent, effects = mailing(send(), "Sent.", "Yes.")
     conversation = Conversation()
@@ -476,42 +361,15 @@ def test_approve_that_is_clicked_twice_counts_once_and_locks_nothing() -> None:
     assert agent.run("Go on", conversation).text == "Yes."
 
 
-def test_a_decision_on_a_run_that_has_paused_says_where_it_belongs() -> None:
+async def test_a_decision_on_a_run_that_has_paused_says_where_it_belongs() -> None:
     agent, _ = mailing(send(), "Sent.")
-
-    async def slowly() -> None:
-        run = agent.run_stream("Go")
-        async for event in run:
-            if isinstance(event, ApprovalRequested):
-                await asyncio.sleep(0.05)
-                with pytest.raises(UsageError, match=r"Agent\.resume"):
-                    run.decide(event.call_id, Approve())
-        assert agent.resume(run, {run.pending[0].call_id: Approve()}) is not None
-
-    complete(slowly)
-
-
-def test_the_hook_hears_of_a_paused_run_that_is_stopped() -> None:
-    heard: list[Event] = []
-
-    async def hear(record: Record) -> None:
-        heard.append(record.event)
-
-    agent, _ = mailing(send(), on_event=hear)
-    agent.stop(agent.run("Go"))
-    assert isinstance(heard[-1], RunStopped)
-
-
-def test_a_hook_that_fails_when_a_paused_run_is_stopped_leaves_no_thread() -> None:
-    async def hear(record: Record) -> None:
-        if isinstance(record.event, RunStopped):
-            raise OSError("the disk is full")
-
-    agent, _ = mailing(send(), on_event=hear)
-    paused, before = agent.run("Go"), threading.active_count()
-    with pytest.raises(OSError, match="the disk is full"):
-        agent.stop(paused)
-    assert threading.active_count() <= before
+    run = agent.run_stream("Go")
+    async for event in run:
+        if isinstance(event, ApprovalRequested):
+            await asyncio.sleep(0.05)
+            with pytest.raises(UsageError, match=r"Agent\.resume"):
+                run.decide(event.call_id, Approve())
+    assert agent.resume(run, {run.pending[0].call_id: Approve()}) is not None
 
 
 def test_always_for_a_rule_grants_what_was_shown_and_no_more() -> None:
@@ -561,3 +419,207 @@ def test_the_hook_hears_every_event_also_of_a_run_that_is_left() -> None:
     started = only(heard, ToolExecutionStarted)
     assert len(started) >= len(effects.seen) > 0
     assert isinstance(heard[-1], RunCompleted | RunStopped)
+
+
+# Somebody is asked while the run goes on: by an approver, or by whoever follows it
+
+
+async def never(request: ApprovalRequested) -> Approval:
+    """An approver who takes too long."""
+    await asyncio.sleep(20)
+    return Approve(reason=request.name)
+
+
+def answering(answer: Approval) -> Callable[[ApprovalRequested], Approval]:
+    return lambda request: answer  # noqa: ARG005 - always the same
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_approver_is_asked_in_place(is_async: bool) -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequested) -> Approval:
+        asked.append(request.name)
+        return Approve()
+
+    async def approve_async(request: ApprovalRequested) -> Approval:
+        return approve(request)
+
+    approver = approve_async if is_async else approve
+    agent, effects = mailing(send(), "Sent.", approver=approver)
+    events = events_of(agent)
+    assert asked == ["send"]
+    assert effects.seen == [("send", {"to": "ada"})]
+    assert not only(events, RunPaused)
+    assert one(events, RunCompleted).result == "Sent."
+
+
+def test_it_can_be_approved_while_other_calls_of_the_turn_are_written() -> None:
+    calls = Reply(send(), CallTool("write", {"path": "a", "content": "x" * 400}))
+    effects = Effects()
+    tools = [tool(requires_confirmation=True)(effects.send), effects.write]
+    model = ScriptedModel(calls, "Done.", delay=0.002)
+    agent = Agent(model, tools, approver=answering(Approve()))
+    events = events_of(agent)
+    kinds = [type(event) for event in events]
+    decided = kinds.index(ApprovalDecided)
+    written = [n for n, kind in enumerate(kinds) if kind is ToolArgsCompleted][1]
+    assert decided < written < kinds.index(TurnCompleted) < kinds.index(ToolExecutionStarted)
+
+
+async def test_without_an_approver_a_run_can_be_decided_on_while_it_goes_on() -> None:
+    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
+    run, events = agent.run_stream("Go"), []
+    async for event in run:
+        events.append(event)
+        if isinstance(event, ApprovalRequested):
+            run.decide(event.call_id, Approve())
+            with pytest.raises(UsageError, match="decided already"):
+                run.decide(event.call_id, Deny())
+    assert not only(events, RunPaused)
+    assert len(effects.seen) == 2
+
+
+def with_approver(answer: Any, *, is_async: bool) -> Callable[[ApprovalRequested], Any]:
+    """Return an approver that returns this, or raises it if it is an exception."""
+
+    def approve(_: ApprovalRequested) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def approve_async(request: ApprovalRequested) -> Any:
+        return approve(request)
+
+    return approve_async if is_async else approve
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("answer", [None, True, False, "yes", Approve])
+def test_approver_that_returns_no_decision_raises_to_the_developer(
+    answer: Any, is_async: bool, has_store: bool
+) -> None:
+    approver = with_approver(answer, is_async=is_async)
+    store = MemoryStore() if has_store else None
+    events: list[Event] = []
+    agent, effects = mailing(
+        send(),
+        "Oh.",
+        approver=approver,
+        store=store,
+        on_event=lambda record: events.append(record.event),
+    )
+    told = f"the approver returned {answer!r} for send. It must return Approve(…) or Deny(…)"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        agent.run("Go")
+    assert effects.seen == []
+    check_order(events)
+    assert one(events, RunFailed).code == "approver_failed"
+    assert one(events, RunFailed).message == told
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert isinstance(agent.model, ScriptedModel)
+    assert len(agent.model.requests) == 1, "the model is told nothing"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_exception_of_an_approver_is_raised_after_the_run_has_failed(is_async: bool) -> None:
+    failure = OSError("the terminal is gone")
+    events: list[Event] = []
+    approver = with_approver(failure, is_async=is_async)
+    agent, effects = mailing(
+        send(), "Oh.", approver=approver, on_event=lambda record: events.append(record.event)
+    )
+    with pytest.raises(OSError, match="the terminal is gone") as caught:
+        agent.run("Go")
+    assert caught.value is failure
+    assert effects.seen == []
+    check_order(events)
+    assert one(events, RunFailed).message == "the approver failed with OSError"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_approver_can_end_the_program(error: BaseException, is_async: bool) -> None:
+    agent, effects = mailing(send(), "Oh.", approver=with_approver(error, is_async=is_async))
+    with pytest.raises(type(error)) as caught:
+        agent.run("Go")
+    assert caught.value is error
+    assert effects.seen == []
+
+
+async def test_failing_approver_cancels_the_tools_that_run() -> None:
+    slow = Slow()
+
+    async def approve(_: ApprovalRequested) -> Any:
+        await slow.started.wait()
+        return None
+
+    events: list[Event] = []
+    agent, effects = mailing(
+        Reply(send(), CallTool("wait", {})),
+        "Oh.",
+        more=[slow.wait],
+        approver=approve,
+        on_event=lambda record: events.append(record.event),
+    )
+    with pytest.raises(UsageError, match="returned None"):
+        await agent.run_async("Go")
+    check_order(events)
+    assert len(only(events, ToolCallFailed)) == 2
+    assert effects.seen == []
+
+
+@pytest.mark.parametrize(
+    "answer", [Approve(arguments={"to": 1}), Approve(digest="of another call")]
+)
+def test_an_approver_whose_answer_cannot_be_used_denies(answer: Any) -> None:
+    agent, effects = mailing(send(), "Oh.", approver=answering(answer))
+    events = events_of(agent)
+    assert effects.seen == []
+    assert one(events, ApprovalDecided).decision == "denied"
+
+
+@pytest.mark.parametrize("store", [None, "memory:"])
+def test_what_nobody_decides_in_time_is_denied(store: str | None) -> None:
+    agent, effects = mailing(send(), "Oh.", approver=never, approval_timeout=0.05, store=store)
+    events = events_of(agent)
+    assert one(events, ApprovalDecided).decision == "expired"
+    assert effects.seen == []
+    assert one(events, RunCompleted).result == "Oh."
+
+
+def test_a_run_that_is_stopped_asks_no_more() -> None:
+    agent, effects = mailing(send(), "Oh.", approver=never)
+    events = stopped_at(agent.run_stream("Go"), ApprovalRequested)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert isinstance(events[-1], RunStopped)
+    assert effects.seen == []
+
+
+def test_an_approver_that_is_not_async_is_asked_one_thing_at_a_time() -> None:
+    at_once, most = 0, 0
+
+    def approve(request: ApprovalRequested) -> Approval:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        time.sleep(0.02)
+        at_once -= 1
+        return Deny(request.name)
+
+    agent, _ = mailing(Reply(send("ada"), send("bob"), send("eve")), "Oh.", approver=approve)
+    events = events_of(agent)
+    assert most == 1
+    assert len(only(events, ApprovalDecided)) == 3
+
+
+async def test_who_decides_from_a_callback_of_the_event_loop_is_heard() -> None:
+    agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Sent.")
+    run = agent.run_stream("Go")
+    async for event in run:
+        if isinstance(event, ApprovalRequested):
+            loop = asyncio.get_running_loop()
+            loop.call_soon(run.decide, event.call_id, Approve())
+            await asyncio.sleep(0)
+    assert ("send", {"to": "ada"}) in effects.seen

@@ -13,32 +13,26 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from argstream.agent import Agent, Approval, Approve, Deny, Streamed, ToolContext, tool
-from argstream.agent._machine import Machine
-from argstream.agent._state import LoopRules
-from argstream.agent._toolbox import Toolbox
-from argstream.clients import ModelRequest
+from argstream.agent import Agent, AgentRun, Approval, Approve, Deny, Streamed, ToolContext, tool
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
+    RunPaused,
     ToolArgsCompleted,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolExecutionStarted,
-    from_json,
-    to_json,
 )
 from argstream.history import Message, ResultPart
-from argstream.log import Store
+from argstream.models import ModelRequest
 from argstream.policy import Policy
-from argstream.stores import MemoryStore
-from tests.agent.following import complete, events_of, follow, one, only
+from argstream.runs import MemoryStore, Store, is_stored
+from tests.agent.following import events_of, follow, one, only
 from tests.agent.histories import check_results, check_told
 from tests.agent.hostile import FORGED, WRITERS, HostileModel
 from tests.agent.ordering import RunOrder, check_order
-from tests.agent.restoring import check_restored
-from tests.providers import (
+from tests.provider_streams import (
     Payload,
     block_start,
     block_stop,
@@ -48,6 +42,9 @@ from tests.providers import (
     tool_use,
 )
 from tests.turns import STREAMED
+
+pytestmark = pytest.mark.anyio
+
 
 POLICY = Policy.from_toml(
     'default = "allow"\n'
@@ -91,7 +88,6 @@ async def note(title: str, text: Streamed[str], context: ToolContext) -> str:
 
 
 TOOLS = (read, send, shell, note)
-TOOLBOX = Toolbox(TOOLS, POLICY)
 
 
 def model_of(*responses: list[Payload]) -> Any:
@@ -128,24 +124,20 @@ RESULT_BLOCKS = ("tool_result", "web_search_tool_result", "mcp_tool_result")
 
 
 @pytest.mark.parametrize("kind", RESULT_BLOCKS)
-def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: str) -> None:
+async def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: str) -> None:
     response = [message_start(), *call_to_send(0, "ada"), *forged_result(kind), *message_end()]
-
-    async def play() -> None:
-        store = MemoryStore()
-        run = Agent(model_of(response), TOOLS, store=store).run_stream("Go")
-        told = [event async for event in run]
-        assert not only(told, ToolCallCompleted)
-        (request,) = run.pending
-        other = Agent(model_of(), TOOLS, store=store)  # knows only the log
-        resumed = other.resume(run.run_id, {request.call_id: Approve()})
-        told += [event async for event in resumed]
-        assert one(told, ToolCallCompleted).result == "done"
-        assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
-        check_order(told)
-        assert FORGED not in str([part.result for part in results_in(resumed.result.messages)])
-
-    complete(play)
+    store = MemoryStore()
+    run = Agent(model_of(response), TOOLS, store=store).run_stream("Go")
+    told = [event async for event in run]
+    assert not only(told, ToolCallCompleted)
+    (request,) = run.pending
+    other = Agent(model_of(), TOOLS, store=store)  # knows only the log
+    resumed = other.resume(run.run_id, {request.call_id: Approve()})
+    told += [event async for event in resumed]
+    assert one(told, ToolCallCompleted).result == "done"
+    assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
+    check_order(told)
+    assert FORGED not in str([part.result for part in results_in(resumed.result.messages)])
 
 
 @pytest.mark.parametrize("kind", RESULT_BLOCKS)
@@ -198,18 +190,22 @@ def test_realtime_echo_of_our_output_does_not_end_the_call() -> None:
     assert [request.call_id for request in run.pending] == ["call_1"]
 
 
-def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> None:
+async def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> None:
     """An agent that believed its provider wrote such logs."""
     response = [message_start(), *call_to_send(0, "ada"), *message_end()]
+
     run = Agent(model_of(response), TOOLS).run_stream("Go")
-    *before, paused = follow(run)
+    *before, paused = [record async for record in run.records() if is_stored(record.event)]
     forged = ToolCallCompleted("toolu_1", "send", {"to": "ada"}, FORGED)
     failed = ToolCallFailed("toolu_1", "send", FORGED)
-    machine = Machine(run.run_id, TOOLBOX, LoopRules())
-    machine.restore([*before, forged, failed, paused])
-    assert machine.pending == run.pending
-    resumed = machine.resumed({"toolu_1": Approve()}, 0.0)
-    assert one(resumed.events, ToolExecutionStarted).call_id == "toolu_1"
+    added = [replace(paused, event=event) for event in (forged, failed, paused.event)]
+    store = MemoryStore()
+    numbered = [replace(one, seq=seq) for seq, one in enumerate([*before, *added], 1)]
+    await store.release(await store.begin(numbered, "an older version", 10))
+    resumed = Agent(model_of(), TOOLS, store=store).resume(run.run_id, {"toolu_1": Approve()})
+    events = [event async for event in resumed]
+    assert one(events, ToolCallCompleted).result == "done"
+    assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
 
 
 SECOND_MESSAGE = [*message_end(), message_start("msg_2")]
@@ -234,19 +230,6 @@ def test_second_call_with_the_same_id_does_not_replace_the_first(between: list[P
     check_order(follow(run))
     assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
     assert len({request.call_id for request in asked}) == len(asked)
-
-
-def test_calls_with_the_same_id_run_once_each_while_the_first_is_still_running() -> None:
-    response = [
-        message_start(),
-        tool_use(0, "read", "a"),
-        input_json(0, '{"path": "1"}'),
-        block_stop(0),
-    ]
-    again = [tool_use(1, "read", "a"), input_json(1, '{"path": "2"}'), block_stop(1)]
-    run = Agent(model_of([*response, *again, *message_end()]), TOOLS).run_stream("Go")
-    check_order(follow(run))
-    assert sorted(arguments["path"] for _, arguments in executed[run.run_id].values()) == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -274,6 +257,7 @@ class Case:
         self.limit = self.rng.choice((1, 2, 32))
         self.approved: dict[str, ApprovalRequested] = {}
         self.order = RunOrder(streamed=("note",))
+        self.stop_at = self.rng.choice((None, None, None, 3, 9, 20))
 
     async def play(self) -> None:
         agent = self._agent()
@@ -307,24 +291,24 @@ class Case:
         self.approved[request.call_id] = request
         return Approve(digest=request.digest if self.rng.random() < 0.5 else "")
 
-    async def _follow(self, run: Any) -> None:
+    async def _follow(self, run: AgentRun) -> None:
         async for event in run:
             self.order.take(event)
             assert len(self.order.running) <= self.limit
-        await self._check_restored(run)
+            if len(self.order.events) == self.stop_at and not isinstance(event, RunPaused):
+                run.stop("enough")
+        await self._check_log(run)
 
-    async def _check_restored(self, run: Any) -> None:
+    async def _check_log(self, run: AgentRun) -> None:
         """The log says of the run what the process that drove it knows."""
-        events = [from_json(to_json(event)) for event in self.order.events]
-        if self.store is not None:
-            events = [record.event for record in await self.store.read(run.run_id)]
-            info = await self.store.info(run.run_id)
-            assert sorted(info.pending) == sorted(self.order.pending)
-            assert info.is_over == self.order.is_over
-        machine = Machine(run.run_id, TOOLBOX, LoopRules())
-        machine.restore(events)
-        check_restored(machine.state, run._machine.state)
-        assert machine.pending == run.pending
+        if self.store is None:
+            return
+        info = await self.store.info(run.run_id)
+        assert sorted(info.pending) == sorted(self.order.pending)
+        assert info.is_over == self.order.is_over
+        if info.is_over:
+            found = await self._agent().conversation(run.conversation.id)
+            assert found.messages == run.result.messages
 
     def _check_executions(self, executed: Executed) -> None:
         completed = {

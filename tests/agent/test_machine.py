@@ -1,17 +1,68 @@
-"""The loop, by chance: whatever models, tools and people do, the order of design §3 holds.
+"""The loop of an agent, by chance: whatever models, tools and people do, the order of events holds.
 
-A run is played without waiting for anything, event by event, with real payloads of each API. What
-is checked, and against what, is in ``world``.
+A run is played without waiting for anything, event by event, with real payloads of each API. The
+world does what the driver does, and compares all that the loop says with what it knows itself:
+which texts the model wrote, who was asked, what runs. No public name has the loop without a clock,
+so this test alone uses its modules.
 """
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
 
-from argstream.agent import Conversation
-from argstream.agent._state import LoopRules
-from argstream.agent._toolbox import Toolbox
-from tests.agent.chance import FREE, RULED
-from tests.agent.world import SECONDS, World
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from argstream.agent import Approval, Approve, Conversation, Deny, ToolUse
+from argstream.agent._driver import Listening
+from argstream.agent._loop import (
+    AskModel,
+    AskPerson,
+    CallState,
+    CancelTool,
+    CloseStream,
+    EndText,
+    Execute,
+    LoopRules,
+    Machine,
+    RunState,
+    Step,
+    Toolbox,
+    Withdraw,
+)
+from argstream.assembly import Assembler, Call
+from argstream.errors import UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    RunStopped,
+    StreamFailed,
+    ToolArgsCompleted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolExecutionStarted,
+    TurnCompleted,
+    TurnStarted,
+    from_json,
+    to_json,
+)
+from tests.agent.chance import IDEMPOTENT, POLICY, STREAMED, TOOLS, Turn, fate_of, turns
+from tests.agent.following import PASSING, merged
+from tests.agent.histories import check_history, check_told
+from tests.agent.ordering import RunOrder
+from tests.support import loads
+
+FREE: Final = Toolbox(TOOLS, None)
+RULED: Final = Toolbox(TOOLS, POLICY)
+SECONDS = 60.0
+"""How long somebody has to decide, if there is a limit."""
+DECIDED = ("approved", "edited", "denied", "expired", "withdrawn")
 
 rules = st.builds(
     LoopRules,
@@ -22,7 +73,6 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(st.data(), st.sampled_from([FREE, RULED]), rules, st.integers(1, 2))
 def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
     data: st.DataObject, tools: Toolbox, rules: LoopRules, runs: int
@@ -32,3 +82,494 @@ def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
         world = World(data.draw, tools, rules, conversation)
         world.play()
         conversation.messages = world.machine.final_messages
+
+
+class World:
+    """One run: play() makes things happen until it is over."""
+
+    def __init__(
+        self,
+        draw: Callable[[Any], Any],
+        tools: Toolbox,
+        rules: LoopRules,
+        conversation: Conversation,
+    ) -> None:
+        self.draw = draw
+        self.tools = tools
+        self.rules = rules
+        self._history = conversation.messages
+        self.order = RunOrder(STREAMED, IDEMPOTENT)
+        self.machine = Machine("run_1", tools, rules, conversation.grants)
+        self._grants = frozenset(conversation.grants)  # of the runs before
+        self._crashes_left = draw(st.integers(0, 2))
+        self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
+        self._need_not_ask: set[str] = set()  # calls
+        self._always: dict[str, Any] = {}  # what was decided for more than one call
+        self._numbering = conversation.numbering
+        self._stream: Stream | None = None
+        self._turns = len(conversation.messages)
+        self._clock = 1000.0
+        self._running: dict[str, bool] = {}  # whether it must end: it was cancelled
+        self._calls: dict[str, Call] = {}
+        self._edited: dict[str, Any] = {}
+        self._requests: dict[str, ApprovalRequested] = {}
+        self._texts: dict[str, list[bool]] = {}  # of Streamed tools: how they were told to end
+        self._of_turn: list[str] = []
+        self._refused: list[TurnCompleted] = []
+        self._is_stopped = False
+        self._is_hasty = draw(st.integers(0, 2)) == 0  # somebody will stop it
+
+    def play(self) -> None:
+        self._take(self.machine.begin("Go", self._history))
+        while not self.machine.is_over:
+            actions = self._actions()
+            assert actions, "something can happen, or the run is over"
+            self.draw(st.sampled_from(actions))()
+        self._check_end()
+
+    def _actions(self) -> list[Callable[[], None]]:
+        """Say what may happen now, what is likely several times."""
+        if self.machine.is_paused:
+            self._check_idle()
+            if self._crashes_left and self.draw(st.integers(0, 3)) == 0:
+                return [self._crash]
+            often = [self._resume] * 4 + [self._wait] * (2 * self._may_expire)
+            return [*often, self._resume_wrongly, self._decide_wrongly, self._stop]
+        actions: list[Callable[[], None]] = []
+        if self._stream is not None:
+            actions += [self._listen] * (3 if self._stream.is_left else 6)
+            actions += [self._hang_up] * self._stream.is_left
+        actions += [self._end_tool] * (3 * bool(self._running))
+        if self.order.pending:
+            actions += [self._decide] * 3
+            actions += [self._expire] * self.rules.asks_in_place
+        if not actions:
+            return []
+        actions += [self._decide_wrongly] + [self._wait] * self._may_expire
+        actions += [self._crash] * bool(self._crashes_left)
+        return actions + [self._stop] * (2 * self._is_hasty)
+
+    @property
+    def _may_expire(self) -> bool:
+        return self.rules.approval_seconds is not None and bool(self.order.pending)
+
+    # The model
+
+    def _listen(self) -> None:
+        stream = self._stream
+        for _ in range(self.draw(st.sampled_from([1, 2, 5, 1000]))):
+            if stream is None or self._stream is not stream:
+                return
+            event = stream.next_event()
+            if event is None:
+                self._hang_up()
+            elif type(event) in PASSING:
+                self._tell(event)
+                early = stream.listening.grow(event) if stream.listening.texts else None
+                if early is not None and not self._is_stopped:
+                    self._begin_early(early.call)
+            else:
+                stream.listening.note(event, stream.assembler.calls)
+                self._hear([event], stream)
+
+    def _hear(self, events: Sequence[Event], stream: "Stream") -> None:
+        if events:
+            for call in stream.assembler.calls:
+                self._calls[call.id] = call
+            self._take(self.machine.heard(events, stream.listening.facts, self._clock))
+
+    def _hang_up(self) -> None:
+        stream = self._stream
+        assert stream is not None
+        self._hear(stream.listening.last_words(), stream)
+        self._numbering = stream.assembler.numbering
+        self._stream = None
+        self._take(self.machine.stream_over())
+
+    def _begin_early(self, call: Call) -> None:
+        has_room = len(self._running) < self.rules.max_parallel_calls
+        step = self.machine.begun_early(call.id)
+        if not has_room:
+            assert step == Step([], [])
+            return
+        assert [type(event) for event in step.events] == [ToolExecutionStarted]
+        assert call.name == "note", "what must be confirmed does not begin"
+        self._running[call.id] = False
+        self._texts[call.id] = []
+        self._take(step)
+
+    # Tools
+
+    def _end_tool(self) -> None:
+        call_id = self.draw(st.sampled_from(list(self._running)))
+        was_cancelled = self._running.pop(call_id)
+        if was_cancelled or self.draw(st.integers(0, 3)) == 0:
+            self._take(self.machine.tool_over(call_id, "ValueError: it failed", failed=True))
+        else:
+            self._take(self.machine.tool_over(call_id, {"of": call_id}, failed=False))
+
+    # People
+
+    def _decide(self) -> None:
+        call_id = self.draw(st.sampled_from(self.order.pending))
+        decision, outcome = self._decision(call_id)
+        if outcome is None:
+            self._refuses(lambda: self.machine.decided(call_id, decision, self._clock))
+        else:
+            self._expect(self.machine.decided(call_id, decision, self._clock), {call_id: outcome})
+
+    def _decision(self, call_id: str) -> tuple[Any, str | None]:
+        """Make up a decision, and say what must become of it; None: it is refused."""
+        request = self._requests[call_id]
+        decision, outcome = self.draw(st.sampled_from(possible_decisions(request)))
+        if outcome is not None and self._is_late(request):
+            return decision, "expired"
+        if outcome == "edited":
+            self._edited[call_id] = decision.arguments
+        if outcome is not None and isinstance(decision, Approve):
+            self._always[call_id] = decision.always
+        return decision, outcome
+
+    def _is_late(self, request: ApprovalRequested) -> bool:
+        return request.expires_at is not None and self._clock >= request.expires_at
+
+    def _decide_wrongly(self) -> None:
+        """Decide on what nobody was asked about, or was decided already, or once more."""
+        decided = [call_id for call_id in self._calls if call_id not in self.order.pending]
+        call_id = self.draw(st.sampled_from([*decided, "no_such_call"]))
+        decision = self.draw(st.sampled_from([Approve(), Deny()]))
+        self._refuses(lambda: self.machine.decided(call_id, decision, self._clock))
+        self._refuses(lambda: self.machine.expired(call_id))
+
+    def _expire(self) -> None:
+        call_id = self.draw(st.sampled_from(self.order.pending))
+        self._expect(self.machine.expired(call_id), {call_id: "expired"})
+
+    def _resume(self) -> None:
+        chosen = self.draw(st.lists(st.sampled_from(self.order.pending), unique=True))
+        decisions: dict[str, Approval] = {}
+        expected: dict[str, str | None] = {}
+        for call_id in chosen:
+            decisions[call_id], expected[call_id] = self._decision(call_id)
+        if None in expected.values():
+            for call_id in chosen:
+                self._edited.pop(call_id, None)
+            self._refuses(lambda: self.machine.resumed(decisions, self._clock))
+            return
+        for call_id in self.order.pending:
+            if self._is_late(self._requests[call_id]):
+                expected[call_id] = "expired"
+        self._expect(self.machine.resumed(decisions, self._clock), expected)
+
+    def _resume_wrongly(self) -> None:
+        wrong: dict[str, Approval] = {call_id: Approve() for call_id in self.order.pending}
+        wrong["no_such_call"] = Deny()
+        self._refuses(lambda: self.machine.resumed(wrong, self._clock))
+
+    def _wait(self) -> None:
+        self._clock += self.draw(st.sampled_from([SECONDS, SECONDS, 1.0]))
+
+    def _stop(self) -> None:
+        was_stopped, self._is_stopped = self._is_stopped, True
+        step = self.machine.stopped("enough")
+        assert not was_stopped or step == Step([], []), "it is stopped once"
+        self._take(step)
+
+    # A crash
+
+    def _crash(self) -> None:
+        """Lose all but the log, and go on with a loop that knows nothing else."""
+        self._crashes_left -= 1
+        lost, was_reading = self.machine, self._stream is not None
+        self.machine = Machine("run_1", self.tools, self.rules, set(self._grants))
+        self.machine.restore(self._log())
+        check_restored(self.machine.state, lost.state)
+        self._granted = {(grant.scope, grant.name) for grant in self._grants}  # of this run, none
+        self._stream = None
+        self._running.clear()
+        self._numbering = self.machine.state.numbering
+        if self.machine.is_paused:
+            return
+        if was_reading and self.machine.state.is_reading:
+            self._of_turn = []
+        if self._is_stopped:  # that was written down before
+            self._take(self.machine.abandoned("enough"))
+            return
+        step = self.machine.recovered({}, self._clock)
+        late = [one for one in self.order.pending if self._is_late(self._requests[one])]
+        decided = [event.decision for event in step.events if isinstance(event, ApprovalDecided)]
+        is_cut = any(isinstance(event, TurnStarted) and event.attempt > 1 for event in step.events)
+        assert decided.count("expired") == (0 if is_cut else len(late))
+        self._take(step, is_recovery=True)
+
+    def _log(self) -> list[Event]:
+        """Give what is in the log: what grew last may be lost."""
+        events = list(self.order.events)
+        while type(events[-1]) in PASSING and self.draw(st.booleans()):
+            events.pop()
+        return [from_json(to_json(event)) for event in merged(events)]
+
+    # What the loop says
+
+    def _refuses(self, act: Callable[[], Step]) -> None:
+        """See that something is refused, and that nothing has changed by it."""
+        before = deepcopy(self.machine.state)
+        with pytest.raises(UsageError):
+            act()
+        assert self.machine.state == before
+        assert self.machine.pending == tuple(map(self._requests.get, self.order.pending))
+
+    def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
+        """See that this has been decided, and nothing else."""
+        decided = [event for event in step.events if isinstance(event, ApprovalDecided)]
+        assert {event.call_id: event.decision for event in decided} == outcomes
+        for event in decided:
+            edited = self._edited.get(event.call_id) if event.decision == "edited" else None
+            assert event.edited_arguments == edited
+            if event.decision in ("approved", "edited"):
+                assert event.always == self._always[event.call_id]
+                rule = self._requests[event.call_id].rule
+                if event.always is not None:
+                    name = event.name if event.always == "session" else rule or ""
+                    self._granted.add((event.always, name))
+        self._take(step)
+
+    def _tell(self, event: Event) -> None:
+        self.order.take(event)
+        match event:
+            case ApprovalRequested(call_id=call_id):
+                self._requests[call_id] = event
+                assert event.arguments == self._calls[call_id].arguments
+                late = None if self.rules.approval_seconds is None else self._clock + SECONDS
+                assert event.expires_at == late
+            case ToolArgsCompleted(call_id=call_id, name=name):
+                by_rule = name == "shell" and ("rule", "commands") in self._granted
+                if by_rule or ("session", name) in self._granted:
+                    self._need_not_ask.add(call_id)
+            case TurnCompleted(stop_reason="refusal"):
+                self._refused.append(event)
+            case _:
+                pass
+
+    def _take(self, step: Step, *, is_recovery: bool = False) -> None:
+        before = set(self.order.calls)
+        for event in step.events:
+            self._tell(event)
+        self._of_turn += [call_id for call_id in self.order.calls if call_id not in before]
+        started = [event for event in step.events if isinstance(event, ToolExecutionStarted)]
+        executed = [effect for effect in step.effects if isinstance(effect, Execute)]
+        assert [(one.call_id, one.name, one.idempotency_key) for one in executed] == [
+            (one.call_id, one.name, one.idempotency_key)
+            for one in started
+            if one.call_id not in self._texts
+        ], "what is said to run is run"
+        assert not (started and self._is_stopped), "nothing begins after a stop"
+        asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
+        if is_recovery and self.rules.asks_in_place:
+            asked = [self._requests[call_id] for call_id in self.order.pending]
+        assert [AskPerson(event) for event in asked] == [
+            effect for effect in step.effects if isinstance(effect, AskPerson)
+        ]
+        assert not (asked and self._is_stopped), "nobody is asked after a stop"
+        for effect in step.effects:
+            self._do(effect)
+
+    def _do(self, effect: Any) -> None:
+        match effect:
+            case AskModel(messages):
+                self._check_turn()
+                self._check_idle()
+                assert not self.order.pending
+                assert not self._is_stopped
+                check_history(messages, self.tools.offered)
+                self._turns += 1
+                turn = self.draw(turns(self._turns))
+                self._stream = Stream(turn, self.tools, self._assembler(turn))
+            case Execute(call_id, _, text):
+                assert call_id not in self._running
+                self._running[call_id] = False
+                assert len(self._running) <= self.rules.max_parallel_calls
+                self._check_text(call_id, text)
+            case EndText(call_id, interruption):
+                assert not any(not told for told in self._texts[call_id]), "it is interrupted once"
+                self._texts[call_id].append(interruption is None)
+            case CancelTool(call_id):
+                assert self._is_stopped
+                self._running[call_id] = True
+            case CloseStream():
+                assert self._stream is not None
+                assert not self._stream.is_left
+                self._stream.is_left = True
+            case Withdraw(call_id):
+                assert self.order.calls[call_id].decision in DECIDED
+            case _:
+                pass
+
+    def _check_idle(self) -> None:
+        assert self._stream is None, "nothing is being read"
+        assert not self._running
+
+    def _assembler(self, turn: Turn) -> Assembler:
+        return Assembler(turn.protocol, judge=self.tools.judge, after=self._numbering)
+
+    def _check_text(self, call_id: str, text: str) -> None:
+        """What runs is what the model wrote, or what a person wrote instead (invariant 12)."""
+        call = self._calls[call_id]
+        if self.order.calls[call_id].decision == "edited":
+            assert loads(text) == self._edited[call_id]
+        else:
+            assert loads(text) == call.arguments
+            assert text == call.raw or call.reinterpreted is not None or not call.raw.strip()
+
+    def _check_turn(self) -> None:
+        """See that of the turn before, all has run that must, and nothing else."""
+        for call_id in self._of_turn:
+            told, call = self.order.calls[call_id], self._calls[call_id]
+            if not told.is_ours:
+                continue
+            fate = fate_of(call.name, call.raw, has_policy=self.tools.policy is not None)
+            if fate == "never":
+                assert told.outcome == "failed"
+                assert not told.is_started or call_id in self._texts
+            elif told.verdict == "complete":
+                must_ask = fate == "asks" and call_id not in self._need_not_ask
+                assert told.is_asked == must_ask
+                assert told.is_started or must_ask or not told.may_run
+        self._of_turn = []
+
+    def _check_end(self) -> None:
+        self.order.finish()
+        self._check_idle()
+        first, last = self.order.events[0], self.order.events[-1]
+        assert isinstance(first, RunStarted)
+        if self._is_stopped:  # unless it had failed by then, and waited for its tools
+            assert isinstance(last, RunStopped | RunFailed)
+        if isinstance(last, RunCompleted):
+            self._check_turn()
+        messages = self.machine.final_messages
+        if messages:
+            check_history(messages, self.tools.offered, is_over=True)
+        check_told(messages[len(first.history) :], self.order.events)
+        kept = [message.id for message in messages]
+        assert not [one for one in self._refused if one.message.id in kept], "refusals are not kept"
+        for call_id, told in self._texts.items():
+            ended_well = self.order.calls[call_id].outcome == "completed"
+            assert not ended_well or told == [True], "it was told that its text is whole"
+        uses = self.machine.state.uses
+        assert list(uses) == list(self.order.calls)
+        for use in uses.values():
+            last_told = self.order.calls[use.call_id].told[-1:]
+            assert use.verdict == self.order.calls[use.call_id].verdict
+            match last_told:
+                case [ToolCallCompleted(arguments=arguments, result=result)]:
+                    assert (use.tool_args, use.result, use.error) == (arguments, result, None)
+                case [ToolCallFailed(error=error)]:
+                    assert (use.result, use.error) == (None, error)
+                case _:
+                    pass
+
+
+# A turn of the model, as the driver reads it, but without waiting
+
+
+class Stream:
+    """The events of a turn, one after the other."""
+
+    def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
+        self.assembler = assembler
+        self.listening = Listening(tools)
+        self.is_left = False
+        """Whether nobody wants to know the rest."""
+        self._turn = turn
+        self._payloads = iter(turn.payloads)
+        self._events: list[Event] = []
+        self._has_ended = False
+
+    def next_event(self) -> Event | None:
+        """Give the next event; None when there are no more."""
+        while not self._events:
+            if self._has_ended:
+                return None
+            payload = next(self._payloads, None)
+            if payload is not None:
+                self._events += self.assembler.feed(payload)
+            elif self._turn.raises:
+                self._events += self.assembler.abort("truncated", "the source failed")
+                self.listening.failure = StreamFailed("overloaded", "Too much")
+            else:
+                self._events += self.assembler.close()
+            self._has_ended = payload is None or self.assembler.stopped
+        return self._events.pop(0)
+
+
+# People
+
+_EDITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "send": ({"to": "bob"}, {"to": 5}),
+    "shell": ({"command": "pwd"}, {"command": "rm x"}),
+    "letter": ({"text": "Dear Bob"}, {"text": "Dear", "signed": True}),
+}
+"""Arguments that a person may write instead, and such that are refused."""
+
+
+def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None]]:
+    """Give decisions, each with its outcome; None: it is refused."""
+    good, bad = _EDITS[request.name]
+    return [
+        (Approve(), "approved"),
+        (Approve(digest=request.digest, reason="fine"), "approved"),
+        (Approve(always="session"), "approved"),
+        (Approve(always="rule"), "approved" if request.rule is not None else None),
+        (Approve(arguments=good), "edited"),
+        (Approve(arguments=good, always="session"), "edited"),
+        (Approve(arguments=bad), None),
+        (Approve(arguments={"to": object()}), None),
+        (Approve(digest="of something else"), None),
+        (Deny("not now"), "denied"),
+        ("yes", None),
+    ]
+
+
+# A run that was read from its log is the one that was there
+
+
+def check_restored(restored: RunState, lost: RunState) -> None:
+    """Check that all is known again that matters for what follows."""
+    assert restored.history == lost.history
+    assert restored.messages == lost.messages
+    assert list(restored.uses) == list(lost.uses)
+    for call_id, use in restored.uses.items():
+        check_use(use, lost.uses[call_id])
+    assert restored.grants <= lost.grants
+    assert restored.usage == lost.usage
+    assert restored.status == lost.status
+    assert (restored.turns, restored.attempt) == (lost.turns, lost.attempt)
+    assert restored.messages_before == lost.messages_before
+    assert restored.stop_kind == lost.stop_kind
+    assert restored.stop_reason == lost.stop_reason
+    assert list(restored.calls) == list(lost.calls)
+    assert restored.provider_calls == lost.provider_calls
+    for call, other in zip(restored.calls.values(), lost.calls.values(), strict=True):
+        check_call(call, other)
+
+
+def check_call(restored: CallState, lost: CallState) -> None:
+    assert restored.name == lost.name
+    assert restored.status == lost.status
+    if lost.status != "done" or lost.text:  # a call that was refused at once has none
+        assert restored.text == lost.text
+        assert restored.asked_text == lost.asked_text
+    assert restored.request == lost.request
+    assert restored.asking == lost.asking
+    assert restored.note == lost.note
+    assert restored.has_verdict == lost.has_verdict
+    assert restored.attempts == lost.attempts
+    if lost.status == "done":
+        assert (restored.result, restored.failed) == (lost.result, lost.failed)
+
+
+def check_use(restored: ToolUse, lost: ToolUse) -> None:
+    was_refused_at_once = lost.tool_args is None and lost.error is not None
+    if was_refused_at_once:  # the log has its arguments all the same
+        restored = replace(restored, tool_args=None)
+    assert restored == lost

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk import ClaudeSDKClient, ResultError, query
 
-from argstream.agent.observing import ObservedRun, Observer, observe
+from argstream.agent.observer import ObservedRun, Observer, observe
 from argstream.errors import RunFailure, RunTaken, StoreFailure, UsageError
 from argstream.events import (
     Event,
@@ -24,9 +24,14 @@ from argstream.events import (
     ToolCallStarted,
     Usage,
 )
-from argstream.log import Claim, Record, Store, is_durable, merged
-from argstream.stores import MemoryStore, SqliteStore
-from tests.agent.following import complete, mailing, one, only, send, steps
+from argstream.runs import (
+    Claim,
+    MemoryStore,
+    Record,
+    Store,
+    is_durable,
+)
+from tests.agent.following import complete, mailing, merged, one, only, send, steps
 from tests.agent.observing import (
     STORY,
     FakeClaude,
@@ -49,7 +54,7 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.providers import (
+from tests.provider_streams import (
     Payload,
     anthropic_call,
     block_delta,
@@ -60,11 +65,7 @@ from tests.providers import (
     tool_use,
 )
 
-KINDS = ["memory", "sqlite"]
-
-
-def open_store(kind: str, directory: Path) -> Store:
-    return MemoryStore() if kind == "memory" else SqliteStore(directory / "runs.db")
+pytestmark = pytest.mark.anyio
 
 
 def observed(claude: FakeClaude, store: Store, **options: Any) -> ObservedRun:
@@ -86,52 +87,31 @@ async def raising(lines: list[Payload], error: Exception) -> AsyncIterator[Paylo
 # What is told
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_query_of_the_sdk_is_a_run_in_the_log(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with aclosing(open_store(kind, tmp_path)) as store:
-            run = observed(playing(STORY), store, session_id="session_7")
-            told = await followed(run)
-            said = read("objects", STORY)[1]
-            assert merged(told[1:-1]) == merged(said[:-1])
-            assert told[0] == RunStarted(run.run_id, "Go")
-            assert told[-1] == RunCompleted("All done.", said[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result
-            check_observed(told)
-            log = await logged(store, run.run_id)
-            assert merged(log) == merged(told)
-            info = await store.info(run.run_id)
-            assert (info.status, info.agent, info.owner) == ("completed", "claude-code", None)
-            assert info.session_id == "session_7"
-
-    complete(main)
+async def test_a_query_of_the_sdk_is_a_run_in_the_log(store: Store) -> None:
+    run = observed(playing(STORY), store, session_id="session_7")
+    told = await followed(run)
+    said = read("objects", STORY)[1]
+    assert merged(told[1:-1]) == merged(said[:-1])
+    assert told[0] == RunStarted(run.run_id, "Go")
+    assert told[-1] == RunCompleted("All done.", said[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result
+    check_observed(told)
+    log = await logged(store, run.run_id)
+    assert merged(log) == merged(told)
+    info = await store.info(run.run_id)
+    assert (info.status, info.agent, info.owner) == ("completed", "claude-code", None)
+    assert info.session_id == "session_7"
 
 
-def test_a_conversation_has_what_the_log_of_an_observed_run_has() -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        run = observed(playing(STORY), store, session_id="talk", user="ada")
-        result = await run
-        assert (await store.info(run.run_id)).user == "ada"
-        agent, _ = mailing("Hello.", store=store)
-        conversation = await agent.conversation("talk", user="ada")
-        assert conversation.messages == result.messages
-        assert (await agent.run_stream("Hello", conversation)).text == "Hello."
-        assert (await agent.conversation("talk")).is_fresh
-
-    complete(story)
-
-
-def test_calls_of_sub_agents_say_whose_they_are() -> None:
-    async def main() -> list[Event]:
-        return await followed(observed(playing(STORY), MemoryStore()))
-
-    started = only(complete(main), ToolCallStarted)
-    assert {event.call_id: event.parent_id for event in started} == {
-        "task_1": None,
-        "task_2": None,
-        "sub_1": "task_1",
-        "sub_2": "task_2",
-    }
+async def test_a_conversation_has_what_the_log_of_an_observed_run_has() -> None:
+    store = MemoryStore()
+    run = observed(playing(STORY), store, session_id="talk", user="ada")
+    result = await run
+    assert (await store.info(run.run_id)).user == "ada"
+    agent, _ = mailing("Hello.", store=store)
+    conversation = await agent.conversation("talk", user="ada")
+    assert conversation.messages == result.messages
+    assert (await agent.run_stream("Hello", conversation)).text == "Hello."
+    assert (await agent.conversation("talk")).is_fresh
 
 
 @pytest.mark.parametrize("form", ["lines", "objects", "dicts"])
@@ -164,13 +144,10 @@ def test_a_run_can_be_followed_without_an_event_loop(tmp_path: Path) -> None:
     assert isinstance(told[-1], RunCompleted)
 
 
-def test_what_came_of_a_run_can_be_waited_for() -> None:
-    async def main() -> ObservedRun:
-        run = observed(playing(STORY), MemoryStore())
-        await run
-        return run
-
-    result = complete(main).result
+async def test_what_came_of_a_run_can_be_waited_for() -> None:
+    run = observed(playing(STORY), MemoryStore())
+    await run
+    result = run.result
     assert (result.outcome, result.text) == ("completed", "All done.")
     uses = {use.call_id: use.result or use.error for use in result.tools}
     assert uses["sub_1"] == "A"
@@ -208,19 +185,14 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
     return told
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["end", "error", "stop"])
-def test_a_run_that_is_cut_at_any_message_ends_once_and_with_all_its_calls(
-    way: str, kind: str, tmp_path: Path
+async def test_a_run_that_is_cut_at_any_message_ends_once_and_with_all_its_calls(
+    way: str, store: Store
 ) -> None:
-    async def main() -> None:
-        async with aclosing(open_store(kind, tmp_path)) as store:
-            for cut in range(0, len(STORY), 1 if kind == "memory" else 5):
-                told = await cut_by(way, cut, store)
-                check_observed(told)
-                assert isinstance(told[-1], RunStopped if way == "stop" else RunFailed)
-
-    complete(main)
+    for cut in range(0, len(STORY), 1 if isinstance(store, MemoryStore) else 5):
+        told = await cut_by(way, cut, store)
+        check_observed(told)
+        assert isinstance(told[-1], RunStopped if way == "stop" else RunFailed)
 
 
 def test_who_cannot_say_how_it_ended_has_failed() -> None:
@@ -233,39 +205,30 @@ def test_who_cannot_say_how_it_ended_has_failed() -> None:
     assert complete(lambda: main([assistant(text("Hi."))])).code == "truncated"
 
 
-def test_a_call_without_a_result_says_so() -> None:
-    async def main() -> list[Event]:
-        lines = [init(), assistant(use({"path": "a"})), run_result(result="Done.")]
-        return await followed(observe(lines, store=MemoryStore()))
-
-    told = complete(main)
+async def test_a_call_without_a_result_says_so() -> None:
+    lines = [init(), assistant(use({"path": "a"})), run_result(result="Done.")]
+    told = await followed(observe(lines, store=MemoryStore()))
     check_observed(told)
     assert one(told, ToolCallFailed).error == (
         "no result of the call has come: the run is over. It is not known what it has done"
     )
 
 
-def test_what_a_failed_run_says_is_told_and_what_the_sdk_raises_is_raised() -> None:
+async def test_what_a_failed_run_says_is_told_and_what_the_sdk_raises_is_raised() -> None:
     failed = run_result("error_max_turns", errors=["Reached maximum number of turns (1)"])
-
-    async def main() -> None:
-        run = observe(
-            raising([init(), failed], ResultError("no", data=failed)), store=MemoryStore()
-        )
-        told: list[Event] = []
-        with pytest.raises(ResultError):
-            await collect(run, told)
-        message = "Reached maximum number of turns (1)"
-        assert told[-1] == RunFailed("error_max_turns", message, run.run_id, Usage(7, 5))
-        with pytest.raises(RunFailure) as failure:
-            await observe([init(), failed], store=MemoryStore())
-        assert failure.value.code == "error_max_turns"
-        assert failure.value.result.outcome == "failed"
-
-    complete(main)
+    run = observe(raising([init(), failed], ResultError("no", data=failed)), store=MemoryStore())
+    told: list[Event] = []
+    with pytest.raises(ResultError):
+        await collect(run, told)
+    message = "Reached maximum number of turns (1)"
+    assert told[-1] == RunFailed("error_max_turns", message, run.run_id, Usage(7, 5))
+    with pytest.raises(RunFailure) as failure:
+        await observe([init(), failed], store=MemoryStore())
+    assert failure.value.code == "error_max_turns"
+    assert failure.value.result.outcome == "failed"
 
 
-def test_an_agent_that_is_woken_by_its_background_ends_with_what_it_says_last() -> None:
+async def test_an_agent_that_is_woken_by_its_background_ends_with_what_it_says_last() -> None:
     lines = [
         init(),
         assistant(text("Started."), id_="msg_1"),
@@ -273,24 +236,16 @@ def test_an_agent_that_is_woken_by_its_background_ends_with_what_it_says_last() 
         assistant(text("It is done."), id_="msg_2"),
         run_result(result="It is done."),
     ]
-
-    async def main() -> list[Event]:
-        return await followed(observe(lines, store=MemoryStore()))
-
-    told = complete(main)
+    told = await followed(observe(lines, store=MemoryStore()))
     check_observed(told)
     assert one(told, RunCompleted).result == "It is done."
 
 
-def test_a_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
+async def test_a_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
     started = user([tool_result("started", "task_1")], tool_use_result={"isAsync": True})
     cut = streamed(message_start("msg_2"), tool_use(0, id_="sub_1"), parent="task_1")
     lines = [init(), assistant(use({"a": 1}, "task_1")), started, run_result(result="Ok."), *cut]
-
-    async def main() -> list[Event]:
-        return await followed(observe(lines, store=MemoryStore()))
-
-    told = complete(main)
+    told = await followed(observe(lines, store=MemoryStore()))
     check_observed(told)
     assert one(told, RunCompleted).result == "Ok."
     assert one(told, ToolArgsInvalid).call_id == "sub_1"
@@ -299,9 +254,8 @@ def test_a_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
 # Who wants no more of it
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["stop", "store", "thread", "break", "cancel"])
-def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, kind: str, tmp_path: Path) -> None:
+async def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, store: Store) -> None:
     async def following(run: ObservedRun, store: Store) -> None:
         async for event in run:
             if isinstance(event, ToolCallStarted):
@@ -317,26 +271,22 @@ def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, kind: str, tmp_
                     case _:
                         await asyncio.sleep(20)
 
-    async def main() -> None:
-        async with aclosing(open_store(kind, tmp_path)) as store:
-            claude = stuck_after(STORY[:8])
-            run = observed(claude, store)
-            task = asyncio.create_task(following(run, store))
-            if way == "cancel":
-                while not only(await _so_far(store, run.run_id), ToolCallStarted):
-                    await asyncio.sleep(0.005)
-                task.cancel()
-            await asyncio.wait([task])
-            del task
-            await claude.is_closed.wait()
-            await run.aclose()
-            log = await logged(store, run.run_id)
-            check_observed(log)
-            expected = "enough" if way in ("stop", "store", "thread") else "nobody follows"
-            assert one(log, RunStopped).reason.startswith(expected)
-            assert (await store.info(run.run_id)).owner is None
-
-    complete(main)
+    claude = stuck_after(STORY[:8])
+    run = observed(claude, store)
+    task = asyncio.create_task(following(run, store))
+    if way == "cancel":
+        while not only(await _so_far(store, run.run_id), ToolCallStarted):
+            await asyncio.sleep(0.005)
+        task.cancel()
+    await asyncio.wait([task])
+    del task
+    await claude.is_closed.wait()
+    await run.aclose()
+    log = await logged(store, run.run_id)
+    check_observed(log)
+    expected = "enough" if way in ("stop", "store", "thread") else "the run is not followed"
+    assert one(log, RunStopped).reason.startswith(expected)
+    assert (await store.info(run.run_id)).owner is None
 
 
 async def _so_far(store: Store, run_id: str) -> list[Event]:
@@ -346,83 +296,53 @@ async def _so_far(store: Store, run_id: str) -> list[Event]:
         return []
 
 
-def test_a_run_that_is_stopped_before_it_begins_asks_nothing_of_its_agent() -> None:
-    async def main() -> None:
-        claude = playing(STORY)
-        run = observed(claude, MemoryStore())
-        run.stop("changed my mind")
-        assert steps(await followed(run)) == ["run_started", "run_stopped"]
-        assert claude.given == 0
-
-    complete(main)
+async def test_a_run_that_is_stopped_before_it_begins_asks_nothing_of_its_agent() -> None:
+    claude = playing(STORY)
+    run = observed(claude, MemoryStore())
+    run.stop("changed my mind")
+    assert steps(await followed(run)) == ["run_started", "run_stopped"]
+    assert claude.given == 0
 
 
-def test_to_close_a_run_that_has_not_begun_leaves_no_trace() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with observed(playing(STORY), store):
-            pass
-        assert await store.runs() == []
-
-    complete(main)
+async def test_to_close_a_run_that_has_not_begun_leaves_no_trace() -> None:
+    store = MemoryStore()
+    async with observed(playing(STORY), store):
+        pass
+    assert await store.runs() == []
 
 
-def test_a_client_is_interrupted_and_can_be_asked_again() -> None:
+async def test_a_client_is_interrupted_and_can_be_asked_again() -> None:
     first = [init(), assistant(use({"path": "a"}))]
     ending = [
         user([tool_result("interrupted", is_error=True)]),
         run_result("error_during_execution"),
     ]
     second = [init(), assistant(text("Again."), id_="msg_2"), run_result(result="Again.")]
-
-    async def main() -> None:
-        store = MemoryStore()
-        claude = stuck_after(first, *ending, *second)
-        async with ClaudeSDKClient(transport=claude) as client:
-            await client.query("one")
-            run = observe(client, store=store, prompt="one", session_id="talk")
-            told: list[Event] = []
-            async for event in run:
-                told.append(event)
-                if isinstance(event, ToolCallStarted):
-                    run.stop("enough")
-            assert claude.was_interrupted.is_set()
-            assert one(told, ToolCallFailed).error == "interrupted"
-            assert told[-1] == RunStopped("enough", run.run_id, Usage(7, 1))
-            await client.query("two")
-            again = observe(client, store=store, prompt="two", session_id="talk")
-            assert (await again).text == "Again."
-            assert not claude.is_closed.is_set()
-        runs = await store.runs(session_id="talk")
-        assert {info.run_id for info in runs} == {run.run_id, again.run_id}
-
-    complete(main)
+    store = MemoryStore()
+    claude = stuck_after(first, *ending, *second)
+    async with ClaudeSDKClient(transport=claude) as client:
+        await client.query("one")
+        run = observe(client, store=store, prompt="one", session_id="talk")
+        told: list[Event] = []
+        async for event in run:
+            told.append(event)
+            if isinstance(event, ToolCallStarted):
+                run.stop("enough")
+        assert claude.was_interrupted.is_set()
+        assert one(told, ToolCallFailed).error == "interrupted"
+        assert told[-1] == RunStopped("enough", run.run_id, Usage(7, 1))
+        await client.query("two")
+        again = observe(client, store=store, prompt="two", session_id="talk")
+        assert (await again).text == "Again."
+        assert not claude.is_closed.is_set()
+    runs = await store.runs(session_id="talk")
+    assert {info.run_id for info in runs} == {run.run_id, again.run_id}
 
 
-def test_a_client_that_does_not_end_when_it_is_interrupted_is_left(
+async def test_who_cannot_be_interrupted_is_left_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("argstream.agent.observing._drive._GRACE", 0.05)
-
-    async def main() -> list[Event]:
-        claude = stuck_after([init(), assistant(use({"path": "a"}))])
-        async with ClaudeSDKClient(transport=claude) as client:
-            await client.query("one")
-            told: list[Event] = []
-            run = observe(client, store=MemoryStore())
-            async for event in run:
-                told.append(event)
-                if isinstance(event, ToolCallStarted):
-                    run.stop()
-        return told
-
-    told = complete(main)
-    check_observed(told)
-    assert isinstance(told[-1], RunStopped)
-
-
-def test_who_cannot_be_interrupted_is_left_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argstream.agent.observing._drive._GRACE", 0.05)
+    monkeypatch.setattr("argstream.agent.observer._GRACE", 0.05)
 
     class Client:
         async def receive_response(self) -> AsyncIterator[Payload]:
@@ -437,7 +357,7 @@ def test_who_cannot_be_interrupted_is_left_all_the_same(monkeypatch: pytest.Monk
             raise OSError("nobody is there")
 
     run = observe(Client(), store=MemoryStore())
-    assert steps(complete(lambda: followed(run))) == ["run_started", "run_stopped"]
+    assert steps(await followed(run)) == ["run_started", "run_stopped"]
 
 
 def test_a_run_has_one_follower_and_can_be_stopped_when_it_is_over() -> None:
@@ -452,26 +372,20 @@ def test_a_run_has_one_follower_and_can_be_stopped_when_it_is_over() -> None:
 # What cannot be observed
 
 
-def test_a_model_without_an_agent_is_refused_and_agent_is_named() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        run = observe(anthropic_call('{"a": 1}'), store=store)
-        with pytest.raises(UsageError, match="Agent"):
-            await followed(run)
-        log = await logged(store, run.run_id)
-        assert steps(log) == ["run_started", "run_failed"]
-
-    complete(main)
+async def test_a_model_without_an_agent_is_refused_and_agent_is_named() -> None:
+    store = MemoryStore()
+    run = observe(anthropic_call('{"a": 1}'), store=store)
+    with pytest.raises(UsageError, match="Agent"):
+        await followed(run)
+    log = await logged(store, run.run_id)
+    assert steps(log) == ["run_started", "run_failed"]
     with pytest.raises(UsageError, match="Agent"):
         observe([], store=MemoryStore(), protocol="openai-chat").wait()
 
 
-def test_what_nobody_can_read_fails_the_run() -> None:
-    async def main() -> None:
-        with pytest.raises(UsageError, match="cannot read a int"):
-            await followed(observe(5, store=MemoryStore()))
-
-    complete(main)
+async def test_what_nobody_can_read_fails_the_run() -> None:
+    with pytest.raises(UsageError, match="cannot read a int"):
+        await followed(observe(5, store=MemoryStore()))
 
 
 # The log
@@ -496,17 +410,14 @@ class Watched(MemoryStore):
         self.written += [record.event for record in records]
 
 
-def test_nothing_is_told_before_it_is_in_the_log() -> None:
-    async def main() -> int:
-        store = Watched()
-        count = 0
-        async for event in observed(playing(STORY), store):
-            if is_durable(event) and merged([event]) and not isinstance(event, RunStarted):
-                count += 1
-                assert event in store.written
-        return count
-
-    assert complete(main) == 20
+async def test_nothing_is_told_before_it_is_in_the_log() -> None:
+    store = Watched()
+    count = 0
+    async for event in observed(playing(STORY), store):
+        if is_durable(event) and merged([event]) and not isinstance(event, RunStarted):
+            count += 1
+            assert event in store.written
+    assert count == 20
 
 
 def saying(count: int) -> list[Payload]:
@@ -518,95 +429,75 @@ def saying(count: int) -> list[Payload]:
     return [init(), *lines, run_result(result="")]
 
 
-def test_deltas_that_arrive_while_the_store_writes_are_joined() -> None:
-    async def main() -> list[TextDelta]:
-        store = Watched()
-        told = await followed(observe(saying(500), store=store))
-        assert only(told, TextDelta) == only(store.written, TextDelta)
-        return only(store.written, TextDelta)
-
-    written = complete(main)
+async def test_deltas_that_arrive_while_the_store_writes_are_joined() -> None:
+    store = Watched()
+    told = await followed(observe(saying(500), store=store))
+    assert only(told, TextDelta) == only(store.written, TextDelta)
+    written = only(store.written, TextDelta)
     assert len(written) < 10
     assert "".join(event.text for event in written) == "x" * 500
 
 
 @pytest.mark.parametrize("slow", ["store", "follower"])
-def test_an_agent_that_says_much_waits_for_who_is_slow(slow: str) -> None:
-    async def main() -> int:
-        claude = playing(saying(20_000))
-        store = Watched()
-        async with observed(claude, store) as run:
-            await anext(run)
-            if slow == "store":
-                store.is_open.clear()
-            given = -1
-            while claude.given > given:
-                given = claude.given
-                await asyncio.sleep(0.1)
-            store.is_open.set()
-        return given
-
-    assert 200 < complete(main) < 5_000
-
-
-def test_who_observes_a_run_has_it_as_long_as_it_goes_on() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        observer = Observer(store=store, claim_seconds=0.1)
-        run = observer.observe(query(prompt="Go", transport=stuck_after(STORY[:8])))
+async def test_an_agent_that_says_much_waits_for_who_is_slow(slow: str) -> None:
+    claude = playing(saying(20_000))
+    store = Watched()
+    async with observed(claude, store) as run:
         await anext(run)
-        await asyncio.sleep(0.4)
-        with pytest.raises(RunTaken):
-            await store.claim(run.run_id, "somebody else", 10)
-        await run.aclose()
-        info = await store.info(run.run_id)
-        assert (info.status, info.owner) == ("stopped", None)
+        if slow == "store":
+            store.is_open.clear()
+        given = -1
+        while claude.given > given:
+            given = claude.given
+            await asyncio.sleep(0.1)
+        store.is_open.set()
+    assert 200 < given < 5_000
 
-    complete(main)
 
-
-def test_who_loses_a_run_to_somebody_else_reads_no_more_and_is_told() -> None:
-    ahead = 0.0
-
-    async def main() -> None:
-        nonlocal ahead
-        store = MemoryStore(clock=lambda: time.time() + ahead)
-        claude = stuck_after(STORY[:8])
-        observer = Observer(store=store, claim_seconds=0.1)
-        run = observer.observe(query(prompt="Go", transport=claude))
-        await anext(run)
-        ahead = 100.0
+async def test_who_observes_a_run_has_it_as_long_as_it_goes_on() -> None:
+    store = MemoryStore()
+    observer = Observer(store=store, claim_seconds=0.1)
+    run = observer.observe(query(prompt="Go", transport=stuck_after(STORY[:8])))
+    await anext(run)
+    await asyncio.sleep(0.4)
+    with pytest.raises(RunTaken):
         await store.claim(run.run_id, "somebody else", 10)
-        with pytest.raises(RunTaken, match="somebody else"):
-            await followed(run)
-        assert claude.is_closed.is_set()
-        assert (await store.info(run.run_id)).status == "running"
-
-    complete(main)
+    await run.aclose()
+    info = await store.info(run.run_id)
+    assert (info.status, info.owner) == ("stopped", None)
 
 
-def test_a_store_that_fails_ends_the_reading_and_is_raised() -> None:
-    async def main() -> None:
-        store, claude = Watched(), stuck_after(STORY[:8])
-        run = observed(claude, store)
-        await anext(run)
-        store.is_full = True
-        with pytest.raises(StoreFailure, match="full"):
-            await followed(run)
-        assert claude.is_closed.is_set()
+async def test_who_loses_a_run_to_somebody_else_reads_no_more_and_is_told() -> None:
+    ahead = 0.0
+    store = MemoryStore(clock=lambda: time.time() + ahead)
+    claude = stuck_after(STORY[:8])
+    observer = Observer(store=store, claim_seconds=0.1)
+    run = observer.observe(query(prompt="Go", transport=claude))
+    await anext(run)
+    ahead = 100.0
+    await store.claim(run.run_id, "somebody else", 10)
+    with pytest.raises(RunTaken, match="somebody else"):
+        await followed(run)
+    assert claude.is_closed.is_set()
+    assert (await store.info(run.run_id)).status == "running"
 
-    complete(main)
+
+async def test_a_store_that_fails_ends_the_reading_and_is_raised() -> None:
+    store, claude = Watched(), stuck_after(STORY[:8])
+    run = observed(claude, store)
+    await anext(run)
+    store.is_full = True
+    with pytest.raises(StoreFailure, match="full"):
+        await followed(run)
+    assert claude.is_closed.is_set()
 
 
-def test_a_store_that_cannot_begin_a_run_has_none_of_it() -> None:
-    async def main() -> None:
-        store, claude = MemoryStore(), playing(STORY)
-        await store.aclose()
-        with pytest.raises(StoreFailure, match="closed"):
-            await followed(observed(claude, store))
-        assert claude.given == 0
-
-    complete(main)
+async def test_a_store_that_cannot_begin_a_run_has_none_of_it() -> None:
+    store, claude = MemoryStore(), playing(STORY)
+    await store.aclose()
+    with pytest.raises(StoreFailure, match="closed"):
+        await followed(observed(claude, store))
+    assert claude.given == 0
 
 
 def test_a_run_whose_event_loop_ends_is_ended_in_the_log() -> None:
@@ -647,34 +538,28 @@ def test_an_end_that_cannot_be_written_is_warned_of(caplog: pytest.LogCaptureFix
 # After a crash
 
 
-def test_a_run_that_was_cut_off_by_a_crash_is_ended_by_who_stops_it() -> None:
-    async def main() -> None:
-        whole = Watched()
-        run = observed(playing(STORY), whole)
-        await followed(run)
-        records = await whole.read(run.run_id)
-        for end in range(1, len(records)):
-            store = MemoryStore()
-            claim = await store.begin(records[:end], "somebody who died", 10)
-            observer = Observer(store=store)
-            assert await observer.stop_async(run.run_id, "gone") == []  # he may live
-            await store.release(claim)
-            last = await observer.stop_async(run.run_id, "gone")
-            assert last[-1] == RunStopped("gone", run.run_id)
-            log = await logged(store, run.run_id)
-            check_observed(log)
-            assert log[end:] == last
-
-    complete(main)
-
-
-def test_the_run_of_an_agent_is_not_ended_as_if_it_were_observed() -> None:
-    async def main() -> None:
+async def test_a_run_that_was_cut_off_by_a_crash_is_ended_by_who_stops_it() -> None:
+    whole = Watched()
+    run = observed(playing(STORY), whole)
+    await followed(run)
+    records = await whole.read(run.run_id)
+    for end in range(1, len(records)):
         store = MemoryStore()
-        agent, _ = mailing(send(), store=store)
-        paused = await agent.run_async("Go")
-        with pytest.raises(UsageError, match="Agent"):
-            await Observer(store=store).stop_async(paused.run_id)
-        assert (await store.info(paused.run_id)).status == "paused"
+        claim = await store.begin(records[:end], "somebody who died", 10)
+        observer = Observer(store=store)
+        assert await observer.stop_async(run.run_id, "gone") == []  # he may live
+        await store.release(claim)
+        last = await observer.stop_async(run.run_id, "gone")
+        assert last[-1] == RunStopped("gone", run.run_id)
+        log = await logged(store, run.run_id)
+        check_observed(log)
+        assert log[end:] == last
 
-    complete(main)
+
+async def test_the_run_of_an_agent_is_not_ended_as_if_it_were_observed() -> None:
+    store = MemoryStore()
+    agent, _ = mailing(send(), store=store)
+    paused = await agent.run_async("Go")
+    with pytest.raises(UsageError, match="Agent"):
+        await Observer(store=store).stop_async(paused.run_id)
+    assert (await store.info(paused.run_id)).status == "paused"

@@ -1,7 +1,7 @@
 """Whether a call of an observed agent may run: a person decides, from any process, once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
 
 from argstream.agent import Agent, Approve, Deny
 from argstream.agent.approvals import digest_of
-from argstream.agent.observing import ObservedRun, Observer
-from argstream.clients import ScriptedModel
+from argstream.agent.observer import ObservedRun, Observer
 from argstream.errors import AlreadyDecided, UsageError
 from argstream.events import (
     ApprovalDecided,
@@ -23,8 +22,8 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
 )
-from argstream.log import Store
-from argstream.stores import MemoryStore, SqliteStore
+from argstream.models import ScriptedModel
+from argstream.runs import MemoryStore, SqliteStore
 from tests.agent.following import complete, one, only
 from tests.agent.observing import (
     FakeClaude,
@@ -35,7 +34,10 @@ from tests.agent.observing import (
     wrote,
 )
 from tests.claude_agent import assistant, init, run_result, streamed, use
-from tests.providers import Payload, input_json, message_end, message_start, tool_use
+from tests.provider_streams import Payload, input_json, message_end, message_start, tool_use
+
+pytestmark = pytest.mark.anyio
+
 
 ARGUMENTS = {"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}
 SESSION = "talk"
@@ -44,21 +46,26 @@ Decider = Callable[[Observer, ObservedRun, ApprovalRequested], Awaitable[None]]
 
 
 class Claude(FakeClaude):
-    """Wants to write, asks whether it may, and says what came of it."""
+    """Wants to write, asks whether it may, and says what came of it.
 
-    def __init__(self, arguments: Payload = ARGUMENTS, **fields: Any) -> None:
-        super().__init__(type(self)._script_of)
+    ``asks`` are the arguments of its questions, if they are not those that it has written.
+    """
+
+    def __init__(
+        self, arguments: Payload = ARGUMENTS, asks: Sequence[Payload] = (), **fields: Any
+    ) -> None:
+        super().__init__(self._play_script)
         self.arguments = arguments
+        self.asks = asks or [arguments]
         self.fields = fields
         self.answers: list[Payload] = []
 
-    @staticmethod
-    async def _script_of(claude: "FakeClaude") -> AsyncGenerator[Payload, None]:
-        assert isinstance(claude, Claude)
-        for line in asks_to_write(claude.arguments):
+    async def _play_script(self, _: FakeClaude) -> AsyncGenerator[Payload, None]:
+        for line in asks_to_write(self.arguments):
             yield line
-        answer = await claude.ask(claude.arguments, **claude.fields)
-        claude.answers.append(answer)
+        for asked in self.asks:
+            self.answers.append(await self.ask(asked, **self.fields))
+        answer = self.answers[0]
         is_allowed = answer["behavior"] == "allow"
         for line in wrote("written" if is_allowed else answer["message"], failed=not is_allowed):
             yield line
@@ -112,7 +119,7 @@ def test_a_call_that_was_approved_runs_with_what_was_shown() -> None:
     assert one(told, ToolCallCompleted).arguments == ARGUMENTS
 
 
-def test_the_digest_is_of_run_call_tool_and_the_text_of_the_arguments() -> None:
+async def test_the_digest_is_of_run_call_tool_and_the_text_of_the_arguments() -> None:
     async def decide(_: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         assert run.pending == (request,)
         text = '{"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}'
@@ -121,18 +128,7 @@ def test_the_digest_is_of_run_call_tool_and_the_text_of_the_arguments() -> None:
             await deciding(Approve(digest="another"))(_, run, request)
         await deciding(Approve(digest=request.digest))(_, run, request)
 
-    complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
-
-
-def test_what_runs_cannot_be_changed_by_who_was_shown_it() -> None:
-    claude = Claude()
-
-    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
-        request.arguments["path"] = "/etc/passwd"
-        await deciding(Approve())(observer, run, request)
-
-    complete(lambda: follow(Observer(store=MemoryStore()), claude, decide))
-    assert claude.answers[0]["updatedInput"] == ARGUMENTS
+    await follow(Observer(store=MemoryStore()), Claude(), decide)
 
 
 def test_a_call_that_was_denied_does_not_run_and_the_agent_is_told_why() -> None:
@@ -166,7 +162,7 @@ def test_for_the_rest_of_the_session_the_agent_need_not_ask() -> None:
     ]
 
 
-def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
+async def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
     async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         store = observer.store
         await store.decide(run.run_id, {request.call_id: Approve(always="rule")})
@@ -178,11 +174,11 @@ def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
             else:
                 return
 
-    told = complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
+    told = await follow(Observer(store=MemoryStore()), Claude(), decide)
     assert one(told, ApprovalDecided).decision == "denied"
 
 
-def test_an_agent_can_say_whether_something_could_be_decided() -> None:
+async def test_an_agent_can_say_whether_something_could_be_decided() -> None:
     async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         agent = Agent(ScriptedModel("."), [], store=observer.store)
         assert (await agent.conversation(SESSION)).run_id == run.run_id
@@ -201,7 +197,7 @@ def test_an_agent_can_say_whether_something_could_be_decided() -> None:
         with pytest.raises(AlreadyDecided):
             await agent.check(run.run_id, {request.call_id: Deny()})
 
-    told = complete(lambda: follow(Observer(store=MemoryStore()), Claude(), decide))
+    told = await follow(Observer(store=MemoryStore()), Claude(), decide)
     assert one(told, ApprovalDecided).decision == "approved"
 
 
@@ -227,7 +223,7 @@ def test_somebody_in_another_process_can_decide_and_the_first_one_counts(tmp_pat
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_somebody_can_be_asked_in_place(is_async: bool) -> None:
+async def test_somebody_can_be_asked_in_place(is_async: bool) -> None:
     asked: list[ApprovalRequested] = []
 
     def approver(request: ApprovalRequested) -> Approve:
@@ -237,17 +233,14 @@ def test_somebody_can_be_asked_in_place(is_async: bool) -> None:
     async def approver_async(request: ApprovalRequested) -> Approve:
         return approver(request)
 
-    async def main() -> list[Event]:
-        store = MemoryStore()
-        who = approver_async if is_async else approver
-        return await follow(Observer(store=store, approver=who), Claude(), nobody)
-
-    told = complete(main)
+    store = MemoryStore()
+    who = approver_async if is_async else approver
+    told = await follow(Observer(store=store, approver=who), Claude(), nobody)
     assert asked == only(told, ApprovalRequested)
     assert one(told, ToolCallCompleted).result == "written"
 
 
-def test_who_is_quicker_than_the_one_who_is_asked_counts() -> None:
+async def test_who_is_quicker_than_the_one_who_is_asked_counts() -> None:
     was_withdrawn: list[bool] = []
 
     async def approver(_: ApprovalRequested) -> Approve:
@@ -257,26 +250,15 @@ def test_who_is_quicker_than_the_one_who_is_asked_counts() -> None:
             was_withdrawn.append(True)
         return Approve()
 
-    async def main() -> list[Event]:
-        observer = Observer(store=MemoryStore(), approver=approver)
-        return await follow(observer, Claude(), deciding(Deny("no")))
-
-    assert one(complete(main), ApprovalDecided).decision == "denied"
+    observer = Observer(store=MemoryStore(), approver=approver)
+    assert (
+        one((await follow(observer, Claude(), deciding(Deny("no")))), ApprovalDecided).decision
+        == "denied"
+    )
     assert was_withdrawn == [True]
 
 
-def test_an_approver_who_comes_second_is_not_heard() -> None:
-    async def approver(request: ApprovalRequested) -> Approve:
-        (info,) = await store.runs()
-        await store.decide(info.run_id, {request.call_id: Deny("somebody else was first")})
-        return Approve()
-
-    store = MemoryStore()
-    told = complete(lambda: follow(Observer(store=store, approver=approver), Claude(), nobody))
-    assert one(told, ApprovalDecided).reason == "somebody else was first"
-
-
-def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> None:
+async def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> None:
     numbers = range(5)
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
@@ -286,66 +268,58 @@ def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> N
         answers.extend(await asyncio.gather(*asking))
         yield run_result(result="Done.")
 
-    async def main() -> None:
-        store = MemoryStore()
-        run = observing(FakeClaude(script), Observer(store=store))
-        following = asyncio.create_task(followed(run))
-        while len(run.pending) < len(numbers):
-            await asyncio.sleep(0.001)
-        for number in reversed(numbers):
-            await store.decide(run.run_id, {f"toolu_{number}": Deny(str(number))})
-        check_observed(await following)
-
     answers: list[Payload] = []
-    complete(main)
+    store = MemoryStore()
+    run = observing(FakeClaude(script), Observer(store=store))
+    following = asyncio.create_task(followed(run))
+    while len(run.pending) < len(numbers):
+        await asyncio.sleep(0.001)
+    for number in reversed(numbers):
+        await store.decide(run.run_id, {f"toolu_{number}": Deny(str(number))})
+    check_observed(await following)
     said = [f"it was denied: {number}" for number in numbers]
     assert [answer["message"] for answer in answers] == said
 
 
-def test_approver_of_an_observed_run_that_returns_no_decision_raises_to_the_developer() -> None:
+async def test_approver_of_an_observed_run_that_returns_no_decision_raises_to_the_developer() -> (
+    None
+):
     async def approver(_: ApprovalRequested) -> Any:
         return True
 
-    async def main() -> list[Event]:
-        store = MemoryStore()
-        with pytest.raises(UsageError, match="the approver returned True for"):
-            await follow(Observer(store=store, approver=approver), Claude(), nobody)
-        (info,) = await store.runs()
-        return [record.event for record in await store.read(info.run_id)]
-
-    events = complete(main)
+    store = MemoryStore()
+    with pytest.raises(UsageError, match="the approver returned True for"):
+        await follow(Observer(store=store, approver=approver), Claude(), nobody)
+    (info,) = await store.runs()
+    events = [record.event for record in await store.read(info.run_id)]
     check_observed(events)
     assert one(events, ApprovalDecided).decision == "withdrawn"
     assert not only(events, ToolCallCompleted)
     assert "the approver returned True" in one(events, RunStopped).reason
 
 
-def test_what_an_approver_says_that_cannot_be_used_denies() -> None:
+async def test_what_an_approver_says_that_cannot_be_used_denies() -> None:
     async def approver(_: ApprovalRequested) -> Approve:
         return Approve(arguments={"path": {1, 2}})
 
-    async def main() -> list[Event]:
-        return await follow(Observer(store=MemoryStore(), approver=approver), Claude(), nobody)
-
-    decision = one(complete(main), ApprovalDecided)
+    decision = one(
+        (await follow(Observer(store=MemoryStore(), approver=approver), Claude(), nobody)),
+        ApprovalDecided,
+    )
     assert (decision.decision, decision.reason) == (
         "denied",
         "the edited arguments are no JSON object",
     )
 
 
-def test_what_nobody_decides_in_time_is_denied() -> None:
+async def test_what_nobody_decides_in_time_is_denied() -> None:
     claude = Claude()
-
-    async def main() -> list[Event]:
-        observer = Observer(store=MemoryStore(), approval_timeout=0.05)
-        return await follow(observer, claude, nobody)
-
-    assert one(complete(main), ApprovalDecided).decision == "expired"
+    observer = Observer(store=MemoryStore(), approval_timeout=0.05)
+    assert one((await follow(observer, claude, nobody)), ApprovalDecided).decision == "expired"
     assert claude.answers[0]["behavior"] == "deny"
 
 
-def test_an_answer_is_in_the_log_before_it_is_given() -> None:
+async def test_an_answer_is_in_the_log_before_it_is_given() -> None:
     logs: list[list[Event]] = []
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
@@ -358,7 +332,7 @@ def test_an_answer_is_in_the_log_before_it_is_given() -> None:
             yield line
 
     store = MemoryStore()
-    complete(lambda: follow(Observer(store=store), FakeClaude(script), deciding(Approve())))
+    await follow(Observer(store=store), FakeClaude(script), deciding(Approve()))
     assert isinstance(logs[0][-1], ApprovalDecided)
 
 
@@ -366,20 +340,16 @@ def test_an_answer_is_in_the_log_before_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("way", ["stop", "store", "leave"])
-def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: str) -> None:
+async def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: str) -> None:
     claude, store = Claude(), MemoryStore()
-
-    async def main() -> list[Event]:
-        run = observing(claude, Observer(store=store))
-        async for event in run:
-            if isinstance(event, ApprovalRequested):
-                if way == "leave":
-                    break
-                await store.stop(run.run_id) if way == "store" else run.stop()
-        await run.aclose()
-        return await logged(store, run.run_id)
-
-    log = complete(main)
+    run = observing(claude, Observer(store=store))
+    async for event in run:
+        if isinstance(event, ApprovalRequested):
+            if way == "leave":
+                break
+            await store.stop(run.run_id) if way == "store" else run.stop()
+    await run.aclose()
+    log = await logged(store, run.run_id)
     check_observed(log)
     assert one(log, ApprovalDecided).decision == "withdrawn"
     assert isinstance(log[-1], RunStopped)
@@ -387,7 +357,7 @@ def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: str) -
     assert claude.answers[0]["interrupt"] is True
 
 
-def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
+async def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in asks_to_write(ARGUMENTS):
             yield line
@@ -403,11 +373,11 @@ def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
     async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
         was_asked.set()
 
-    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), decide))
+    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), decide)
     assert one(told, ApprovalDecided).decision == "withdrawn"
 
 
-def test_an_agent_that_dies_while_somebody_is_asked_leaves_no_question() -> None:
+async def test_an_agent_that_dies_while_somebody_is_asked_leaves_no_question() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in asks_to_write(ARGUMENTS):
             yield line
@@ -420,12 +390,12 @@ def test_an_agent_that_dies_while_somebody_is_asked_leaves_no_question() -> None
     async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
         was_asked.set()
 
-    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), decide))
+    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), decide)
     assert one(told, ApprovalDecided).decision == "withdrawn"
     assert one(told, ToolCallFailed).error.startswith("the call was not run")
 
 
-def test_what_is_asked_after_a_run_was_stopped_is_denied_at_once() -> None:
+async def test_what_is_asked_after_a_run_was_stopped_is_denied_at_once() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in asks_to_write(ARGUMENTS):
             yield line
@@ -434,26 +404,23 @@ def test_what_is_asked_after_a_run_was_stopped_is_denied_at_once() -> None:
         for line in wrote("interrupted", failed=True):
             yield line
 
-    async def main() -> list[Event]:
-        observer = Observer(store=MemoryStore())
-        options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
-        async with ClaudeSDKClient(options, FakeClaude(script)) as client:
-            await client.query("Go")
-            run = observer.observe(client, "Go")
-            told: list[Event] = []
-            async for event in run:
-                told.append(event)
-                if isinstance(event, ToolArgsCompleted):
-                    run.stop()
-        return told
-
     answers: list[Payload] = []
-    assert only(complete(main), ApprovalRequested) == []
+    observer = Observer(store=MemoryStore())
+    options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
+    async with ClaudeSDKClient(options, FakeClaude(script)) as client:
+        await client.query("Go")
+        run = observer.observe(client, "Go")
+        told: list[Event] = []
+        async for event in run:
+            told.append(event)
+            if isinstance(event, ToolArgsCompleted):
+                run.stop()
+    assert only(told, ApprovalRequested) == []
     message = "the call was not run: the run was stopped"
     assert answers == [{"behavior": "deny", "message": message, "interrupt": True}]
 
 
-def test_a_call_that_has_its_result_while_it_is_asked_about_is_over() -> None:
+async def test_a_call_that_has_its_result_while_it_is_asked_about_is_over() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in asks_to_write({}):
             yield line
@@ -465,22 +432,19 @@ def test_a_call_that_has_its_result_while_it_is_asked_about_is_over() -> None:
             yield line
 
     answers: list[Payload] = []
-    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), nobody))
+    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), nobody)
     assert only(told, ApprovalRequested) == []
     assert answers[0]["message"] == "the call was not run: it is over"
 
 
-def test_who_is_asked_can_close_the_run_and_does_not_wait_for_himself() -> None:
+async def test_who_is_asked_can_close_the_run_and_does_not_wait_for_himself() -> None:
     async def approver(_: ApprovalRequested) -> Deny:
         await runs[0].aclose()
         return Deny("too late")
 
-    async def main() -> list[Event]:
-        runs.append(observing(Claude(), Observer(store=MemoryStore(), approver=approver)))
-        return await followed(runs[0])
-
     runs: list[ObservedRun] = []
-    told = complete(main)
+    runs.append(observing(Claude(), Observer(store=MemoryStore(), approver=approver)))
+    told = await followed(runs[0])
     check_observed(told)
     assert one(told, ApprovalDecided).decision == "withdrawn"
 
@@ -495,7 +459,7 @@ def test_a_call_without_arguments_is_asked_about_although_the_stream_does_not_cl
     assert claude.answers == [{"behavior": "allow", "updatedInput": {}}]
 
 
-def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
+async def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
         asking = asyncio.create_task(claude.ask(ARGUMENTS))
@@ -505,9 +469,7 @@ def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
         for line in wrote():
             yield line
 
-    told = complete(
-        lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
-    )
+    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
     assert one(told, ToolCallCompleted).result == "written"
 
 
@@ -515,7 +477,7 @@ def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
 def test_a_call_that_nobody_was_told_of_is_denied(
     call_id: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("argstream.agent.observing.observer._UNHEARD", 0.05)
+    monkeypatch.setattr("argstream.agent.observer._UNHEARD", 0.05)
     claude = Claude(call_id=call_id)
     told = decided(Approve(), claude)
     assert only(told, ApprovalRequested) == []
@@ -527,21 +489,18 @@ def test_a_call_that_nobody_was_told_of_is_denied(
     ]
 
 
-def test_of_two_runs_at_once_whose_calls_have_one_id_each_asks_for_itself() -> None:
-    async def story() -> None:
-        observer = Observer(store=MemoryStore())
-        claudes = [Claude({"path": "ada.py"}), Claude({"path": "bob.py"})]
-        logs = await asyncio.gather(
-            *(follow(observer, claude, deciding(Approve())) for claude in claudes)
-        )
-        for claude, told in zip(claudes, logs, strict=True):
-            assert one(told, ApprovalRequested).arguments == claude.arguments
-            assert claude.answers == [{"behavior": "allow", "updatedInput": claude.arguments}]
-
-    complete(story)
+async def test_of_two_runs_at_once_whose_calls_have_one_id_each_asks_for_itself() -> None:
+    observer = Observer(store=MemoryStore())
+    claudes = [Claude({"path": "ada.py"}), Claude({"path": "bob.py"})]
+    logs = await asyncio.gather(
+        *(follow(observer, claude, deciding(Approve())) for claude in claudes)
+    )
+    for claude, told in zip(claudes, logs, strict=True):
+        assert one(told, ApprovalRequested).arguments == claude.arguments
+        assert claude.answers == [{"behavior": "allow", "updatedInput": claude.arguments}]
 
 
-def test_a_call_that_means_two_things_is_denied() -> None:
+async def test_a_call_that_means_two_things_is_denied() -> None:
     """Who shows one of two equal keys, and runs the other, has not shown what runs."""
     pieces = ['{"path": "a.py", ', '"path": "/etc/passwd"}']
 
@@ -556,7 +515,7 @@ def test_a_call_that_means_two_things_is_denied() -> None:
             yield line
 
     answers: list[Payload] = []
-    told = complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), nobody))
+    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), nobody)
     assert only(told, ApprovalRequested) == []
     assert answers[0] == {
         "behavior": "deny",
@@ -565,19 +524,10 @@ def test_a_call_that_means_two_things_is_denied() -> None:
 
 
 def test_what_a_hook_has_changed_is_what_is_shown_and_runs() -> None:
-    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write({"path": "a.py"}):
-            yield line
-        answers.append(await claude.ask({"path": "b.py"}))
-        for line in wrote():
-            yield line
-
-    answers: list[Payload] = []
-    told = complete(
-        lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
-    )
+    claude = Claude({"path": "a.py"}, [{"path": "b.py"}])
+    told = decided(Approve(), claude)
     assert one(told, ApprovalRequested).arguments == {"path": "b.py"}
-    assert answers[0]["updatedInput"] == {"path": "b.py"}
+    assert claude.answers[0]["updatedInput"] == {"path": "b.py"}
 
 
 def test_what_is_no_json_is_denied() -> None:
@@ -588,50 +538,6 @@ def test_what_is_no_json_is_denied() -> None:
 
 
 def test_a_person_is_asked_once_about_a_call() -> None:
-    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(ARGUMENTS):
-            yield line
-        answers.extend([await claude.ask(ARGUMENTS), await claude.ask({"path": "b"})])
-        for line in wrote():
-            yield line
-
-    answers: list[Payload] = []
-    complete(lambda: follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve())))
-    assert [answer["behavior"] for answer in answers] == ["allow", "deny"]
-
-
-def test_one_observer_has_people_asked_in_many_runs_at_once() -> None:
-    def claude(number: int) -> FakeClaude:
-        call_id = f"toolu_{number}"
-
-        async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-            yield init()
-            yield assistant(use({"number": number}, call_id))
-            answer = await claude.ask({"number": number}, call_id)
-            assert answer["updatedInput"] == {"number": number}
-            yield run_result(result=str(number))
-
-        return FakeClaude(script)
-
-    async def main() -> None:
-        store: Store = MemoryStore()
-        observer = Observer(store=store)
-        runs = [observing(claude(number), observer) for number in range(10)]
-        following = [asyncio.create_task(followed(run)) for run in runs]
-        for run in runs:
-            while not run.pending:
-                await asyncio.sleep(0.001)
-        for number, run in enumerate(runs):
-            await store.decide(run.run_id, {f"toolu_{number}": Approve()})
-        for number, told in enumerate(await asyncio.gather(*following)):
-            assert one(told, ApprovalRequested).arguments == {"number": number}
-            assert runs[number].result.text == str(number)
-
-    complete(main)
-
-
-def test_times_are_more_than_nothing() -> None:
-    with pytest.raises(UsageError, match="approval_timeout"):
-        Observer(store=MemoryStore(), approval_timeout=0)
-    with pytest.raises(UsageError, match="claim_seconds"):
-        Observer(store=MemoryStore(), claim_seconds=0)
+    claude = Claude(ARGUMENTS, [ARGUMENTS, {"path": "b"}])
+    decided(Approve(), claude)
+    assert [answer["behavior"] for answer in claude.answers] == ["allow", "deny"]

@@ -3,28 +3,26 @@
 from pathlib import Path
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
+from claude_agent_sdk import ClaudeAgentOptions, query
 
 from argstream.agent import Approve, Deny
-from argstream.agent.observing import Observer
+from argstream.agent.observer import Observer
 from argstream.events import (
     ApprovalRequested,
-    Event,
     RunCompleted,
-    RunStopped,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
-    TurnCompleted,
 )
-from argstream.stores import MemoryStore
-from argstream.testing import MockProvider
-from argstream.testing.script import CallTool, Reply
+from argstream.models import CallTool
+from argstream.runs import MemoryStore
+from argstream.testing import MockProvider, Reply
 from tests.agent.claude_code import claude_code_alone  # noqa: F401 - a fixture
-from tests.agent.following import complete, one, only
+from tests.agent.following import one, only
 from tests.agent.observing import check_observed, logged
+from tests.support.provider_rules import strict_provider
 
-pytestmark = pytest.mark.usefixtures("claude_code_alone")
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("claude_code_alone")]
 
 
 def options(provider: MockProvider, observer: Observer, directory: Path) -> ClaudeAgentOptions:
@@ -42,7 +40,9 @@ def options(provider: MockProvider, observer: Observer, directory: Path) -> Clau
     )
 
 
-def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(tmp_path: Path) -> None:
+async def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(
+    tmp_path: Path,
+) -> None:
     task = {"description": "two files", "prompt": "Write.", "subagent_type": "general-purpose"}
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     replies = [
@@ -52,22 +52,18 @@ def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(tmp_
         Reply("One is written."),
         Reply("Done."),
     ]
-
-    async def main() -> list[Event]:
-        store = MemoryStore()
-        observer = Observer(store=store)
-        with MockProvider(replies) as provider:
-            source = query(prompt="Go", options=options(provider, observer, tmp_path))
-            run = observer.observe(source, "Go")
-            async for event in run:
-                if isinstance(event, ApprovalRequested):
-                    is_first = event.arguments["file_path"] == str(first)
-                    edited = Approve(arguments={**event.arguments, "content": "by a person"})
-                    decision = edited if is_first else Deny("one is enough")
-                    await store.decide(run.run_id, {event.call_id: decision})
-        return await logged(store, run.run_id)
-
-    told = complete(main)
+    store = MemoryStore()
+    observer = Observer(store=store)
+    with strict_provider(replies) as provider:
+        source = query(prompt="Go", options=options(provider, observer, tmp_path))
+        run = observer.observe(source, "Go")
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                is_first = event.arguments["file_path"] == str(first)
+                edited = Approve(arguments={**event.arguments, "content": "by a person"})
+                decision = edited if is_first else Deny("one is enough")
+                await store.decide(run.run_id, {event.call_id: decision})
+    told = await logged(store, run.run_id)
     check_observed(told)
     assert first.read_text() == "by a person"
     assert not second.exists()
@@ -76,27 +72,3 @@ def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(tmp_
     assert {call.parent_id for call in writes} == {task_call.call_id}
     assert one(told, ToolCallFailed).error == "it was denied: one is enough"
     assert len(only(told, ToolCallCompleted)) == 2
-
-
-def test_a_client_of_claude_code_is_interrupted_and_goes_on(tmp_path: Path) -> None:
-    replies = [Reply(CallTool("Bash", {"command": "sleep 20"})), *[Reply("I am here.")] * 3]
-
-    async def main() -> list[Event]:
-        store = MemoryStore()
-        observer = Observer(store=store)
-        with MockProvider(replies) as provider:
-            async with ClaudeSDKClient(options(provider, observer, tmp_path)) as client:
-                await client.query("Sleep.")
-                run = observer.observe(client, "Sleep.")
-                async for event in run:
-                    if isinstance(event, TurnCompleted):
-                        await store.stop(run.run_id, "enough")
-                await client.query("Are you there?")
-                again = await observer.observe(client, "Are you there?")
-                assert again.text == "I am here."
-        return await logged(store, run.run_id)
-
-    told = complete(main)
-    check_observed(told)
-    assert one(told, RunStopped).reason == "enough"
-    assert "The user doesn't want to proceed" in one(told, ToolCallFailed).error

@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from argstream import clients
-from argstream.agent import Agent, Conversation, RunResult, Streamed, tool
-from argstream.clients import Retries, Timeouts
+from argstream.agent import Agent, Conversation, Streamed, tool
 from argstream.errors import RunFailure, TextInterrupted
 from argstream.events import (
     RunCompleted,
@@ -19,6 +17,7 @@ from argstream.events import (
     ToolExecutionStarted,
     to_json,
 )
+from argstream.models import Retries, Timeouts
 from argstream.testing import (
     CallTool,
     Cut,
@@ -34,7 +33,6 @@ from argstream.testing import (
 )
 from tests.agent.following import (
     Effects,
-    complete,
     events_of,
     follow,
     one,
@@ -43,6 +41,7 @@ from tests.agent.following import (
     stopped_at,
 )
 from tests.agent.ordering import check_order
+from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
 CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
@@ -73,7 +72,7 @@ def agent_of(
 @pytest.mark.parametrize("api", APIS)
 def test_two_turns_with_thinking_and_tools(api: str) -> None:
     effects, conversation = Effects(), Conversation()
-    with MockProvider([*SCRIPT, Reply(Think("Hm."), "You are welcome.")]) as provider:
+    with strict_provider([*SCRIPT, Reply(Think("Hm."), "You are welcome.")]) as provider:
         agent = agent_of(api, provider, [effects.write, effects.send])
         events = events_of(agent, "Go", conversation)
         again = events_of(agent, "Thanks", conversation)
@@ -111,7 +110,7 @@ def test_a_fault_that_stays_ends_the_run_and_nothing_is_run(
     api: str, fault: Fault, code: str
 ) -> None:
     effects, conversation = Effects(), Conversation()
-    with MockProvider(CALLS, faults=[fault]) as provider:
+    with strict_provider(CALLS, faults=[fault]) as provider:
         agent = agent_of(api, provider, [effects.write, effects.send])
         start = time.perf_counter()
         events = events_of(agent, "Go", conversation)
@@ -129,7 +128,7 @@ def test_a_fault_that_stays_ends_the_run_and_nothing_is_run(
 def test_what_is_only_slow_or_cut_small_changes_nothing(api: str, fault: Fault) -> None:
     effects = Effects()
     script = [Reply(CallTool("send", {"to": "ada"}), faults=[fault]), Reply("Done.")]
-    with MockProvider(script) as provider:
+    with strict_provider(script) as provider:
         events = events_of(agent_of(api, provider, [effects.send]))
         provider.check()
     assert one(events, RunCompleted).result == "Done."
@@ -137,51 +136,9 @@ def test_what_is_only_slow_or_cut_small_changes_nothing(api: str, fault: Fault) 
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_what_passes_is_tried_again_before_the_first_event(api: str, status: int) -> None:
-    failing = Reply("never", faults=[Status(status, retry_after=0.01)])
-    with MockProvider([failing, failing, Reply("Hello.")]) as provider:
-        events = events_of(agent_of(api, provider, []))
-        assert [request.status for request in provider.requests] == [status, status, 200]
-    assert one(events, RunCompleted).result == "Hello."
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_after_the_first_event_nothing_is_tried_again(api: str) -> None:
-    with MockProvider([Reply("A long text.", faults=[Cut(at=600)]), Reply("never")]) as provider:
-        events = events_of(agent_of(api, provider, []))
-        assert len(provider.requests) == 1
-    assert isinstance(events[-1], RunFailed)
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_the_model_may_try_again_after_it_was_cut(api: str) -> None:
-    effects = Effects()
-    script = [
-        Reply(
-            CallTool("send", {"to": "ada"}),
-            CallTool("write", '{"path": "a.txt", "content": "abc'),
-            stop="max_tokens",
-        ),
-        Reply(CallTool("write", {"path": "a.txt", "content": "b"})),
-        Reply("Done."),
-    ]
-    with MockProvider(script) as provider:
-        events = events_of(agent_of(api, provider, [effects.write, effects.send]))
-        provider.check()
-        told = str(provider.requests[1].body)
-    check_order(events)
-    assert effects.seen == [
-        ("send", {"to": "ada"}),
-        ("write", {"path": "a.txt", "content": "b"}),
-    ]
-    assert "INVALID_JSON" in told
-
-
-@pytest.mark.parametrize("api", APIS)
 def test_a_stop_closes_the_connection(api: str) -> None:
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
-    with MockProvider(reply) as provider:
+    with strict_provider(reply) as provider:
         events = stopped_at(agent_of(api, provider, []).run_stream("Go"), TextDelta)
         deadline = time.monotonic() + 5
         while not provider.hang_ups and time.monotonic() < deadline:
@@ -190,8 +147,9 @@ def test_a_stop_closes_the_connection(api: str) -> None:
     assert isinstance(events[-1], RunStopped)
 
 
+@pytest.mark.anyio
 @pytest.mark.bulk
-def test_200_runs_at_once_in_one_process() -> None:
+async def test_200_runs_at_once_in_one_process() -> None:
     lock, seen = threading.Lock(), []
 
     def note(number: int) -> str:
@@ -204,16 +162,11 @@ def test_200_runs_at_once_in_one_process() -> None:
         return 2 * number
 
     reply = Reply("I do.", CallTool("note", {"number": 1}), CallTool("double", {"number": 2}))
-
-    async def all_of_them(provider: MockProvider) -> list[RunResult]:
+    # The first request gets the first reply, so some runs make several calls and others none.
+    with strict_provider([reply, Reply("Done.")], repeat=True) as provider:
         agent = agent_of("anthropic", provider, [note, double], Timeouts())
         results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(200)))
         await agent.aclose()
-        return results
-
-    # Whoever asks first gets the first reply, so some make several calls and others none.
-    with MockProvider([reply, Reply("Done.")], repeat=True) as provider:
-        results = complete(lambda: all_of_them(provider))
         turns = len(provider.requests)
     assert [result.text for result in results] == ["Done."] * 200
     uses = [use for result in results for use in result.tools]
@@ -227,7 +180,7 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     agents: list[Agent] = []
     for api in APIS:
         for faults in ([], [Status(401, f"the key {CANARY} is wrong")], [Cut(at="call")]):
-            with MockProvider(CALLS, faults=faults) as provider:
+            with strict_provider(CALLS, faults=faults) as provider:
                 agent = Agent(agent_of(api, provider, []).model, max_turns=1)
                 events = events_of(agent)
                 written += [to_json(event).decode() for event in events]
@@ -240,12 +193,6 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records
     written += [record.getMessage() for record in caplog.records]
     assert [text for text in written if CANARY in text] == []
-
-
-def test_a_reply_for_a_scripted_model_does_for_a_provider_as_well() -> None:
-    with MockProvider(clients.Reply("Hello.")) as provider:
-        events = events_of(agent_of("anthropic", provider, []))
-    assert one(events, RunCompleted).result == "Hello."
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -268,7 +215,7 @@ def test_a_tool_that_reads_its_text_takes_back_what_a_fault_cuts_off(
         return title
 
     reply = Reply(CallTool("note", {"title": "t", "text": "long " * 50}))
-    with MockProvider(reply, faults=[fault]) as provider:
+    with strict_provider(reply, faults=[fault]) as provider:
         events = follow(agent_of(api, provider, [note]).run_stream("Go"))
     check_order(events, streamed=("note",))
     assert isinstance(events[-1], RunFailed)

@@ -1,16 +1,12 @@
 """Many runs in one event loop: what merely grows is written seldom, what matters at once."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Sequence
 
-from argstream.agent import Agent
-from argstream.agent._inbox import Inbox
-from argstream.agent._pacing import pace_here
-from argstream.clients import CallTool, Reply, Say, ScriptedModel
+from argstream.agent import Agent, AgentRun
 from argstream.events import Event, TextDelta, ToolCallCompleted
-from argstream.log import Claim, Record, is_durable
-from argstream.stores import MemoryStore
+from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
+from argstream.runs import Claim, MemoryStore, Record, is_durable
 
 WORDS = "".join(f"word {number}, " for number in range(100))
 
@@ -32,16 +28,27 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+async def _stuck(_: ModelRequest) -> AsyncIterator[object]:
+    await asyncio.Event().wait()
+    yield {}
+
+
+async def _followed(run: AgentRun) -> list[Event]:
+    return [event async for event in run]
+
+
 async def _appends(others: int) -> Counting:
     """Run something while so many others go on; say what was written."""
     store = Counting()
     reply = Reply(Say(WORDS), CallTool("add", {"a": 1, "b": 2}), piece_size=10)
     agent = Agent(ScriptedModel(reply, "It is 3.", delay=0.002), [add], store=store)
-    with ExitStack() as running:
-        for _ in range(others):
-            running.enter_context(pace_here().running())
-        run = agent.run_stream("Go")
-        events = [event async for event in run]
+    idle = [asyncio.create_task(_followed(Agent(_stuck).run_stream("Wait"))) for _ in range(others)]
+    await asyncio.sleep(0)  # they have begun
+    run = agent.run_stream("Go")
+    events = await _followed(run)
+    for task in idle:
+        task.cancel()
+    await asyncio.gather(*idle, return_exceptions=True)
     texts = [event.text for event in events if isinstance(event, TextDelta)]
     assert "".join(texts) == WORDS + "It is 3."
     assert any(isinstance(event, ToolCallCompleted) for event in events)
@@ -62,34 +69,3 @@ def test_one_run_writes_each_piece_as_it_comes() -> None:
 
 def test_among_many_pieces_are_collected() -> None:
     assert _of_text(asyncio.run(_appends(others=300))) < 30
-
-
-def test_what_can_wait_comes_with_what_cannot_in_its_order() -> None:
-    async def course() -> None:
-        inbox: Inbox[int] = Inbox()
-        inbox.take()
-        inbox.post_soon(1, 60.0)
-        await asyncio.sleep(0)
-        waiting = asyncio.create_task(inbox.wait())
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-        inbox.post(2)
-        await waiting
-        assert list(inbox.take()) == [1, 2]
-
-    asyncio.run(course())
-
-
-def test_where_work_takes_long_more_is_collected() -> None:
-    async def course() -> None:
-        inbox: Inbox[int] = Inbox()
-        loop = asyncio.get_running_loop()
-        inbox.take()
-        began = loop.time()
-        await asyncio.sleep(0.05)
-        inbox.worked_off()
-        inbox.post_soon(1, 0.001)
-        await inbox.wait()
-        assert loop.time() - began >= 0.1
-
-    asyncio.run(course())

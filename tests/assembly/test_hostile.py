@@ -24,7 +24,7 @@ from argstream.events import (
 )
 from argstream.jsonstream import Limits
 from argstream.testing import cut
-from tests.providers import (
+from tests.provider_streams import (
     FUNCTION_CALL,
     anthropic_call,
     arguments_delta,
@@ -478,10 +478,7 @@ class TestNothingIsConfused:
             *message_end(),
         ]
         assert types(assemble(payloads)[1])[:5] == [
-            "thinking_started",
-            "thinking_completed",
-            "thinking_started",
-            "thinking_delta",
+            *("thinking_started", "thinking_completed", "thinking_started", "thinking_delta"),
             "thinking_completed",
         ]
 

@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.assembly import Call
-from argstream.assembly._builder import EventBuilder
-from argstream.assembly._json_writer import JsonWriter, UnwritableError
-from argstream.assembly.numbering import Numbering
-from argstream.deltas import (
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    Delta,
-    TurnClosed,
-    TurnEnded,
-)
+from argstream.assembly import Call, Numbering
+from argstream.assembly._assembler import EventBuilder
+from argstream.assembly._text_repair import JsonWriter, UnwritableError
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -33,14 +24,23 @@ from argstream.events import (
     ToolArgsInvalid,
 )
 from argstream.jsonstream import Done, Limits, Parser
-from argstream.jsonstream.limits import DEFAULT_LIMITS
+from argstream.jsonstream._parser import DEFAULT_LIMITS
+from argstream.providers._deltas import (
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    Delta,
+    TurnClosed,
+    TurnEnded,
+)
 from argstream.testing import cut
 from tests.growth import BOUND, growth
-from tests.providers import of_type
+from tests.provider_streams import of_type
 from tests.support import exact
 
 Path = tuple[str | int, ...]
-Put = tuple[Path, Any, bool]
+Put = tuple[Path, Any] | tuple[Path, Any, bool]
+"""A leaf at its path, and whether it is a piece of a string that goes on."""
 
 CLOSED = CallClosed(0)
 
@@ -81,13 +81,13 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 def pieces(path: Path, value: Any, sizes: list[int]) -> list[Put]:
     """A leaf as it is sent: a string in pieces, of which the last one ends it."""
     if not isinstance(value, str):
-        return [(path, value, False)]
-    return [*((path, piece, True) for piece in cut(value, sizes)), (path, "", False)]
+        return [(path, value)]
+    return [*((path, piece, True) for piece in cut(value, sizes)), (path, "")]
 
 
 def write(puts: Iterable[Put], limits: Limits = DEFAULT_LIMITS) -> list[str]:
     writer = JsonWriter(limits)
-    texts = [writer.put(path, value, more=more) for path, value, more in puts]
+    texts = [writer.put(path, value, more=any(more)) for path, value, *more in puts]
     assert not writer.has_late
     return [*texts, writer.close()]
 
@@ -98,7 +98,7 @@ def run(
     """Give all to a call, close it, and end its turn."""
     builder = EventBuilder(Numbering(), limits, ())
     deltas: list[Delta] = [CallOpened(0, "c", "tool")]
-    deltas += [ArgumentValue(0, path, value, more) for path, value, more in puts]
+    deltas += [ArgumentValue(0, path, value, any(more)) for path, value, *more in puts]
     if end is not None:
         deltas.append(end)
     deltas += [TurnEnded("STOP", "finished"), TurnClosed()]
@@ -115,20 +115,15 @@ def same(found: Any, value: Any) -> bool:
 
 def test_a_leaf_is_written_when_it_comes() -> None:
     puts: list[Put] = [
-        (("a",), "x", False),
-        (("b", "c", 0), True, False),
-        (("b", "c", 1), None, False),
-        (("b", "d"), "y", False),
-        (("e", 0, 0), "z", False),
-        (("e", 1, "f"), [1, {}], False),
+        (("a",), "x"),
+        (("b", "c", 0), True),
+        (("b", "c", 1), None),
+        (("b", "d"), "y"),
+        (("e", 0, 0), "z"),
+        (("e", 1, "f"), [1, {}]),
     ]
     assert write(puts) == [
-        '{"a":"x"',
-        ',"b":{"c":[true',
-        ",null",
-        '],"d":"y"',
-        '},"e":[["z"',
-        '],{"f":[1,{}]',
+        *('{"a":"x"', ',"b":{"c":[true', ",null", '],"d":"y"', '},"e":[["z"', '],{"f":[1,{}]'),
         "}]}",
     ]
 
@@ -138,8 +133,8 @@ def test_a_string_grows_by_its_pieces() -> None:
         (("a", "b"), "", True),
         (("a", "b"), 'say "', True),
         (("a", "b"), "\n", True),
-        (("a", "b"), "", False),
-        (("a", "c"), "d", False),
+        (("a", "b"), ""),
+        (("a", "c"), "d"),
     ]
     assert write(puts) == ['{"a":{"b":"', r"say \"", r"\n", '"', ',"c":"d"', "}}"]
 
@@ -231,7 +226,7 @@ def at(value: Any, path: Path) -> Any:
 def test_a_leaf_that_cannot_be_written_any_more_waits_for_the_close(
     puts: list[tuple[Path, Any]], streamed: str
 ) -> None:
-    call, events = run([(path, value, False) for path, value in puts])
+    call, events = run(puts)
     assert (call.verdict, call.reinterpreted) == ("complete", "restated")
     assert call.raw == streamed
     expected: dict[str, Any] = {}
@@ -261,9 +256,9 @@ def make_room(container: Any, key: str | int) -> None:
 
 def test_a_field_of_a_container_that_is_still_open_does_not_wait() -> None:
     puts: list[Put] = [
-        (("a", "b", "c"), 1, False),
-        (("a", "d"), 2, False),
-        (("e",), 3, False),
+        (("a", "b", "c"), 1),
+        (("a", "d"), 2),
+        (("e",), 3),
     ]
     call, _ = run(puts)
     assert call.raw == '{"a":{"b":{"c":1 },"d":2 },"e":3 }'
@@ -272,11 +267,11 @@ def test_a_field_of_a_container_that_is_still_open_does_not_wait() -> None:
 
 def test_what_waits_does_not_end_the_string_that_is_open() -> None:
     puts: list[Put] = [
-        (("a", 1), "late", False),
+        (("a", 1), "late"),
         (("b",), "one ", True),
-        (("a", 2), "later", False),
-        (("b",), "string", False),
-        (("a", 0), "last", False),
+        (("a", 2), "later"),
+        (("b",), "string"),
+        (("a", 0), "last"),
     ]
     call, events = run(puts)
     assert [event.text for event in of_type(events, ArgumentDelta)] == ["one ", "string", "last"]
@@ -284,59 +279,59 @@ def test_what_waits_does_not_end_the_string_that_is_open() -> None:
 
 
 def test_a_call_of_which_all_waits_is_not_taken_for_one_without_arguments() -> None:
-    call, _ = run([(("a", 1), "y", False), (("a", 0), "x", False)], end=None)
+    call, _ = run([(("a", 1), "y"), (("a", 0), "x")], end=None)
     assert call.arguments == {"a": ["x", "y"]}
-    call, _ = run([(("a", 1), "y", False)])
+    call, _ = run([(("a", 1), "y")])
     assert call.verdict == "malformed"
 
 
 CONTRADICTIONS: dict[str, list[Put]] = {
-    "the same twice": [(("a",), 1, False), (("a",), 1, False)],
-    "another value": [(("a",), "x", False), (("a",), "y", False)],
+    "the same twice": [(("a",), 1), (("a",), 1)],
+    "another value": [(("a",), "x"), (("a",), "y")],
     "more of a string that was over": [
         (("a",), "x", True),
-        (("a",), "", False),
+        (("a",), ""),
         (("a",), "y", True),
     ],
-    "a string that goes on as a number": [(("a",), "x", True), (("a",), 1, False)],
+    "a string that goes on as a number": [(("a",), "x", True), (("a",), 1)],
     "a string, left open, that goes on as a number": [
         (("a",), "x", True),
-        (("b",), 1, False),
-        (("a",), 1, False),
+        (("b",), 1),
+        (("a",), 1),
     ],
-    "a part of a string": [(("a",), "x", False), (("a", "b"), 1, False)],
-    "a part of an open string": [(("a",), "x", True), (("a", "b"), 1, False)],
-    "a part of what came whole": [(("a",), {"b": 1}, False), (("a", "c"), 1, False)],
-    "a value for a container": [(("a", "b"), 1, False), (("a",), 1, False)],
+    "a part of a string": [(("a",), "x"), (("a", "b"), 1)],
+    "a part of an open string": [(("a",), "x", True), (("a", "b"), 1)],
+    "a part of what came whole": [(("a",), {"b": 1}), (("a", "c"), 1)],
+    "a value for a container": [(("a", "b"), 1), (("a",), 1)],
     "a value for a container that was left": [
-        (("a", "b"), 1, False),
-        (("c",), 1, False),
-        (("a",), 1, False),
+        (("a", "b"), 1),
+        (("c",), 1),
+        (("a",), 1),
     ],
-    "an index in an object": [(("a", "b"), 1, False), (("a", 0), 1, False)],
-    "a key in an array": [(("a", 0), 1, False), (("a", "0"), 1, False)],
-    "an index in the root": [(("a",), 1, False), ((0,), 1, False)],
-    "what waits twice": [(("a", 1), 1, False), (("a", 1), 1, False)],
-    "a part of what waits": [(("a", 1), 1, False), (("a", 1, "b"), 1, False)],
-    "an element that never came": [(("a", 0), 1, False), (("a", 2), 1, False)],
-    "an element far away": [(("a", 10**9), 1, False)],
-    "an array for the arguments": [((0,), 1, False)],
-    "a negative index": [(("a", -1), 1, False)],
-    "a whole beside its parts": [(("a",), 1, False), ((), {"b": 1}, False)],
+    "an index in an object": [(("a", "b"), 1), (("a", 0), 1)],
+    "a key in an array": [(("a", 0), 1), (("a", "0"), 1)],
+    "an index in the root": [(("a",), 1), ((0,), 1)],
+    "what waits twice": [(("a", 1), 1), (("a", 1), 1)],
+    "a part of what waits": [(("a", 1), 1), (("a", 1, "b"), 1)],
+    "an element that never came": [(("a", 0), 1), (("a", 2), 1)],
+    "an element far away": [(("a", 10**9), 1)],
+    "an array for the arguments": [((0,), 1)],
+    "a negative index": [(("a", -1), 1)],
+    "a whole beside its parts": [(("a",), 1), ((), {"b": 1})],
     "a piece that is no string": [(("a",), 1, True)],
     "a piece of the whole": [((), "x", True)],
-    "no number": [(("a",), nan, False)],
-    "an infinite number": [(("a",), inf, False)],
-    "an infinite number inside": [(("a",), [-inf], False)],
-    "an infinite number that waits": [(("a", 1), inf, False), (("a", 0), 1, False)],
-    "too deep": [(("a",) * 257, 1, False)],
-    "absurdly deep": [((0,) * 10**5, 1, False)],
+    "no number": [(("a",), nan)],
+    "an infinite number": [(("a",), inf)],
+    "an infinite number inside": [(("a",), [-inf])],
+    "an infinite number that waits": [(("a", 1), inf), (("a", 0), 1)],
+    "too deep": [(("a",) * 257, 1)],
+    "absurdly deep": [((0,) * 10**5, 1)],
 }
 
 
 @pytest.mark.parametrize("puts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
 def test_what_contradicts_itself_is_malformed(puts: list[Put]) -> None:
-    call, events = run([*puts, (("z",), "more", False)])
+    call, events = run([*puts, (("z",), "more")])
     assert call.verdict == "malformed"
     (invalid,) = of_type(events, ToolArgsInvalid)
     assert len(invalid.error.path) <= DEFAULT_LIMITS.max_depth
@@ -347,18 +342,18 @@ def test_an_error_says_where_it_is() -> None:
     _, events = run(CONTRADICTIONS["a key in an array"])
     (invalid,) = of_type(events, ToolArgsInvalid)
     assert (invalid.error.reason, invalid.error.path) == ("contradicted", ("a",))
-    _, events = run([(("a",) * 3, 1, False)], limits=Limits(max_depth=2))
+    _, events = run([(("a",) * 3, 1)], limits=Limits(max_depth=2))
     (invalid,) = of_type(events, ToolArgsInvalid)
     assert (invalid.error.reason, invalid.error.path) == ("too_deep", ("a", "a"))
 
 
 def test_the_deepest_path_that_is_allowed_can_be_written() -> None:
-    call, _ = run([(("a",) * 256, 1, False)])
+    call, _ = run([(("a",) * 256, 1)])
     assert call.verdict == "complete"
 
 
 def test_a_call_that_is_cut_is_not_saved_by_what_waits() -> None:
-    puts: list[Put] = [(("a", 1), "y", False), (("a", 0), "x", False)]
+    puts: list[Put] = [(("a", 1), "y"), (("a", 0), "x")]
     call, _ = run(puts, end=CallClosed(0, cut=True))
     assert call.verdict == "truncated"
 
@@ -379,14 +374,14 @@ def test_a_value_for_a_call_that_is_complete_is_told() -> None:
 
 
 def test_halves_of_characters_are_joined_across_pieces() -> None:
-    puts: list[Put] = [(("a",), "\ud83d", True), (("a",), "\ude00", False), (("b",), "c", False)]
+    puts: list[Put] = [(("a",), "\ud83d", True), (("a",), "\ude00"), (("b",), "c")]
     call, _ = run(puts)
     assert call.arguments == {"a": "😀", "b": "c"}
 
 
 def test_keys_that_cannot_be_encoded_are_found_again() -> None:
     key = "\ud83d"
-    call, _ = run([((key, "a"), 1, False), (("b",), 2, False), ((key, "c"), 3, False)])
+    call, _ = run([((key, "a"), 1), (("b",), 2), ((key, "c"), 3)])
     assert call.arguments == {"\ufffd": {"a": 1, "c": 3}, "b": 2}
 
 
@@ -412,7 +407,7 @@ def test_the_cost_of_a_leaf_does_not_grow_with_what_came_before() -> None:
 
 def test_the_cost_of_what_waits_does_not_grow_with_how_much_waits() -> None:
     def job(size: int) -> Any:
-        puts: list[Put] = [(("rows", index), "x", False) for index in reversed(range(size))]
+        puts: list[Put] = [(("rows", index), "x") for index in reversed(range(size))]
         return lambda: run(puts)
 
     assert growth(job, 5000) < BOUND

@@ -6,8 +6,8 @@ from argstream import stream
 from argstream.assembly import Numbering
 from argstream.events import Event, TextDelta, ToolCallCompleted, ToolCallStarted, TurnCompleted
 from argstream.history import CallPart
-from tests.providers import block_delta, block_start, block_stop, message_end, message_start
-from tests.providers import tool_use as call_start
+from tests.provider_streams import block_delta, block_start, block_stop, message_end, message_start
+from tests.provider_streams import tool_use as call_start
 
 
 def turn(after: Numbering) -> tuple[list[Event], Numbering]:

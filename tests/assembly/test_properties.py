@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from argstream import stream
 from argstream.events import ArgumentCompleted, ArgumentDelta, ToolArgsCompleted, ToolArgsDelta
 from argstream.testing import cut
-from tests.providers import joined, of_type, only_call
+from tests.provider_streams import joined, of_type, only_call
 from tests.reference import judge
 from tests.strategies import any_texts, cuts
 from tests.support import encode, replace_surrogates

@@ -7,7 +7,7 @@ import pytest
 from argstream.assembly import Assembler
 from argstream.events import ArgumentsError, StreamFailed, ToolArgsCompleted, ToolArgsInvalid
 from argstream.jsonstream import Limits
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     assemble,
     block_stop,
@@ -29,18 +29,9 @@ TURNS = [anthropic_call, chat_call, responses_call]
 def test_the_events_of_one_call_come_in_this_order(turn: Any) -> None:
     _, events = assemble(turn('{"path": "/t', 'mp", "n": [1]}'))
     assert types(events) == [
-        "tool_call_started",
-        "tool_args_delta",
-        "argument_started",
-        "argument_delta",
-        "tool_args_delta",
-        "argument_delta",
-        "argument_completed",
-        "argument_started",
-        "argument_started",
-        "argument_completed",
-        "argument_completed",
-        "tool_args_completed",
+        *("tool_call_started", "tool_args_delta", "argument_started", "argument_delta"),
+        *("tool_args_delta", "argument_delta", "argument_completed", "argument_started"),
+        *("argument_started", "argument_completed", "argument_completed", "tool_args_completed"),
         "turn_completed",
     ]
 
@@ -193,10 +184,7 @@ def test_every_call_of_a_failed_turn_has_a_verdict_and_no_turn_completes() -> No
     error = {"type": "error", "error": {"type": "api_error", "message": "oops"}}
     _, events = assemble([message_start(), tool_use(0), tool_use(1, id_="b"), error])
     assert types(events) == [
-        "tool_call_started",
-        "tool_call_started",
-        "tool_args_invalid",
-        "tool_args_invalid",
+        *("tool_call_started", "tool_call_started", "tool_args_invalid", "tool_args_invalid"),
         "stream_failed",
     ]
 

@@ -29,8 +29,7 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import Message
-from argstream.log import Record
-from argstream.stores import open_store
+from argstream.runs import Record, open_store
 
 Timed = tuple[float, Event]
 

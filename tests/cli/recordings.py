@@ -4,11 +4,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from argstream.recording import Recorder
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
-from tests.providers import anthropic_call, sse
+from tests.provider_streams import anthropic_call, sse
 
 BODY = sse(anthropic_call('{"path": "é', '.txt", "edits": [{"old": 1}]}'))
 KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
@@ -34,10 +34,18 @@ def timed(path: Path, *chunks: tuple[float, bytes], ending: Any = "orderly") -> 
     return str(path)
 
 
+class Process(subprocess.Popen[bytes]):
+    """A process whose streams are all pipes."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+
 @contextmanager
-def running(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def running(*arguments: str, **options: Any) -> Iterator[Process]:
     pipe = subprocess.PIPE
-    with subprocess.Popen(
+    with Process(
         [COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, **options
     ) as process:
         try:

@@ -1,4 +1,4 @@
-"""The command line, run as a user runs it: a real process, real pipes."""
+"""The command line as a whole, and the JSON fragments of ``argstream inspect``."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 
 COMMAND = Path(sys.executable).parent / "argstream"
 
@@ -23,9 +23,16 @@ ENVIRONMENT = {
 }
 
 
-class TestParse:
+FRAGMENTS = [str(COMMAND), "inspect", "--fragments", "-"]
+
+
+def fragments(file: str = "-", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return argstream("inspect", "--fragments", file, stdin=stdin)
+
+
+class TestFragments:
     def test_complete_json_is_fragments_a_line_each(self) -> None:
-        done = argstream("parse", stdin='{"a": ["é", 1]}'.encode())
+        done = fragments(stdin='{"a": ["é", 1]}'.encode())
         assert done.returncode == 0
         assert done.stderr == b""
         assert [json.loads(line) for line in done.stdout.splitlines()] == [
@@ -51,24 +58,26 @@ class TestParse:
         ],
     )
     def test_anything_else_exits_with_1_and_one_line(self, text: bytes, message: str) -> None:
-        done = argstream("parse", stdin=text)
+        done = fragments(stdin=text)
         assert done.returncode == 1
         (line,) = done.stderr.decode().splitlines()
         assert line.startswith(f"argstream: {message} (at character ")
         assert json.loads(done.stdout.splitlines()[-1])["fragment"] == "invalid"
 
     def test_fragments_come_while_the_input_is_still_arriving(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)  # a read does not wait here, so the command must
         with subprocess.Popen(
-            [COMMAND, "parse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
+            FRAGMENTS, stdin=reader, stdout=subprocess.PIPE, env=ENVIRONMENT
         ) as process:
-            assert process.stdin is not None
+            os.close(reader)
             assert process.stdout is not None
-            process.stdin.write(b'{"path": "/tm')
-            process.stdin.flush()
+            os.write(writer, b'{"path": "/tm')
             lines = [json.loads(process.stdout.readline()) for _ in range(4)]
             assert lines[-1] == {"fragment": "text", "path": ["path"], "text": "/tm"}
-            process.stdin.write(b'p"}')
-            process.stdin.close()
+            time.sleep(0.1)  # nothing has arrived, but more will
+            os.write(writer, b'p"}')
+            os.close(writer)
             assert json.loads(process.stdout.readline())["text"] == "p"
             process.stdout.read()
         assert process.returncode == 0
@@ -76,7 +85,7 @@ class TestParse:
     def test_a_file_and_a_dash(self, tmp_path: Path) -> None:
         file = tmp_path / "call.json"
         file.write_text("[1]")
-        assert argstream("parse", str(file)).stdout == argstream("parse", "-", stdin=b"[1]").stdout
+        assert fragments(str(file)).stdout == fragments(stdin=b"[1]").stdout
 
     @pytest.mark.parametrize(
         ("name", "why"),
@@ -90,38 +99,22 @@ class TestParse:
         ],
     )
     def test_an_unreadable_file_is_said_plainly(self, name: str, why: str) -> None:
-        done = argstream("parse", name)
+        done = fragments(name)
         assert done.returncode == 2
         assert done.stderr.decode() == f"argstream: cannot read {name}: {why}\n"
 
     def test_a_file_name_cannot_act_on_a_terminal(self) -> None:
-        assert b"\x1b" not in argstream("parse", "\x1b]0;x\x07").stderr
-
-    def test_a_non_blocking_input_is_waited_for(self) -> None:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        with subprocess.Popen(
-            [COMMAND, "parse"], stdin=reader, stdout=subprocess.PIPE, env=ENVIRONMENT
-        ) as process:
-            os.close(reader)
-            assert process.stdout is not None
-            os.write(writer, b"[")
-            assert b"array" in process.stdout.readline()
-            time.sleep(0.1)  # nothing has arrived, but more will
-            os.write(writer, b"]")
-            os.close(writer)
-            process.stdout.read()
-        assert process.returncode == 0
+        assert b"\x1b" not in fragments("\x1b]0;x\x07").stderr
 
     def test_nothing_on_the_screen_can_act_on_a_terminal(self) -> None:
         evil = {"\x1b]0;x\x07": "\u202e\x9b31m\x7f\ufeff"}
-        done = argstream("parse", stdin=json.dumps(evil, ensure_ascii=False).encode())
+        done = fragments(stdin=json.dumps(evil, ensure_ascii=False).encode())
         assert done.returncode == 0
         assert set(done.stdout) <= {*range(0x20, 0x7F), 0x0A}
         assert json.loads(done.stdout.splitlines()[-1])["value"] == evil
 
     def test_an_infinite_number_stays_a_number(self) -> None:
-        done = argstream("parse", stdin=b'["Infinity \\" Infinity", 1e999, -1e999]')
+        done = fragments(stdin=b'["Infinity \\" Infinity", 1e999, -1e999]')
         (value,) = [
             line["value"]
             for line in map(json.loads, done.stdout.splitlines())
@@ -135,7 +128,9 @@ class TestParse:
         file = tmp_path / "long.json"
         file.write_text("[" + "1," * 100_000)
         with subprocess.Popen(
-            [COMMAND, "parse", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [COMMAND, "inspect", "--fragments", file],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -147,7 +142,7 @@ class TestParse:
     def test_a_full_disk_is_not_taken_for_bad_input(self) -> None:
         with Path("/dev/full").open("wb") as full:
             done = subprocess.run(
-                [COMMAND, "parse"],
+                FRAGMENTS,
                 input=b"[1]",
                 stdout=full,
                 stderr=subprocess.PIPE,
@@ -166,7 +161,7 @@ class TestCommand:
         assert done.stdout == argstream("--version").stdout
 
     def test_help_and_version(self) -> None:
-        assert b"parse" in argstream("--help").stdout
+        assert b"inspect" in argstream("--help").stdout
         assert argstream("--version").stdout.startswith(b"argstream 0.")
 
     def test_without_its_extra_it_says_what_to_install(self, tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from argstream import Approve, Deny
+from argstream.agent import Approval
 from argstream.cli import demo
-from argstream.cli.demo import approver as approving
-from argstream.cli.demo import script, show_demo
-from argstream.decisions import Approval, Approve, Deny
+from argstream.cli import demo as approving
+from argstream.cli.demo import show_demo
 from argstream.events import ApprovalRequested
-from argstream.terminal import LiveTerminal, Looks
-from argstream.terminal.scene import Scene
-from tests.cli.prepared import argstream
+from argstream.terminal import LiveTerminal, Looks, Scene
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.terminal.tmux import Tmux
 
@@ -75,7 +75,7 @@ class TestElsewhere:
         assert f"{shlex.quote(sys.executable)} report.py".encode() in done.stdout
 
     def test_a_tool_that_fails_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(script, "_python", lambda: "no-such-python")
+        monkeypatch.setattr(demo, "_python", lambda: "no-such-python")
         assert show_demo(math.inf) == 1
 
     def test_nothing_is_left_of_it_after_a_signal(self, tmp_path: Path) -> None:

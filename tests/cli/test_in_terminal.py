@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from argstream.testing import CallTool, MockProvider, Reply, Slow
+from argstream.testing import CallTool, Reply, Slow
 from tests.cli.test_cli import COMMAND
-from tests.providers import anthropic_call, sse
+from tests.provider_streams import anthropic_call, sse
+from tests.support.provider_rules import strict_provider
 from tests.terminal.tmux import Tmux
 
 QUOTED = shlex.quote(str(COMMAND))
@@ -24,7 +25,7 @@ LONG = CallTool("write_file", {"path": "a.py", "content": "x = 1\n" * 400})
 @contextmanager
 def running(folder: Path, *replies: Reply, **variables: str) -> Iterator[Tmux]:
     """Run ``argstream run`` in a shell that tells how it ended and how the terminal is then."""
-    with MockProvider(list(replies)) as provider:
+    with strict_provider(list(replies)) as provider:
         environment = {
             "ANTHROPIC_BASE_URL": provider.anthropic_url,
             "ANTHROPIC_API_KEY": "key",
@@ -58,25 +59,6 @@ def test_what_is_approved_runs(tmp_path: Path) -> None:
         terminal.wait_for("ended with 0")
         assert (tmp_path / "marker").read_text() == "done\n"
         assert is_as_it_was(terminal, tmp_path)
-
-
-def test_what_is_denied_does_not_and_the_model_is_told_why(tmp_path: Path) -> None:
-    with running(tmp_path, Reply(MARK), Reply("I see.")) as terminal:
-        ask(terminal, "d")
-        terminal.wait_for("why?")
-        terminal.press("not today", "Enter")
-        terminal.wait_for("ended with 0")
-        assert not (tmp_path / "marker").exists()
-        assert "not today" in terminal.everything()
-
-
-def test_ctrl_c_at_a_question_stops_the_run(tmp_path: Path) -> None:
-    with running(tmp_path, Reply(MARK), Reply("No.")) as terminal:
-        ask(terminal, "C-c")
-        terminal.wait_for("ended with 130")
-        assert not (tmp_path / "marker").exists()
-        assert is_as_it_was(terminal, tmp_path)
-        assert "stopped" in terminal.everything()
 
 
 def test_ctrl_c_while_it_writes_stops_it_and_keeps_what_was_shown(tmp_path: Path) -> None:

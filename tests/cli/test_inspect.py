@@ -1,4 +1,4 @@
-"""argstream inspect: what is in a recording, and when it could be known."""
+"""argstream inspect: calls, their timing, and JSON lines of them."""
 
 import json
 import time
@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from argstream.cli._waterfall import Picture
-from argstream.cli.inspect import inspect_file
 from argstream.recording import Recorder
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 from tests.cli.recordings import timed
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     block_stop,
     chat_call,
@@ -163,9 +161,84 @@ class TestInspect:
         assert b"No such file" in done.stderr
         assert argstream("inspect", "-", stdin=b"hello").returncode == 1
 
-    def test_every_protocol_of_tests_is_told_by_name(self) -> None:
-        shown = argstream("inspect", "-", stdin=sse(chat_call("{}"), done=True)).stdout.decode()
-        assert shown.splitlines()[0] == "-: openai-chat"
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--calls --fragments", "--calls and --fragments exclude each other"),
+        ("--calls run:y", "--calls and --fragments exclude each other, run:ID"),
+        ("--fragments --deep", "--calls and --fragments exclude each other"),
+        ("--calls --json", "--calls and --fragments exclude each other"),
+        ("--calls --svg y.svg", "--calls and --fragments exclude each other"),
+        ("y", "--tools, --policy and several files are for --calls"),
+        ("--fragments --policy y", "--tools, --policy and several files are for --calls"),
+        ("--fragments --from gemini", "--deep and --from are for recordings"),
+        ("--fragments --store y", "--store is for runs"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_wrong_usage(arguments: str, message: str) -> None:
+    done = argstream("inspect", "x", *arguments.split())
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in " ".join(done.stderr.decode().split())
+
+
+class TestCalls:
+    def test_each_call_is_a_line(self, tmp_path: Path) -> None:
+        good, cut = tmp_path / "good.sse", tmp_path / "cut.sse"
+        good.write_bytes(sse(chat_call('{"a": "é"}')))
+        cut.write_bytes(sse(anthropic_call('{"a', stop_reason="max_tokens")))
+        done = argstream("inspect", "--calls", str(good), str(cut))
+        assert done.returncode == 1
+        assert done.stdout.isascii()
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [
+            {
+                "file": str(good),
+                "id": "call_1",
+                "name": "write",
+                "kind": "function",
+                "verdict": "complete",
+                "arguments": {"a": "é"},
+            },
+            {
+                "file": str(cut),
+                "id": "toolu_1",
+                "name": "write",
+                "kind": "function",
+                "verdict": "truncated",
+                "raw": '{"a',
+            },
+        ]
+        assert done.stderr.decode() == f"argstream: {cut}: the call toolu_1 is truncated\n"
+        assert argstream("inspect", "--calls", str(good)).returncode == 0
+
+    def test_what_was_reinterpreted_is_told(self) -> None:
+        turn = sse(chat_call("{}", '{"a":1}'))
+        done = argstream("inspect", "--calls", "-", "--from", "openai-chat", stdin=turn)
+        assert done.returncode == 0
+        (line,) = done.stdout.splitlines()
+        assert json.loads(line)["reinterpreted"] == "empty_prefix"
+
+    def test_a_file_that_cannot_be_read_does_not_keep_the_others_back(self, tmp_path: Path) -> None:
+        good, other = tmp_path / "good.sse", tmp_path / "other"
+        good.write_bytes(sse(chat_call("{}")))
+        other.write_bytes(b"hello")
+        done = argstream("inspect", "--calls", str(tmp_path), str(other), str(good))
+        assert done.returncode == 2
+        assert len(done.stdout.splitlines()) == 1
+        assert b"Is a directory" in done.stderr
+        assert b"no event of a provider" in done.stderr
+
+    def test_calls_are_judged_by_the_tools_of_a_file(self, tmp_path: Path) -> None:
+        schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+        tools = tmp_path / "tools.json"
+        tools.write_text(json.dumps([{"name": "write", "input_schema": schema}]))
+        turn = tmp_path / "turn.sse"
+        turn.write_bytes(sse(anthropic_call('{"path": 7}')))
+        done = argstream("inspect", "--calls", str(turn), "--tools", str(tools))
+        assert done.returncode == 1
+        (line,) = done.stdout.splitlines()
+        assert json.loads(line)["verdict"] == "rejected"
+        assert json.loads(line)["error"] == "'path' must be a string, not a number"
 
 
 class TestPicture:
@@ -177,37 +250,33 @@ class TestPicture:
         assert picture.read_text().startswith("<svg ")
         assert ">turn.rec</text>" in picture.read_text()
 
-    def write(self, file: str, picture: Path, *, overwrite: bool = False) -> int:
-        where = Picture(str(picture), overwrite=overwrite)
-        return inspect_file(file, "auto", as_json=True, is_deep=False, picture=where)
-
-    def test_one_that_exists_is_overwritten_only_by_force(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_one_that_exists_is_overwritten_only_by_force(self, tmp_path: Path) -> None:
         picture = tmp_path / "turn.svg"
         picture.write_text("mine")
-        file = recording(tmp_path / "turn.rec")
-        assert self.write(file, picture) == 2
-        assert "exists already: name another, or overwrite with --force" in capsys.readouterr().err
+        command = ("inspect", recording(tmp_path / "turn.rec"), "--svg", str(picture))
+        done = argstream(*command)
+        assert done.returncode == 2
+        assert b"exists already: name another, or overwrite with --force" in done.stderr
         assert picture.read_text() == "mine"
-        assert self.write(file, picture, overwrite=True) == 0
+        assert argstream(*command, "--force").returncode == 0
         assert picture.read_text().startswith("<svg ")
 
-    def test_one_that_cannot_be_written_is_told(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert self.write(recording(tmp_path / "turn.rec"), tmp_path / "no" / "turn.svg") == 2
-        told = capsys.readouterr()
-        assert told.err.endswith("turn.svg: No such file or directory\n")
-        assert told.out == ""
+    def test_one_that_cannot_be_written_is_told(self, tmp_path: Path) -> None:
+        picture = str(tmp_path / "no" / "turn.svg")
+        done = argstream("inspect", recording(tmp_path / "turn.rec"), "--svg", picture)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.endswith(b"turn.svg: No such file or directory\n")
 
-    def test_without_a_call_there_is_none(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    def test_without_a_call_there_is_neither_a_picture_nor_a_waterfall(
+        self, tmp_path: Path
     ) -> None:
         file = timed(tmp_path / "turn.rec", (1.0, sse([message_start(), *message_end()])))
-        assert self.write(file, tmp_path / "turn.svg") == 2
-        assert "there is no call in it" in capsys.readouterr().err
+        done = argstream("inspect", file, "--svg", str(tmp_path / "turn.svg"))
+        assert done.returncode == 2
+        assert b"there is no call in it" in done.stderr
         assert not (tmp_path / "turn.svg").exists()
+        shown = argstream("inspect", file).stdout.decode()
+        assert shown.splitlines()[-1] == "1 turn (tool_use), 0 calls"
 
     def test_force_without_a_picture_is_wrong(self) -> None:
         done = argstream("inspect", "turn.rec", "--force")
@@ -216,34 +285,19 @@ class TestPicture:
 
 
 class TestWaterfall:
-    def shown(self, file: str, capsys: pytest.CaptureFixture[str]) -> str:
-        inspect_file(file, "auto", as_json=False, is_deep=False)
-        return capsys.readouterr().out
-
-    def test_it_is_as_wide_as_the_terminal(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("COLUMNS", "120")
-        lines = self.shown(recording(tmp_path / "turn.rec"), capsys).splitlines()
-        assert max(map(len, lines)) == 119
-        monkeypatch.setenv("COLUMNS", "40")
-        lines = self.shown(recording(tmp_path / "narrow.rec"), capsys).splitlines()
-        waterfall = lines[lines.index("", 5) + 1 :]
-        assert waterfall[-1] == "were replaced."
-        assert max(map(len, waterfall)) == 39
-
-    def test_without_a_call_there_is_none(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        file = timed(tmp_path / "turn.rec", (1.0, sse([message_start(), *message_end()])))
-        assert self.shown(file, capsys).splitlines()[-1] == "1 turn (tool_use), 0 calls"
+    def test_it_is_as_wide_as_the_terminal(self, tmp_path: Path) -> None:
+        file = recording(tmp_path / "turn.rec")
+        for columns in (120, 40):
+            shown = argstream("inspect", file, COLUMNS=str(columns)).stdout.decode().splitlines()
+            waterfall = shown[shown.index("", 5) + 1 :]
+            assert waterfall[-1].endswith("were replaced.")
+            assert max(map(len, waterfall)) == columns - 1
 
     def test_it_has_colours_in_a_terminal_alone(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = recording(tmp_path / "turn.rec")
         for name in ("NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name, raising=False)
-        assert "\x1b" not in self.shown(file, capsys)
-        monkeypatch.setenv("FORCE_COLOR", "1")
-        assert "\x1b[36m    edits" in self.shown(file, capsys)
+        assert b"\x1b" not in argstream("inspect", file).stdout
+        assert b"\x1b[36m    edits" in argstream("inspect", file, FORCE_COLOR="1").stdout

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND
 
 TEXT = {"type": "string"}
@@ -38,21 +38,19 @@ def test_findings_are_told_with_the_order_to_use(tmp_path: Path) -> None:
         f"{file}: 3 tools, 2 findings",
         "",
         "● write_file",
-        '  order     "content" may be long and stands before "path": most models,',
-        "            OpenAI's every time, write in the order of the schema. Put",
-        '            "required" in the same order.',
+        '  order     "content" may be long: put "path" first in "properties" and',
+        '            "required"',
         "            → path, content",
         "",
         "● find",
-        '  late      Say "additionalProperties": false: then a misspelt name is refused',
-        "            at its closing quote, and otherwise late or never.",
+        '  late      add "additionalProperties": false: without it, unknown names are',
+        "            accepted",
         "",
-        "order: A model writes one argument after the other. What a person or a rule",
-        "decides by should come first, so that nobody has to wait for a long text, or",
-        "pay for it in vain.",
+        "order: Models write arguments in order. Put the ones a decision depends on",
+        "first, so approval and policy checks don't wait for long text.",
         "",
-        "late: If its schema allows, a call is refused with the first character that is",
-        "wrong.",
+        "late: A wrong call is rejected at the first wrong character, except for these",
+        "rules.",
     ]
 
 
@@ -129,20 +127,6 @@ def test_a_file_that_cannot_be_read_does_not_keep_the_others_back(tmp_path: Path
     assert number.endswith("/number: give a list of tools, or a request with its tools")
     assert "/unknown: tools[0] cannot be read: " in unknown
     assert deep.endswith("/deep: it is nested too deeply")
-
-
-def test_a_schema_of_a_wrong_form_is_unusable() -> None:
-    schemas = [
-        '{"type": 5}',
-        '{"nullable": true, "anyOf": 3}',
-        '{"nullable": true, "enum": 5}',
-        '{"items":' * 300 + "{}" + "}" * 300,
-    ]
-    tools = [f'{{"name": "{n}", "parameters": {schema}}}' for n, schema in enumerate(schemas)]
-    done = argstream("lint", "--json", "-", stdin=f"[{','.join(tools)}]".encode())
-    assert (done.returncode, done.stderr) == (1, b"")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["code"] for one in found] == ["unusable"] * 4
 
 
 def test_tools_of_a_wrong_form_are_told() -> None:

@@ -12,7 +12,7 @@ import anthropic
 import openai
 import pytest
 
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 
 MESSAGES: Any = [{"role": "user", "content": "Write a program."}]

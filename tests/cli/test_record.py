@@ -1,4 +1,4 @@
-"""argstream record, run as a user runs it: real processes, real pipes, real clients."""
+"""argstream record: pipes, and the proxy between real clients and a provider."""
 
 import contextlib
 import os
@@ -20,8 +20,8 @@ from argstream.events import from_json
 from argstream.recording import parse_recording, read_recording
 from argstream.streaming import stream
 from argstream.testing import CallTool, MockProvider, Reply, Say, Slow
-from tests.cli.prepared import argstream
-from tests.cli.recordings import ANTHROPIC, BODY, KEY, running
+from tests.cli.in_process import argstream
+from tests.cli.recordings import ANTHROPIC, BODY, KEY, Process, running
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 
 
@@ -48,8 +48,6 @@ class TestRecordAPipe:
     def test_it_is_live_and_has_the_times_of_its_chunks(self, tmp_path: Path) -> None:
         file = tmp_path / "turn.rec"
         with running("record", "-o", str(file)) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
             for piece in (b"data: 1\n\n", b"data: 2\n\n"):
                 process.stdin.write(piece)
                 process.stdin.flush()
@@ -74,9 +72,6 @@ class TestRecordAPipe:
     def test_ctrl_c_aborts_it(self, tmp_path: Path) -> None:
         file = tmp_path / "turn.rec"
         with running("record", "-o", str(file)) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stderr is not None
             process.stdin.write(BODY[:50])
             process.stdin.flush()
             os.read(process.stdout.fileno(), 100)
@@ -89,8 +84,6 @@ class TestRecordAPipe:
     def test_a_kill_loses_nothing_that_was_there(self, tmp_path: Path) -> None:
         file = tmp_path / "turn.rec"
         with running("record", "-o", str(file)) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
             process.stdin.write(BODY[:50])
             process.stdin.flush()
             os.read(process.stdout.fileno(), 100)
@@ -158,24 +151,6 @@ class TestRecordAPipe:
         assert done.returncode == 2
         assert b"cannot write standard output: No space left on device" in done.stderr
 
-    def test_everyday_variables_are_no_keys(self, tmp_path: Path) -> None:
-        account = '{"type":"service_account","token_uri":"https://oauth2.googleapis.com/token"}'
-        everyday = {
-            "GCP_SA_KEY": account,
-            "POSTGRES_PASSWORD": "postgres",
-            "SSL_KEY": "/home/alice/project1",
-        }
-        body = f"{account} postgresql /home/alice/project1/x".encode()
-        done = subprocess.run(
-            [COMMAND, "record", "-o", str(tmp_path / "turn.rec")],
-            input=body,
-            env={**ENVIRONMENT, **everyday},
-            capture_output=True,
-            check=True,
-        )
-        assert done.stderr == b""
-        assert read_recording(tmp_path / "turn.rec").data == body
-
     def test_keys_of_the_environment_are_taken_out(self, tmp_path: Path) -> None:
         file = tmp_path / "turn.rec"
         done = subprocess.run(
@@ -219,11 +194,10 @@ class TestRecordAPipe:
 
 def in_terminal(*arguments: str, stdin: bytes) -> str:
     leader, follower = pty.openpty()
-    with subprocess.Popen(
+    with Process(
         [COMMAND, *arguments], stdin=subprocess.PIPE, stdout=follower, env=ENVIRONMENT
     ) as process:
         os.close(follower)
-        assert process.stdin is not None
         process.stdin.write(stdin)
         process.stdin.close()
         output = b""
@@ -236,9 +210,8 @@ def in_terminal(*arguments: str, stdin: bytes) -> str:
 
 class TestRecordingProxy:
     @contextmanager
-    def proxy(self, url: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    def proxy(self, url: str, *arguments: str) -> Iterator[tuple[str, Process]]:
         with running("record", "--proxy", url, *arguments) as process:
-            assert process.stdout is not None
             greeting = process.stdout.readline().decode()
             yield greeting.split()[4].rstrip(","), process
 
@@ -256,8 +229,6 @@ class TestRecordingProxy:
                 with pytest.raises(openai.NotFoundError):
                     gpt.models.list()
             process.send_signal(signal.SIGINT)
-            assert process.stdout is not None
-            assert process.stderr is not None
             output, told = process.stdout.read(), process.stderr.read().decode()
             assert process.wait(20) == 130
         lines = told.splitlines()
@@ -279,8 +250,6 @@ class TestRecordingProxy:
                 urllib.request.urlopen(f"{url}/v1/x?key={KEY}", timeout=20)
             caught.value.close()
             process.send_signal(signal.SIGINT)
-            assert process.stdout is not None
-            assert process.stderr is not None
             told = process.stdout.read() + process.stderr.read()
         assert b"GET /v1/x 502" in told
         assert b"cannot reach http://127.0.0.1:1: Connection refused" in told
@@ -296,7 +265,6 @@ class TestRecordingProxy:
             next(turn)
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130
-            assert process.stderr is not None
             assert b"(the proxy was stopped)" in process.stderr.read()
         (file,) = tmp_path.iterdir()
         assert read_recording(file).ending == "aborted"

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
-from argstream.cli.app import app
 from argstream.testing import CallTool, MockProvider, Reply, Status
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
+from tests.support.provider_rules import strict_provider
 
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 COMMAND_CALL = CallTool("run_command", {"command": "echo done > marker"})
@@ -31,17 +31,14 @@ class Done(NamedTuple):
 class Machine:
     """A folder, and a provider that answers what it is told to."""
 
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._capture = capture
 
     def run(self, *arguments: str, replies: Sequence[Reply]) -> Done:
-        with MockProvider(list(replies)) as provider, pytest.MonkeyPatch.context() as patch:
-            for name, value in environment(provider).items():
-                patch.setenv(name, value)
+        with strict_provider(list(replies)) as provider:
             folder = () if "--folder" in arguments else ("--folder", str(self.folder))
-            status = app(["run", *arguments, *folder], standalone_mode=False)
-        done = Done(status, *self._capture.readouterr())
+            ran = argstream("run", *arguments, *folder, stdin=b"", **environment(provider))
+        done = Done(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
         assert "sk-canary" not in done.stdout + done.stderr
         return done
 
@@ -55,10 +52,10 @@ def environment(provider: MockProvider) -> dict[str, str]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Machine:
+def machine(tmp_path: Path) -> Machine:
     folder = tmp_path / "project"
     folder.mkdir()
-    return Machine(folder, capsys)
+    return Machine(folder)
 
 
 def test_its_store_is_not_among_the_files_of_the_folder(
@@ -75,7 +72,7 @@ def test_its_store_is_not_among_the_files_of_the_folder(
 def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
     tmp_path: Path,
 ) -> None:
-    with MockProvider([Reply("I write.", WRITE), Reply("Written.")]) as provider:
+    with strict_provider([Reply("I write.", WRITE), Reply("Written.")]) as provider:
         done = subprocess.run(
             [COMMAND, "run", "-", "--store", "runs.db"],
             input=b"Is it so?\n",
@@ -186,14 +183,11 @@ def test_what_cannot_be_run_is_said_in_one_line_and_nothing_begins(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_without_a_model_it_says_how_to_name_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("ARGSTREAM_MODEL", raising=False)
-    assert app(["run", "Go"], standalone_mode=False) == 2
-    told = capsys.readouterr().err
-    assert "--model" in told
-    assert "argstream demo" in told
+def test_without_a_model_it_says_how_to_name_one() -> None:
+    done = argstream("run", "Go", ARGSTREAM_MODEL="")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--model" in done.stderr
+    assert b"argstream demo" in done.stderr
 
 
 def test_a_prompt_that_is_no_text_is_told() -> None:
@@ -209,31 +203,63 @@ def test_a_provider_that_fails_ends_it_with_1(machine: Machine) -> None:
     assert "■ failed" in done.stdout
 
 
+def _lines(file: Path) -> int:
+    return file.read_text().count("\n") if file.exists() else 0
+
+
 @pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize(
     "signals",
-    [[signal.SIGHUP], [signal.SIGTERM, signal.SIGTERM]],
-    ids=["it has a second to end by itself", "nobody waits for that"],
+    [
+        [signal.SIGHUP],  # the command has a second to end by itself
+        [signal.SIGTERM, signal.SIGTERM],  # the second one does not wait
+        [signal.SIGQUIT],
+        [signal.SIGINT, signal.SIGINT],
+    ],
+    ids=["once", "twice", "at once", "Ctrl-C twice"],
 )
 def test_no_command_runs_on_after_a_signal(tmp_path: Path, signals: list[signal.Signals]) -> None:
     stubborn = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
     trace = tmp_path / "trace"
     with (
-        MockProvider([Reply(CallTool("run_command", {"command": stubborn}))]) as provider,
+        strict_provider([Reply(CallTool("run_command", {"command": stubborn}))]) as provider,
         subprocess.Popen(
             [COMMAND, "run", "Go", "--tools", "shell", "--yes"],
             env={**ENVIRONMENT, **environment(provider)},
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         ) as process,
     ):
         deadline = time.monotonic() + 20
-        while not trace.exists() and time.monotonic() < deadline:
+        while _lines(trace) < 5 and time.monotonic() < deadline:  # until its output is read, too
             time.sleep(0.02)
         for number in signals:
             process.send_signal(number)
             time.sleep(0.1)  # else they may arrive as one
         assert process.wait(20) == 128 + signals[0]
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
     size = trace.stat().st_size
     time.sleep(0.15)
     assert trace.stat().st_size == size
+
+
+@pytest.mark.usefixtures("hangup_ends_processes")
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As after ``nohup``."""
+    call = CallTool("run_command", {"command": "touch begun; sleep 60"})
+    run = f"trap '' HUP; exec '{COMMAND}' run Go --tools shell --yes"
+    with (
+        strict_provider([Reply(call)]) as provider,
+        subprocess.Popen(
+            ["sh", "-c", run], env={**ENVIRONMENT, **environment(provider)}, cwd=tmp_path
+        ) as process,
+    ):
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM

@@ -19,12 +19,13 @@ from typing import IO, Any, NamedTuple
 import httpx
 import pytest
 
-from argstream.cli.app import app
 from argstream.server import AgentServer
 from argstream.testing import CallTool, MockProvider, Reply, Status
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.server.talking import agent_for, routes_of
 from tests.support import program_is_missing
+from tests.support.provider_rules import strict_provider
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
 CALLS = ("tool_start", "block")
@@ -124,33 +125,21 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Frame]:
             ]
 
 
-class TestCurl:
-    """The verification of source 004: what is printed can be pasted, and shows it live."""
-
-    def test_each_frame_has_one_key(self, frames: list[Frame]) -> None:
-        kinds = {"text", "thinking", "tool_start", "block", "tool_result", "done"}
-        assert {frame.kind for frame in frames} == kinds
-
-    def test_a_tool_is_told_of_before_its_block(self, frames: list[Frame]) -> None:
-        told = [(frame.kind, frame.value["id"]) for frame in frames if frame.kind in CALLS]
-        ids = {id_ for _, id_ in told}
-        assert len(ids) == 3
-        for id_ in ids:
-            assert [kind for kind, one in told if one == id_] == ["tool_start", "block"]
-
-    def test_it_arrives_while_it_is_written(self, frames: list[Frame]) -> None:
-        began = frames[0].at
-        assert frames[-1].at - began > 0.8
-        assert sum(frame.at - began < 0.5 for frame in frames) > 3
-        starts = [frame for frame in frames if frame.kind == "tool_start"]
-        blocks = [frame for frame in frames if frame.kind == "block"]
-        assert blocks[-1].at - starts[-1].at > 0.3, "the file takes its time to be written"
-
-    def test_it_ends_with_what_waits_for_a_person(self, frames: list[Frame]) -> None:
-        assert [frame.kind for frame in frames].index("done") == len(frames) - 1
-        done = frames[-1].value
-        assert done["status"] == "paused"
-        assert [request["name"] for request in done["pending"]] == ["write_file"]
+def test_the_printed_curl_command_shows_an_answer_live(frames: list[Frame]) -> None:
+    kinds = [frame.kind for frame in frames]
+    assert set(kinds) == {"text", "thinking", "tool_start", "block", "tool_result", "done"}
+    told = [(frame.value["id"], frame.kind) for frame in frames if frame.kind in CALLS]
+    ids = list(dict.fromkeys(id_ for id_, _ in told))
+    assert len(ids) == 3
+    assert sorted(told, key=lambda one: ids.index(one[0])) == [(i, k) for i in ids for k in CALLS]
+    began = frames[0].at
+    assert frames[-1].at - began > 0.8
+    assert sum(frame.at - began < 0.5 for frame in frames) > 3
+    starts, blocks = ([one for one in frames if one.kind == kind] for kind in CALLS)
+    assert blocks[-1].at - starts[-1].at > 0.3, "the file takes its time to be written"
+    assert kinds.index("done") == len(frames) - 1
+    assert frames[-1].value["status"] == "paused"
+    assert [request["name"] for request in frames[-1].value["pending"]] == ["write_file"]
 
 
 class TestStarting:
@@ -228,7 +217,7 @@ class TestStarting:
 
     def test_what_it_starts_does_not_know_the_token_nor_the_keys(self, tmp_path: Path) -> None:
         call = CallTool("run_command", {"command": "env"})
-        with MockProvider([Reply(call), Reply("Done.")]) as provider:
+        with strict_provider([Reply(call), Reply("Done.")]) as provider:
             environment = provided(provider) | {"ARGSTREAM_TOKEN": TOKEN}
             with serve(tmp_path, *MODEL, "--tools", "shell", **environment) as running:
                 bearer = {"authorization": f"Bearer {TOKEN}"}
@@ -250,7 +239,7 @@ class TestStarting:
         names = ["argstream.db", "argstream.db-wal", "argstream.db.token"]
         calls = [CallTool("write_file", {"path": name, "content": ""}) for name in names]
         replies = [Reply(*calls, CallTool("list_files", {})), Reply("Done."), Reply("Still.")]
-        with MockProvider(replies) as provider:
+        with strict_provider(replies) as provider:
             environment = provided(provider) | {"TMPDIR": str(tmp_path.parent)}
             with serve(tmp_path, *MODEL, "--tools", "files", **environment) as running:
                 frames = running.converse("Write.")
@@ -287,7 +276,7 @@ class TestStarting:
     def test_a_run_that_fails_is_told_in_one_line(self, tmp_path: Path) -> None:
         refusal = Status(401, "no such key: \x1b[31m\nWARNING: all is well")
         with (
-            MockProvider(Reply(faults=[refusal])) as provider,
+            strict_provider(Reply(faults=[refusal])) as provider,
             serve(tmp_path, *MODEL, **provided(provider)) as running,
         ):
             run = running.converse("Hello")[-1]["done"]["run"]
@@ -297,18 +286,8 @@ class TestStarting:
         assert "no such key: ⟦ESC⟧[31m" in line
         assert "sk-canary" not in line
 
-    def test_a_model_with_tools_works_in_the_folder(self, tmp_path: Path) -> None:
-        call = CallTool("write_file", {"path": "a.txt", "content": "hello"})
-        with MockProvider([Reply(call), Reply("Done.")]) as provider:
-            options = (*MODEL, "--tools", "files", "--store", "memory:")
-            with serve(tmp_path, *options, **provided(provider)) as running:
-                assert "The model is anthropic:claude-any." in running.greeting
-                done = running.converse("Write.")[-1]["done"]
-        assert done["status"] == "completed"
-        assert (tmp_path / "a.txt").read_text() == "hello"
-
     def test_claude_code_is_served(self, tmp_path: Path) -> None:
-        with MockProvider([Reply("It is me.")]) as provider:
+        with strict_provider([Reply("It is me.")]) as provider:
             environment = {
                 **provided(provider),
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -318,6 +297,92 @@ class TestStarting:
                 frames = running.converse("Who is it?")
         assert "".join(frame.get("text", "") for frame in frames) == "It is me."
         assert frames[-1]["done"]["status"] == "completed"
+
+
+class Script:
+    """A server whose model follows the script; what is said to it and what came of it."""
+
+    def __init__(self, running: Running, folder: Path) -> None:
+        self.running = running
+        self._folder = folder
+
+    def answer(self, message: str, conversation: str, **decision: object) -> tuple[Any, str]:
+        """Return what needs approval, and all that is said before and after the decision."""
+        frames = self.running.converse(message, conversation)
+        done = frames[-1]["done"]
+        (request,) = done["pending"]
+        path = f"/api/runs/{done['run']}"
+        answer = {"digest": request["digest"], **(decision or {"decision": "approve"})}
+        decided = self.running.post(f"{path}/decisions", {"decisions": {request["id"]: answer}})
+        assert decided.is_success, decided.text
+        lines = self.running.get(f"{path}/events").text.splitlines()
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+        said = "".join(frame.get("text", "") for frame in frames)
+        return request["input"], said + json.dumps(events, ensure_ascii=False)
+
+    def files(self) -> dict[str, str]:
+        found = self._folder.glob("argstream-serve-*/*/*")
+        return {path.name: path.read_text() for path in found}
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script]:
+    folder = tmp_path_factory.mktemp("script")
+    with serve(folder) as running:
+        yield Script(running, folder)
+
+
+class TestScript:
+    """The script that is followed while no model is named."""
+
+    def test_what_it_says_and_writes(self, script: Script) -> None:
+        request, text = script.answer("Count {these} four words", "one")
+        assert "I am no model but a script" in text
+        assert "You wrote “Count {these} four words”" in text
+        assert "4 words and 24 characters. 1,229 primes are below 10,000." in text
+        assert request["path"] == "primes.py"
+        assert 35 <= len(request["content"].splitlines()) <= 45
+        assert "Thank you: created primes.py with 40 lines" in text
+        assert script.files()["primes.py"] == request["content"]
+        again, text = script.answer("And then?", "one")
+        assert "Still a script, and this is message 2 of our conversation." in text
+        assert again["path"] == "picnic.md"
+
+    @pytest.mark.parametrize(
+        ("decision", "told"),
+        [
+            ({"decision": "deny", "reason": "not today"}, "“not today”"),
+            ({"decision": "deny"}, "You said no, so primes.py is not written, and I need no"),
+            (
+                {"decision": "approve", "arguments": {"path": "mine.txt", "content": "mine"}},
+                "You changed it before you said yes",
+            ),
+            (
+                {"decision": "approve", "arguments": {"path": "../../x.txt", "content": "mine"}},
+                "That did not work: ../../x.txt leads out of the folder",
+            ),
+        ],
+    )
+    def test_every_decision_counts(
+        self, script: Script, decision: dict[str, Any], told: str
+    ) -> None:
+        before = set(script.files())
+        _, text = script.answer("Go", f"conversation-{told[:9]}", **decision)
+        assert told in text
+        assert set(script.files()) - before == ({"mine.txt"} if "changed" in told else set())
+
+    def test_a_long_message_is_not_repeated(self, script: Script) -> None:
+        _, text = script.answer("word " * 20_000, "book", decision="deny")
+        assert "the words at its beginning" in text
+
+    def test_the_program_that_it_writes_works(
+        self, script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        request, _ = script.answer("Go", "program", decision="deny")
+        monkeypatch.setattr("sys.argv", ["primes.py", "30"])
+        code = compile(request["content"], "primes.py", "exec")
+        exec(code, {"__name__": "__main__"})
+        assert capsys.readouterr().out == " 2  3  5  7 11 13 17 19 23 29\n10 primes are below 30.\n"
 
 
 class TestToken:
@@ -424,42 +489,38 @@ class TestWrongUse:
         for name in ("MODEL", "STORE", "TOKEN"):
             monkeypatch.delenv(f"ARGSTREAM_{name}", raising=False)
 
-    def refused(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    def refused(self, *arguments: str, **variables: str) -> str:
         """Start it, be refused, and return the message. No refusal leaves a file behind."""
         before = sorted(Path.cwd().rglob("*"))
-        assert app(["serve", "--port", "0", *arguments], standalone_mode=False) == 2
+        done = argstream("serve", "--port", "0", *arguments, stdin=b"", **variables)
+        assert (done.returncode, done.stdout) == (2, b"")
         assert sorted(Path.cwd().rglob("*")) == before
-        output, errors = capsys.readouterr()
-        assert output == ""
+        errors = done.stderr.decode()
         assert errors.startswith("argstream: ")
         assert errors.count("\n") == 1
         return errors
 
-    def test_a_port_that_is_taken(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_port_that_is_taken(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = str(listener.getsockname()[1])
-            assert f"port {port} of '127.0.0.1' is taken" in self.refused(capsys, "--port", port)
+            assert f"port {port} of '127.0.0.1' is taken" in self.refused("--port", port)
 
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-    def test_others_may_not_reach_it_without_a_token(
-        self, capsys: pytest.CaptureFixture[str], host: str
-    ) -> None:
+    def test_others_may_not_reach_it_without_a_token(self, host: str) -> None:
         for arguments in (["--host", host], ["--host", host, "--no-token"]):
-            told = self.refused(capsys, *arguments)
+            told = self.refused(*arguments)
             assert "is reachable from other machines: set a token (ARGSTREAM_TOKEN" in told
 
     def test_no_token_cannot_be_combined_with_a_token(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told = self.refused(capsys, "--no-token", "--token", TOKEN)
+        told = self.refused("--no-token", "--token", TOKEN)
         assert "--no-token cannot be combined with --token" in told
         monkeypatch.setenv("ARGSTREAM_TOKEN", TOKEN)
-        assert "--no-token cannot be combined with ARGSTREAM_TOKEN" in self.refused(
-            capsys, "--no-token"
-        )
+        assert "--no-token cannot be combined with ARGSTREAM_TOKEN" in self.refused("--no-token")
 
-    def test_a_token_that_no_header_can_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
-        told = self.refused(capsys, "--token", f"{TOKEN} and more")
+    def test_a_token_that_no_header_can_hold(self) -> None:
+        told = self.refused("--token", f"{TOKEN} and more")
         assert "visible ASCII characters" in told
         assert TOKEN not in told
 
@@ -467,6 +528,7 @@ class TestWrongUse:
         ("arguments", "told"),
         [
             (["--model", "nobody:knows"], "nobody"),
+            (["--model", "groq:any"], "GROQ_API_KEY"),
             (["--model", "anthropic:claude-any", "--tools", "rocket"], "not rocket"),
             (["--model", "anthropic:claude-any", "--policy", "no.toml"], "no.toml"),
             (["--policy", "no.toml"], "no.toml"),
@@ -482,47 +544,70 @@ class TestWrongUse:
     )
     def test_what_cannot_be_served_is_explained(
         self,
-        capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
         arguments: list[str],
         told: str,
     ) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-canary")
-        said = self.refused(capsys, *arguments)
+        monkeypatch.delenv("GROQ_API_KEY", raising=False)
+        said = self.refused(*arguments)
         assert told in said
         assert "sk-canary" not in said
 
     @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
-    def test_a_token_file_that_others_can_open(
-        self, capsys: pytest.CaptureFixture[str], mode: int
-    ) -> None:
+    def test_a_token_file_that_others_can_open(self, mode: int) -> None:
         file = Path("argstream.db.token")
         file.write_text(TOKEN)
         file.chmod(mode)
-        told = self.refused(capsys)
+        told = self.refused()
         assert f"'argstream.db.token' is open to other users (mode {mode:04o})" in told
         assert "Delete it to get a new one, or set ARGSTREAM_TOKEN" in told
         assert TOKEN not in told
 
-    def test_a_token_file_that_is_a_link_or_a_folder_or_empty(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_token_file_that_is_a_link_or_a_folder_or_empty(self) -> None:
         file = Path("argstream.db.token")
         file.symlink_to("elsewhere")
-        assert "cannot read the token file 'argstream.db.token'" in self.refused(capsys)
+        assert "cannot read the token file 'argstream.db.token'" in self.refused()
         file.unlink()
         file.mkdir(mode=0o700)
-        assert "cannot read the token file 'argstream.db.token'" in self.refused(capsys)
+        assert "cannot read the token file 'argstream.db.token'" in self.refused()
         file.rmdir()
         file.touch(0o600)
-        assert "holds no token. Delete it" in self.refused(capsys)
+        assert "holds no token. Delete it" in self.refused()
 
-    def test_a_model_without_its_key(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    def test_a_token_file_of_another_user_or_a_named_pipe(
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-        said = self.refused(capsys, "--model", "anthropic:claude-any")
-        assert "ANTHROPIC_API_KEY" in said
+        file = Path("argstream.db.token")
+        os.mkfifo(file, 0o600)
+        assert "holds no token" in self.refused()  # without waiting for a writer
+        file.unlink()
+        file.write_text(TOKEN)
+        file.chmod(0o600)
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert "belongs to another user" in self.refused()
+
+    def test_a_token_file_that_cannot_be_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        memory = ("--store", "memory:")
+
+        def full(*_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        (tmp_path / "argstream").mkdir()
+        monkeypatch.setattr(os, "write", full)
+        told = self.refused(*memory, XDG_STATE_HOME=str(tmp_path))
+        assert "No space left on device" in told
+
+    def test_without_a_home_there_is_no_place_for_a_token(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def homeless() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", homeless)
+        assert "no home directory to store the access token" in self.refused("--store", "memory:")
 
     def test_a_store_that_does_not_answer_is_named_while_it_is_waited_for(
         self,

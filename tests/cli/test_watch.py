@@ -1,4 +1,4 @@
-"""argstream watch and argstream calls, run as a user runs them: real processes, real pipes."""
+"""argstream watch, in a process of its own where pipes or signals matter."""
 
 import json
 import os
@@ -11,27 +11,22 @@ import pytest
 
 from argstream.events import from_json
 from argstream.streaming import stream
-from tests.claude_agent import init, run_result, streamed, tool_result, user
-from tests.cli.prepared import argstream
+from tests.cli.in_process import argstream
 from tests.cli.test_cli import COMMAND, ENVIRONMENT
 from tests.cli.timeless import timeless
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     block_delta,
     block_start,
     block_stop,
     chat_call,
-    chunk,
-    entry,
     input_json,
     message_end,
     message_start,
     responses_call,
     sse,
-    tool_calls,
     tool_use,
 )
-from tests.turns import json_lines
 
 TURN = [
     message_start(),
@@ -85,98 +80,6 @@ class TestWatch:
         assert done.returncode == 0
         assert done.stdout.isascii()
         assert [from_json(line) for line in done.stdout.splitlines()] == list(stream([sse(turn)]))
-
-    def test_calls_that_interleave_are_shown_one_after_the_other(self) -> None:
-        turn = [
-            tool_calls(entry('{"a": "x', index=0, id="c1", name="first")),
-            tool_calls(entry('{"b": "y', index=1, id="c2", name="second")),
-            tool_calls(entry('x"}', index=0)),
-            tool_calls(entry('y"}', index=1)),
-            chunk(finish="tool_calls"),
-        ]
-        done = argstream("watch", stdin=sse(turn))
-        assert done.stdout.decode().splitlines() == [
-            "● first",
-            '  a = "xx"',
-            "● second",
-            '  b = "yy"',
-            "— tool_calls",
-        ]
-
-    def test_thinking_that_is_not_shown_results_and_code_are_told(self) -> None:
-        error = {"type": "search_error", "error_code": "unavailable"}
-        turn = [
-            message_start(),
-            block_start(0, "redacted_thinking", data="x"),
-            block_stop(0),
-            *(
-                payload
-                for index, content in ((1, [{"url": "u" * 700}]), (3, error))
-                for payload in (
-                    block_start(index, "server_tool_use", id=f"s{index}", name="search", input={}),
-                    block_stop(index),
-                    block_start(
-                        index + 1,
-                        "web_search_tool_result",
-                        tool_use_id=f"s{index}",
-                        content=content,
-                    ),
-                    block_stop(index + 1),
-                )
-            ),
-            *message_end("end_turn"),
-        ]
-        assert timeless(argstream("watch", stdin=sse(turn)).stdout).splitlines() == [
-            "~ thought for …, and does not say what",
-            "● search (server)",
-            f'  └ [{{"url": "{"u" * 590} … 113 more characters',
-            "● search (server)",
-            '  ✗ {"type": "search_error", "error_code": "unavailable"}',
-            "— end_turn · 7 tokens in, 5 out",
-        ]
-        custom = {
-            "index": 0,
-            "id": "c",
-            "type": "custom",
-            "custom": {"name": "sql", "input": "a\n"},
-        }
-        more = {"index": 0, "custom": {"input": "b"}}
-        turn = [tool_calls(custom), tool_calls(more), chunk(finish="stop")]
-        assert timeless(argstream("watch", stdin=sse(turn)).stdout).splitlines()[:4] == [
-            "● sql (custom)",
-            "  │ a",
-            "  │ b",
-            "  ✓ 2 lines, 3 B in …",
-        ]
-
-    def test_sub_agents_and_the_end_of_a_run_are_told(self) -> None:
-        lines = [
-            init(),
-            *streamed(message_start(), tool_use(0, "Task", "toolu_1"), input_json(0, "{}")),
-            *streamed(block_stop(0), *message_end()),
-            *streamed(message_start(), block_start(0, "text", text="hi"), parent="toolu_1"),
-            *streamed(block_stop(0), *message_end("end_turn"), parent="toolu_1"),
-            user([tool_result()]),
-            *streamed(message_start("msg_2"), block_start(0, "text", text="so")),
-            *streamed(block_stop(0), *message_end("end_turn")),
-        ]
-        shown = argstream("watch", stdin=json_lines([*lines, run_result()]))
-        assert shown.stdout.decode().splitlines() == [
-            "● Task",
-            "— tool_use · 7 tokens in, 5 out",
-            "┊ ┄ sub-agent of Task  toolu_1",
-            "┊ │ hi",
-            "● Task",
-            "  └ done",
-            "│ so",
-            "— end_turn · 7 tokens in, 5 out",
-            "■ done · 7 tokens in, 5 out",
-        ]
-        assert shown.returncode == 0
-        failed = run_result("error_max_turns", is_error=True, result=None)
-        shown = argstream("watch", stdin=json_lines([*lines, failed]))
-        assert shown.stdout.decode().splitlines()[-1].startswith("■ failed (error_max_turns)")
-        assert shown.returncode == 1
 
     def test_what_a_model_wrote_cannot_act_on_the_terminal(self) -> None:
         nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"
@@ -283,57 +186,6 @@ class TestWatch:
             assert b"Traceback" not in process.stderr.read()
 
 
-class TestCalls:
-    def test_each_call_is_a_line(self, tmp_path: Path) -> None:
-        good, cut = tmp_path / "good.sse", tmp_path / "cut.sse"
-        good.write_bytes(sse(chat_call('{"a": "é"}')))
-        cut.write_bytes(sse(anthropic_call('{"a', stop_reason="max_tokens")))
-        done = argstream("calls", str(good), str(cut))
-        assert done.returncode == 1
-        assert done.stdout.isascii()
-        assert [json.loads(line) for line in done.stdout.splitlines()] == [
-            {
-                "file": str(good),
-                "id": "call_1",
-                "name": "write",
-                "kind": "function",
-                "verdict": "complete",
-                "arguments": {"a": "é"},
-            },
-            {
-                "file": str(cut),
-                "id": "toolu_1",
-                "name": "write",
-                "kind": "function",
-                "verdict": "truncated",
-                "raw": '{"a',
-            },
-        ]
-        assert done.stderr.decode() == f"argstream: {cut}: the call toolu_1 is truncated\n"
-        assert argstream("calls", str(good)).returncode == 0
-
-    def test_what_was_reinterpreted_is_told(self) -> None:
-        done = argstream(
-            "calls", "-", "--from", "openai-chat", stdin=sse(chat_call("{}", '{"a":1}'))
-        )
-        assert done.returncode == 0
-        (line,) = done.stdout.splitlines()
-        assert json.loads(line)["reinterpreted"] == "empty_prefix"
-
-    def test_a_file_that_cannot_be_read_does_not_keep_the_others_back(self, tmp_path: Path) -> None:
-        good, other = tmp_path / "good.sse", tmp_path / "other"
-        good.write_bytes(sse(chat_call("{}")))
-        other.write_bytes(b"hello")
-        done = argstream("calls", str(tmp_path), str(other), str(good))
-        assert done.returncode == 2
-        assert len(done.stdout.splitlines()) == 1
-        assert b"Is a directory" in done.stderr
-        assert b"no event of a provider" in done.stderr
-
-    def test_no_file_is_wrong_usage(self) -> None:
-        assert argstream("calls").returncode == 2
-
-
 # Judged
 
 
@@ -367,19 +219,6 @@ def test_a_denied_call_ends_the_reading_and_whoever_writes(tmp_path: Path) -> No
         pipe.close()
 
 
-def test_calls_are_judged_by_the_tools_of_a_file(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
-    tools = tmp_path / "tools.json"
-    tools.write_text(json.dumps([{"name": "write", "input_schema": schema}]))
-    turn = tmp_path / "turn.sse"
-    turn.write_bytes(sse(anthropic_call('{"path": 7}')))
-    done = argstream("calls", str(turn), "--tools", str(tools))
-    assert done.returncode == 1
-    (line,) = done.stdout.splitlines()
-    assert json.loads(line)["verdict"] == "rejected"
-    assert json.loads(line)["error"] == "'path' must be a string, not a number"
-
-
 def test_calls_that_need_approval_are_shown_with_the_policy_decision(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('[[rules]]\nname = "mine"\naction = "ask"\nreason = "check it"\n')
@@ -387,7 +226,7 @@ def test_calls_that_need_approval_are_shown_with_the_policy_decision(tmp_path: P
     turn.write_bytes(sse(anthropic_call('{"path": "a"}')))
     expected = {"action": "ask", "reason": "check it", "rule": "mine", "path": []}
 
-    listed = argstream("calls", str(turn), "--policy", str(policy))
+    listed = argstream("inspect", "--calls", str(turn), "--policy", str(policy))
     assert listed.returncode == 0
     line = json.loads(listed.stdout)
     assert (line["verdict"], line["policy_decision"]) == ("complete", expected)

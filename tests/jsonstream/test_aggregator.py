@@ -1,8 +1,12 @@
-"""FragmentAggregator: values from fragments alone."""
+"""FragmentAggregator: values from fragments alone, flat or recursive."""
 
+import pytest
 from hypothesis import given
 
-from argstream.jsonstream import PENDING, Done, FragmentAggregator, parse
+from argstream.errors import UsageError
+from argstream.jsonstream import PENDING, Done, FragmentAggregator, Invalid, NestedParser
+from argstream.jsonstream.recursive import ArrayItem, ObjectEntry, Scalar, String
+from argstream.jsonstream.recursive import Done as NestedDone
 from argstream.testing import cut
 from tests.strategies import cuts, json_texts
 from tests.support import run
@@ -28,19 +32,31 @@ def test_it_needs_nothing_but_the_fragments_and_shares_nothing() -> None:
     assert values[-1] == {"a": [1, {"b": "x"}]}
 
 
-def test_it_says_when_an_argument_is_complete() -> None:
-    aggregator = FragmentAggregator()
-    completed = {}
-    for fragment in parse('{"path": "a.py", "lines": ["x", "y"], "mode": null}'):
-        value = aggregator.push(fragment)
-        if value is not PENDING and len(fragment.path) == 1:
-            completed[fragment.path[0]] = value
-    assert completed == {"path": "a.py", "lines": ["x", "y"], "mode": None}
-
-
-def test_a_text_that_breaks_off_completes_nothing_more() -> None:
-    aggregator = FragmentAggregator()
-    assert [aggregator.push(fragment) for fragment in parse('["a", "b')] == [
-        *(PENDING, PENDING, PENDING, "a"),
-        *(PENDING, PENDING, PENDING),
+def test_recursive_fragments_nest_instead_of_a_path() -> None:
+    parser = NestedParser()
+    assert parser.push('{"a": ["x') == [ObjectEntry("a", ArrayItem(0, String("x")))]
+    assert parser.push('", 1]') == [
+        ObjectEntry("a", ArrayItem(0, NestedDone())),
+        ObjectEntry("a", ArrayItem(1, Scalar(1))),
+        ObjectEntry("a", ArrayItem(1, NestedDone())),
+        ObjectEntry("a", NestedDone()),
     ]
+    assert (parser.value, parser.verdict) == ({"a": ["x", 1]}, "open")
+    assert parser.close() == [Invalid((), 14, "truncated")]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, {"b": "x"}], "c": null}', '[{}, [], ""]', "-1.5", '"x"']
+)
+def test_recursive_fragments_make_the_same_values(text: str) -> None:
+    parser, aggregator = NestedParser(), FragmentAggregator()
+    values = [aggregator.push(one) for one in [*parser.push(text), *parser.close()]]
+    assert values[-1] == parser.value
+
+
+@pytest.mark.parametrize(
+    ("fragment", "told"), [(NestedDone(), "the kind of the empty value"), ("x", "not str")]
+)
+def test_what_is_no_fragment_of_a_document_is_refused(fragment: object, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        FragmentAggregator().push(fragment)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,7 @@ from argstream.testing import at_every_place, cut
 from tests.oracle import value_so_far
 from tests.reference import judge
 from tests.strategies import any_texts, cuts, json_texts
-from tests.support import encode, every_way, exact, loads, run
+from tests.support import encode, exact, loads, run
 
 # For what is slow: a part of the examples of the profile, whichever that is.
 fewer = settings(max_examples=settings().max_examples // 3)
@@ -184,12 +183,3 @@ def test_9_nothing_raises(text: str, data: bytes, sizes: list[int]) -> None:
     assert sum(isinstance(fragment, Invalid) for fragment in fragments) == (
         parser.verdict != "complete"
     )
-
-
-@pytest.mark.parametrize(
-    "text", ['{"a": [1, {"b": "x\\ny😀"}], "c": null}', '"\\ud83d\\ude00"', "-1.5e3"]
-)
-def test_1_the_chunkings_of_the_kit_agree(text: str) -> None:
-    _, expected = run([text])
-    for name, chunks in every_way(text):
-        assert exact(run(chunks)[1]) == exact(expected), name

@@ -1,7 +1,6 @@
 """What must not happen: the rows of the threat list that concern a parser."""
 
 import gc
-import json
 import sys
 import time
 import tracemalloc
@@ -13,7 +12,7 @@ import pytest
 from argstream.jsonstream import Limits, Parser, ToolArgStream
 from argstream.testing import cut
 from tests.growth import BOUND, growth
-from tests.support import encode, every_way, feed_all, run
+from tests.support import every_way, feed_all, run
 
 
 class TestDeepNesting:
@@ -181,41 +180,3 @@ class TestEmptyChunks:
             for char in cut(text, [1]):
                 chunks += [empty, char, empty]  # type: ignore[list-item]
             assert run(chunks)[1] == expected
-
-    def test_they_are_not_the_end(self) -> None:
-        parser = Parser()
-        parser.feed("1")
-        for empty in ("", "", ""):
-            assert parser.feed(empty) == []
-        parser.feed("2")
-        parser.close()
-        assert parser.value == 12
-
-
-class TestDuplicateKeys:
-    def test_the_bare_parser_accepts_them_last_wins(self) -> None:
-        parser, _ = run(['{"path": "safe.txt", "path": "/etc/passwd"}'])
-        assert parser.verdict == "complete"
-        assert parser.value == json.loads('{"path": "safe.txt", "path": "/etc/passwd"}')
-        assert parser.duplicates == (("path",),)
-
-
-class TestLoneSurrogates:
-    @pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", chr(0xD83D), chr(0xDE00)])
-    @pytest.mark.parametrize("template", ['{"{}": 1}', '["{}"]', '["{}x"]', '["{}'])
-    def test_every_emitted_str_can_be_encoded(self, template: str, half: str) -> None:
-        text = template.replace("{}", half)
-        for chunks in ([text], cut(text, [1])):
-            parser, fragments = run(chunks)
-            encode([fragments, parser.value])
-
-
-class TestUncertainScalars:
-    @pytest.mark.parametrize("text", ["[420,", "[-1.25e3 ", "[true,", "[false]", "[null,"])
-    def test_no_scalar_shows_before_it_is_certain(self, text: str) -> None:
-        expected = json.loads(text.rstrip(" ,]") + "]")
-        parser = Parser()
-        for char in cut(text, [1]):
-            parser.feed(char)
-            assert parser.value in ([], expected)
-        assert parser.value == expected

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from argstream.assembly import Call
+from tests.support import program_is_missing
 
 PROTOCOLS = {
     "anthropic_messages": {"anthropic", "bedrock-invoke"},
@@ -42,7 +41,7 @@ def recordings(outside_data: Path) -> Iterator[Recording]:
     """Read every recording."""
     folder = outside_data / "recordings"
     if not folder.is_dir():
-        pytest.skip(f"outside data is absent: {folder}")
+        program_is_missing(f"outside data is absent: {folder}")
     with (folder / "INDEX.tsv").open(encoding="utf-8", newline="") as index:
         # The fields are JSON: no quoting of the table's own.
         for row in DictReader(index, delimiter="\t", quoting=3):

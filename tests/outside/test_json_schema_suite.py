@@ -16,6 +16,7 @@ import pytest
 
 from argstream.testing import cut
 from argstream.validation import Schema
+from tests.support import program_is_missing
 from tests.validation.rulings import judge, judge_fragments, oracle
 from tests.validation.universes import Universe
 
@@ -36,7 +37,7 @@ class Case(NamedTuple):
 def suite(outside_data: Path) -> Path:
     folder = outside_data / "conformance" / "json_schema_test_suite"
     if not folder.is_dir():
-        pytest.skip(f"outside data is absent: {folder}")
+        program_is_missing(f"outside data is absent: {folder}")
     return folder
 
 

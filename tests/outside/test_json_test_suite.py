@@ -13,7 +13,7 @@ import pytest
 from argstream.jsonstream import Invalid, Limits, Parser
 from argstream.testing import chunkings, cut
 from tests.reference import judge
-from tests.support import encode, every_way, exact, feed_all, loads, run
+from tests.support import encode, every_way, exact, feed_all, loads, program_is_missing, run
 
 TOO_DEEP = {"n_structure_100000_opening_arrays.json", "n_structure_open_array_object.json"}
 
@@ -22,7 +22,7 @@ TOO_DEEP = {"n_structure_100000_opening_arrays.json", "n_structure_open_array_ob
 def suite(outside_data: Path) -> Path:
     folder = outside_data / "conformance" / "json_test_suite"
     if not folder.is_dir():
-        pytest.skip(f"outside data is absent: {folder}")
+        program_is_missing(f"outside data is absent: {folder}")
     return folder
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from argstream.sanitise import visible
 from argstream.streaming import stream
-from argstream.terminal import Scene
-from argstream.terminal.spans import Line, text_of
+from argstream.terminal import Line, Scene
 from tests.outside.recordings import recordings
 
 
@@ -45,7 +44,8 @@ def quoted(text: str) -> str:
 @pytest.mark.bulk
 def test_every_word_of_every_argument_is_shown(outside_data: Path) -> None:
     for recording in recordings(outside_data):
-        shown = "\n".join(text_of(line.margin + line.spans) for line in seen(recording.data))
+        lines = [(*line.margin, *line.spans) for line in seen(recording.data)]
+        shown = "\n".join("".join(span.text for span in line) for line in lines)
         for call in recording.calls:
             words = {word for leaf in leaves(call.get("args")) for word in leaf.split()}
             missing = {word for word in words if word not in shown and quoted(word) not in shown}

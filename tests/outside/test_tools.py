@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from argstream.validation import Schema
-from argstream.validation.tools import tool_specs
+from argstream.validation import Schema, tool_specs
 from tests.outside.recordings import recordings
 
 

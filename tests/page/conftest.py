@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +46,7 @@ expect.set_options(timeout=_PATIENCE)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run these without coverage: of what they cover there are quicker tests in tests/server."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/page/"):
             item.add_marker(pytest.mark.bulk)
 
 

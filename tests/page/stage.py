@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from argstream import Agent, ToolContext, tool
-from argstream.clients import ScriptedModel
-from argstream.clients.request import ModelRequest
+from argstream import Agent, ModelRequest, ToolContext, tool
 from argstream.events import Event
-from argstream.log import Record, Store
+from argstream.models import ScriptedModel
+from argstream.runs import MemoryStore, Record, Store
 from argstream.server import Limits
-from argstream.stores import MemoryStore
 from tests.page.looking import run_async
 from tests.server.talking import Client, served
 

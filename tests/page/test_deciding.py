@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from argstream.clients import CallTool, Reply
 from argstream.history import ResultPart
+from argstream.models import CallTool, Reply
 from tests.page.conftest import Browsing
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor

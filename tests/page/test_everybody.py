@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from argstream.clients import CallTool, Reply, Say
+from argstream.models import CallTool, Reply, Say
 from tests.page.conftest import Browsing
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor

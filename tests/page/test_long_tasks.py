@@ -1,30 +1,27 @@
-"""The page stays smooth: no task of its main thread is above 50 ms, by Chromium's own trace.
+"""The page stays smooth: no task of its main thread computes for more than 50 ms.
 
-A trace is kept as ``seen/trace-….json``; open it in ``chrome://tracing`` or ui.perfetto.dev. What
-is read of it: in the thread that is named ``CrRendererMain`` of the process whose page set the mark
-"begin", all complete events ``RunTask`` (``ThreadControllerImpl::RunTask`` where it is called so),
-each of which is one task as the browser's scheduler has it, from that mark to the mark "end";
-``dur`` is how long one took by the clock, in microseconds, and ``tdur`` how much of that it had the
-processor. Both count. But where other programs have the processor, the clock tells of them and not
-of the page: so a scene is played again then, and if that does not help, a loop that needs 10 ms
-says whether the machine would let anything be done in time. If it would not, ``tdur`` alone counts.
-A second witness is what the page itself is told of tasks above 50 ms, by a ``PerformanceObserver``
-for ``longtask``.
+Chromium's trace is read as follows. In the thread that is named ``CrRendererMain`` of the process
+whose page set the mark "begin", each complete event ``RunTask`` (or
+``ThreadControllerImpl::RunTask``) from that mark to the mark "end" is one task of the browser's
+scheduler. ``tdur`` is how long it had the processor, in microseconds. The time on the clock is not
+read: on a busy machine, most of it is waiting for the processor. Other programs can also take the
+cache, or the browser may collect garbage in between; so a scene is played up to three times. A task
+of the page that is too long is so each time. A trace is kept as ``seen/trace-….json``; open it in
+``chrome://tracing`` or ui.perfetto.dev.
 """
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from argstream import Agent
-from argstream.clients import CallTool, ScriptedModel
-from argstream.stores import MemoryStore
+from argstream.models import CallTool, ScriptedModel
+from argstream.runs import MemoryStore
 from tests.page.conftest import Browsing
 from tests.page.looking import SEEN
 from tests.page.runs_by_hand import large_run
@@ -33,27 +30,8 @@ from tests.page.visitor import Visitor
 from tests.server.talking import served
 
 MOST = 50.0
-DELAYED = 25.0
 ATTEMPTS = 3
 CATEGORIES = ["toplevel", "blink.user_timing", "devtools.timeline"]
-WITNESS = """() => {
-  window.long = [];
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) window.long.push(entry.duration);
-  }).observe({ type: "longtask" });
-}"""
-
-# The longest that 10 ms of work take, of 200 times.
-PACE = """async () => {
-  let most = 0;
-  for (let times = 0; times < 200; times += 1) {
-    await new Promise((resolve) => setTimeout(resolve));
-    const began = performance.now();
-    for (let sum = 0, end = began + 10; performance.now() < end;) sum += 1;
-    most = Math.max(most, performance.now() - began);
-  }
-  return most;
-}"""
 
 # To look for words in a large page is a long task itself: so these look at as little as they can.
 IS_DONE = """async () => {
@@ -88,30 +66,17 @@ DEEP = json.dumps([{"name": f"item {n}", "tags": ["a", n, None, True]} for n in 
     :SIZE
 ]
 
-pytestmark = [pytest.mark.timing, pytest.mark.filterwarnings("default::UserWarning")]
-
-
-class BusyMachine(UserWarning):
-    """By the clock nothing can be said."""
-
-
-class Task(NamedTuple):
-    """One task of the main thread, in milliseconds."""
-
-    took: float
-    computed: float
-    """By the clock of the thread, which stands still while others have the processor."""
+pytestmark = pytest.mark.timing
 
 
 @contextmanager
-def traced(browser: Browser, page: Page, name: str) -> Iterator[list[Task]]:
-    """Record what the main thread does; the list is filled afterwards, the longest task first."""
-    tasks: list[Task] = []
+def traced(browser: Browser, page: Page, name: str) -> Iterator[list[float]]:
+    """Record the milliseconds of each task of the main thread; the list is filled afterwards."""
+    tasks: list[float] = []
     SEEN.mkdir(exist_ok=True)
     file = SEEN / f"trace-{name}.json"
     browser.start_tracing(page=page, path=file, categories=CATEGORIES)
     try:
-        page.evaluate(WITNESS)
         page.evaluate("performance.mark('begin')")
         yield tasks
         page.evaluate("performance.mark('end')")
@@ -120,8 +85,8 @@ def traced(browser: Browser, page: Page, name: str) -> Iterator[list[Task]]:
     tasks += tasks_of(file)
 
 
-def tasks_of(file: Path) -> list[Task]:
-    """Read a trace."""
+def tasks_of(file: Path) -> list[float]:
+    """Return how long each task of a trace computed, in milliseconds, the longest first."""
     events: list[dict[str, Any]] = json.loads(file.read_text())["traceEvents"]
     marks = {
         event["name"]: event
@@ -137,7 +102,7 @@ def tasks_of(file: Path) -> list[Task]:
     ]
     assert name == "CrRendererMain"
     tasks = [
-        Task(event["dur"] / 1_000, event.get("tdur", 0) / 1_000)
+        event.get("tdur", 0) / 1_000
         for event in events
         if event["name"] in ("RunTask", "ThreadControllerImpl::RunTask")
         and event["ph"] == "X"
@@ -147,35 +112,26 @@ def tasks_of(file: Path) -> list[Task]:
     return sorted(tasks, reverse=True)
 
 
-def stays_smooth(browsing: Browsing, play: Callable[[Page], list[Task]]) -> None:
-    """Play it, and again if others had the processor: what the page itself computes is short."""
-    tasks: list[Task] = []
-    delays: list[float] = []
+def stays_smooth(browsing: Browsing, play: Callable[[Page], list[float]]) -> None:
+    tasks: list[float] = []
     for _ in range(ATTEMPTS):
-        page = browsing.page()
-        tasks = play(page)
-        told = page.evaluate("window.long")
+        tasks = play(browsing.page())
         assert len(tasks) > 100, "the trace says nothing"
-        assert 0 < max(task.computed for task in tasks) <= MOST, tasks[:8]
-        if tasks[0].took <= MOST and not told:
+        assert tasks[0] > 0
+        if tasks[0] <= MOST:
             return
-        delays.append(page.evaluate(PACE))
-        page.close()
-    assert min(delays) > DELAYED, (
-        f"a task took more than {MOST} ms in each of {ATTEMPTS} attempts: {tasks[:8]}"
-    )
-    warnings.warn(BusyMachine(f"10 ms took up to {min(delays):.0f} ms"), stacklevel=2)
+    pytest.fail(f"a task computes for more than {MOST} ms: {tasks[:8]}")
 
 
 @pytest.mark.parametrize(("name", "content"), [("code", CODE), ("line", LINE), ("json", DEEP)])
-def test_a_large_argument_at_a_hundred_deltas_a_second_makes_no_long_task(
+def test_a_large_argument_at_two_hundred_deltas_a_second_makes_no_long_task(
     chromium: Browser, browsing: Browsing, name: str, content: str
 ) -> None:
     call = CallTool("write_file", {"path": f"large.{name}", "content": content})
-    model = ScriptedModel(call, "It is written.", delay=0.01, piece_size=400, repeat=True)
+    model = ScriptedModel(call, "It is written.", delay=0.005, piece_size=400, repeat=True)
     with served(Agent(model, Tools().all(), store=MemoryStore())) as client:
 
-        def play(page: Page) -> list[Task]:
+        def play(page: Page) -> list[float]:
             visitor = Visitor(page, str(client.http.base_url))
             expect(visitor.message).to_be_visible()
             with traced(chromium, page, name) as tasks:
@@ -195,7 +151,7 @@ def test_opening_a_run_with_a_large_argument_makes_no_long_task(
     with on_stage() as stage:
         kept(stage.store, "large", list(large_run("large", content)))
 
-        def play(page: Page) -> list[Task]:
+        def play(page: Page) -> list[float]:
             visitor = Visitor(page, stage.url)
             expect(visitor.message).to_be_visible()
             with traced(chromium, page, f"opened-{name}") as tasks:

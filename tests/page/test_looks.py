@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from argstream.clients import CallTool, Reply, Say, Think
+from argstream.models import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
 from tests.page.looking import screenshot, settle
 from tests.page.runs_by_hand import old_run, run_with_sub_agents

@@ -5,14 +5,12 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from argstream.clients import CallTool, Reply
-from tests.page.conftest import Browsing
-from tests.page.recorded import RunScript, refusal
+from argstream.models import CallTool, Reply
+from tests.page.recorded import RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
 
 PROGRAM = "print('An old silent pond')\n" * 10
-LOG = re.compile(r"/api/runs/[^/]+/log(\?|$)")
 # A replay of its own, whose client and whose view a test plays.
 ALONE = """async (frames) => {
   const { Replay } = await import("/static/page/replay/replay.js");
@@ -158,22 +156,6 @@ def test_a_run_that_goes_on_is_replayed_up_to_now(page: Page) -> None:
         stage.model.let()
         visitor.button("Leave replay").click()
         visitor.sees("Done.")
-
-
-def test_a_log_that_cannot_be_read_can_be_tried_again(page: Page, browsing: Browsing) -> None:
-    browsing.expect_faults("410")
-    with on_stage() as stage:
-        script().keep(stage.store)
-        problem = refusal("it is gone")
-        page.route(LOG, lambda route: route.fulfill(**problem))
-        visitor = Visitor(page, f"{stage.url}/#/r/run_1")
-        visitor.button("Replay").click()
-        replay = visitor.region("Replay")
-        expect(replay).to_contain_text("could not be read. It is gone.")
-        page.unroute(LOG)
-        replay.get_by_role("button", name="Try again").click()
-        expect(replay.locator("tool-call")).to_have_attribute("state", "writing")
-        expect(replay.get_by_text("could not be read")).to_be_hidden()
 
 
 def test_the_pace_is_that_of_the_run_and_nothing_is_left_out(page: Page) -> None:

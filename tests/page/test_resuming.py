@@ -12,16 +12,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from argstream import Agent
-from argstream.clients import CallTool, Reply, Say
+from argstream.models import CallTool, Reply, Say
+from argstream.runs import MemoryStore
 from argstream.server import AgentServer, Serving
-from argstream.stores import MemoryStore
 from tests.page.looking import settle
 from tests.page.proxy import Proxy
 from tests.page.stage import HeldModel, Tools, on_stage
 from tests.page.visitor import Visitor
+from tests.runs.redis_server import RedisServer
 from tests.server.program import WORDS
 from tests.server.talking import Client
-from tests.stores.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = " ".join(f"number{number}." for number in range(60))
@@ -125,11 +125,14 @@ def test_a_page_that_is_loaded_anew_midway_shows_all_and_goes_on(page: Page) -> 
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Start two servers over one Redis, and give where they are."""
+    """Start two servers over one Redis, and give where they are.
+
+    A lease lasts for a minute, so that neither takes over from the other on a busy machine.
+    """
     effects = tmp_path / "effects"
     effects.touch()
     with RedisServer() as redis, ExitStack() as stack:
-        command = [sys.executable, "-m", "tests.server.program", redis.url, str(effects)]
+        command = [sys.executable, "-m", "tests.server.program", redis.url, str(effects), "60"]
         started = []
         for _ in range(2):
             process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from argstream.clients import CallTool, Reply, Say, Think
 from argstream.errors import ProviderFailure
+from argstream.models import CallTool, Reply, Say, Think
 from argstream.server import Limits
 from tests.page.conftest import Browsing
 from tests.page.stage import on_stage

@@ -1,10 +1,10 @@
 """What the page's waterfall and replay compute, against what the terminal's computes of the same.
 
-The terminal's timeline was written before, in another language and by other tests: where both say
-the same of runs by chance, the page tells the same story as ``argstream inspect``.
+The terminal's timeline is what ``argstream inspect`` shows.
 """
 
 import json
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from argstream.argument_views import ArgumentViews
-from argstream.cli._run_times import RunTimes, times_of
+from argstream import server
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
     Event,
+    SeenBlock,
     SeenCall,
+    TurnCompleted,
+    TurnStarted,
 )
-from argstream.log import Record
-from argstream.server import page
-from argstream.terminal.waterfall import Timeline, conclusion, name_of, silence
-from argstream.terminal.waterfall.axis import Axis, Stretch
+from argstream.runs import RunView, with_arguments
+from argstream.terminal.timeline import Timeline, conclusion, name_of, silence
+from argstream.terminal.waterfall import Axis
 from tests.chance_runs import runs
-from tests.page.recorded import frames_of
+from tests.page.recorded import frames_of, records_of
 from tests.server.nodes import run_node
 
-FOLDER = Path(page.__file__).parent / "static" / "page"
+FOLDER = Path(server.__file__).parent / "static" / "page"
 SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
 TICK = 0.01373
 """Seconds between two events are multiples of it: of these, none lies half way between two words
@@ -66,40 +67,49 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_tells_the_times_that_the_terminal_tells(folder: Path, given: list[Timed]) -> None:
     told = computed(folder, runs=[frames_of(timed) for timed in given])
     for timed, run in zip(given, told, strict=True):
-        known = times_of(records_of(timed))
         deep = deep_timeline(timed)
-        assert run["now"] == pytest.approx(known.seconds, abs=1e-5)
+        view = RunView()
+        for _, event in timed:
+            view.take(event)
+        blocks = view.snapshot().blocks
+        assert run["now"] == pytest.approx(deep.now.at, abs=1e-5)
         assert run["silence"] == pytest.approx(silence(deep), abs=1e-4)
         assert run["conclusion"] == conclusion(deep)
-        assert numbers(run["turns"]) == numbers(turns_of(known))
-        assert run["placed"] == len(known.run.blocks) == run["words"] + len(run["calls"])
-        for call, expected in zip(run["calls"], calls_of(known, deep), strict=True):
+        assert numbers(run["turns"]) == numbers(turns_of(timed))
+        assert run["placed"] == len(blocks) == run["words"] + len(run["calls"])
+        for call, expected in zip(run["calls"], calls_of(blocks, deep), strict=True):
             assert {name: numbers(call[name]) for name in expected} == expected
             assert all(0 <= begin <= end <= run["now"] for begin, end in call["bars"])
 
 
-def records_of(timed: Timed) -> list[Record]:
-    # Frames are dated since 1970, and what is left of a second there is a little less exact.
-    return [
-        Record(seq, 1_700_000_000.0 + at, "run_1", "", "agent", event)
-        for seq, (at, event) in enumerate(timed, 1)
-    ]
-
-
 def deep_timeline(timed: Timed) -> Timeline:
-    timeline, views = Timeline(is_deep=True), ArgumentViews()
-    for record in records_of(timed):
-        for event in views.take(record.event):
-            timeline.note(event, record.time)
+    """Note when what came; like frames since 1970, where a second is a little less exact."""
+    timeline = Timeline(is_deep=True)
+    times = (record.time for record in records_of(timed))
+    now = 0.0
+    for event in with_arguments(event for _, event in timed):
+        now = now if isinstance(event, _VIEWS) else next(times)
+        timeline.note(event, now)
     return timeline
 
 
-def turns_of(known: RunTimes) -> list[Any]:
-    return [[turn.turn, turn.attempt, turn.started, turn.ended] for turn in known.turns]
+def turns_of(timed: Timed) -> list[list[Any]]:
+    """Give turns with their attempts, and when they began and ended."""
+    turns: list[list[Any]] = []
+    records = records_of(timed)
+    for record in records:
+        at, event = round(record.time - records[0].time, 6), record.event
+        if isinstance(event, TurnStarted):
+            turns.append([event.turn, event.attempt, at, None])
+        elif isinstance(event, TurnCompleted) and event.parent_id is None:
+            if not turns or turns[-1][3] is not None:  # agents that do not say when one begins
+                turns.append([len(turns) + 1, 1, turns[-1][3] if turns else 0.0, None])
+            turns[-1][3] = at
+    return turns
 
 
-def calls_of(known: RunTimes, deep: Timeline) -> list[dict[str, Any]]:
-    seen = [block for block in known.run.blocks if isinstance(block, SeenCall)]
+def calls_of(blocks: Sequence[SeenBlock], deep: Timeline) -> list[dict[str, Any]]:
+    seen = [block for block in blocks if isinstance(block, SeenCall)]
     return [
         {
             "id": call.call_id,
@@ -149,8 +159,8 @@ def numbers(value: Any) -> Any:
 def test_ticks_are_those_of_the_terminal(folder: Path, given: list[tuple[float, int]]) -> None:
     axes = [{"stretches": [[0, length]], "most": most, "times": []} for length, most in given]
     for axis, (length, most) in zip(computed(folder, axes=axes), given, strict=True):
-        ticks = Axis([Stretch(0.0, length)], "seconds").ticks(most)
-        assert axis["labels"] == [tick.label for tick in ticks]
+        ticks = Axis([(0.0, length)], "seconds").ticks(most)
+        assert axis["labels"] == [label for _, label in ticks]
 
 
 _stretches = st.lists(
@@ -171,7 +181,7 @@ def test_the_axis_goes_forward_and_leaves_long_pauses_out(
         places = axis["places"]
         assert all(0 <= place <= 100 for place in places)
         assert all(before <= after + 1e-9 for before, after in pairwise(places))
-        drawn = Axis([Stretch(*one) for one in stretches], "seconds")
+        drawn = Axis([(begin, end) for begin, end in stretches], "seconds")
         left = sum(end - begin for begin, end in drawn.gaps if end - begin > 1)
         assert axis["left"] <= left + 1e-6
 

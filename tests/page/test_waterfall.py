@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from argstream.clients import CallTool, Reply
+from argstream.models import CallTool, Reply
 from tests.page.conftest import Browsing
 from tests.page.recorded import RunScript, refusal
 from tests.page.stage import Stage, on_stage
@@ -190,20 +190,25 @@ def test_it_goes_on_with_a_run_that_goes_on(page: Page) -> None:
         expect(row(waterfall, "content").get_by_role("cell").nth(1)).not_to_have_text("–")
 
 
-def test_a_log_that_cannot_be_read_can_be_tried_again(page: Page, browsing: Browsing) -> None:
+@pytest.mark.parametrize(
+    ("panel", "text"), [("Waterfall", "waited 10 min"), ("Replay", "write_file")]
+)
+def test_a_log_that_cannot_be_read_can_be_tried_again(
+    page: Page, browsing: Browsing, panel: str, text: str
+) -> None:
     browsing.expect_faults("410")
     with on_stage() as stage:
         script().keep(stage.store)
         problem = refusal(f"it is gone {HOSTILE}")
         page.route(LOG, lambda route: route.fulfill(**problem))
         visitor = Visitor(page, f"{stage.url}/#/r/run_1")
-        visitor.button("Waterfall").click()
-        waterfall = visitor.region("Waterfall")
-        expect(waterfall).to_contain_text("could not be read. It is gone <img")
+        visitor.button(panel).click()
+        region = visitor.region(panel)
+        expect(region).to_contain_text("could not be read. It is gone <img")
         page.unroute(LOG)
-        waterfall.get_by_role("button", name="Try again").click()
-        expect(row(waterfall, "path")).to_be_visible()
-        expect(waterfall.get_by_text("could not be read")).to_be_hidden()
+        region.get_by_role("button", name="Try again").click()
+        expect(region).to_contain_text(text)
+        expect(region.get_by_text("could not be read")).to_be_hidden()
 
 
 def test_a_snapshot_stands_for_what_is_in_the_log(page: Page) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from argstream.events import ArgumentsError
+from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Parser
-from argstream.judging import PolicyDecision
 from argstream.policy import Policy, PolicyCheck
 
 

@@ -120,23 +120,55 @@ A_IS_X = Rule("deny", argument="a", when=Equals("x"), name="a is x")
 B_IS_X = Rule("allow", argument="b", when=Equals("x"), name="b is x")
 
 
-def test_a_rule_decides_when_its_argument_settles_and_not_before() -> None:
-    policy = Policy([A_IS_X])
-    assert decided(policy, '{"a": "x", "b": 1}') == ("deny", ("a",))
-    assert decided(policy, '{"a": "xy", "b": 1}') == ("ask", ("a",))
-    assert decided(policy, '{"b": 1, "a": "x"}') == ("deny", ("a",))
+def fails(value: Any) -> bool:
+    raise LookupError(f"no \x1b[2J {value}")
 
 
-def test_a_rule_whose_argument_has_not_come_holds_up_those_behind_it() -> None:
-    policy = Policy([A_IS_X, B_IS_X])
-    assert decided(policy, '{"b": "x", "c": 1, "a": "x"}') == ("deny", ("a",))
-    assert decided(policy, '{"b": "x", "c": 1, "a": "y"}') == ("allow", ("a",))
+ASK_A = Rule("ask", argument="a", when=Equals("x"))
+BOTH = Rule("deny", where={"a": Equals("x"), "b": Equals("x")})
+EVERY = Rule("allow", argument=("a", EVERY_ITEM), when=Prefix("x"))
+INNER = Rule("deny", argument=("a", "b"), when=Equals("x"))
+FAILING = Rule("ask", argument="a", when=fails)
 
 
-def test_an_argument_that_never_comes_does_not_match() -> None:
-    assert decided(Policy([A_IS_X, B_IS_X]), '{"b": "x", "c": 1}') == ("allow", ())
-    assert decided(Policy([A_IS_X, B_IS_X]), "{}") == ("ask", ())
-    assert decided(Policy([Rule("deny", argument="a", when=Not(Equals("x")))]), "{}") == ("ask", ())
+@pytest.mark.parametrize(
+    ("rules", "default", "text", "action", "after"),
+    [
+        # A rule decides when its argument settles, and not before.
+        ([A_IS_X], "ask", '{"a": "x", "b": 1}', "deny", ("a",)),
+        ([A_IS_X], "ask", '{"a": "xy", "b": 1}', "ask", ("a",)),
+        ([A_IS_X], "ask", '{"b": 1, "a": "x"}', "deny", ("a",)),
+        # One whose argument has not come holds up those behind it.
+        ([A_IS_X, B_IS_X], "ask", '{"b": "x", "c": 1, "a": "x"}', "deny", ("a",)),
+        ([A_IS_X, B_IS_X], "ask", '{"b": "x", "c": 1, "a": "y"}', "allow", ("a",)),
+        # An argument that never comes does not match.
+        ([A_IS_X, B_IS_X], "ask", '{"b": "x", "c": 1}', "allow", ()),
+        ([A_IS_X, B_IS_X], "ask", "{}", "ask", ()),
+        ([Rule("deny", argument="a", when=Not(Equals("x")))], "ask", "{}", "ask", ()),
+        # The default is decided as soon as no rule can say otherwise.
+        ([ASK_A], "ask", '{"a": "x"}', "ask", "open"),
+        ([ASK_A], "deny", '{"b": 1, "a": "y", "c": 2}', "deny", ("a",)),
+        ([], "ask", '{"a": "x"}', "ask", "open"),
+        ([A_IS_X], "deny", '{"a": "x"}', "deny", "open"),
+        # A rule that cannot match any more holds nothing up.
+        ([BOTH], "allow", '{"c": 1, "b": "y", "a": "x"}', "allow", ("b",)),
+        ([BOTH], "allow", '{"b": "x", "c": 1, "a": "x"}', "deny", ("a",)),
+        # Every item is known when the array is closed, and refuted by one.
+        ([EVERY], "deny", '{"a": ["x", "xy"], "b": 1}', "allow", ("a",)),
+        ([EVERY], "deny", '{"a": ["x", "y", "x"]}', "deny", ("a", 1)),
+        ([EVERY], "deny", '{"a": [], "b": 1}', "deny", ("a",)),
+        ([EVERY], "deny", '{"b": 1}', "deny", ()),
+        # An inner argument is known to be missing when its object is closed.
+        ([INNER], "allow", '{"a": {"c": 1}, "d": 1}', "allow", ("a",)),
+        # A rule with a function is certain of nothing until that was asked.
+        ([FAILING], "ask", '{"b": 1, "a": 2}', "deny", ("a",)),
+        ([FAILING], "ask", '{"b": 1, "c": 2}', "ask", ()),
+    ],
+)
+def test_a_call_is_decided_as_soon_as_nothing_can_change_it(
+    rules: list[Rule], default: Any, text: str, action: str, after: object
+) -> None:
+    assert decided(Policy(rules, default=default), text) == (action, after)
 
 
 def test_what_is_certain_is_decided_although_rules_wait() -> None:
@@ -151,21 +183,6 @@ def test_what_is_certain_is_decided_although_rules_wait() -> None:
     assert decided(with_another, '{"c": "x", "b": "y", "a": "y"}') == ("deny", ("b",))
 
 
-def test_the_default_is_decided_as_soon_as_no_rule_can_say_otherwise() -> None:
-    ask = Rule("ask", argument="a", when=Equals("x"))
-    assert decided(Policy([ask]), '{"a": "x"}') == ("ask", "open")
-    assert decided(Policy([ask], default="deny"), '{"b": 1, "a": "y", "c": 2}') == ("deny", ("a",))
-    assert decided(Policy(), '{"a": "x"}') == ("ask", "open")
-    assert decided(Policy([A_IS_X], default="deny"), '{"a": "x"}') == ("deny", "open")
-
-
-def test_a_rule_that_cannot_match_any_more_holds_nothing_up() -> None:
-    both = Rule("deny", where={"a": Equals("x"), "b": Equals("x")})
-    policy = Policy([both], default="allow")
-    assert decided(policy, '{"c": 1, "b": "y", "a": "x"}') == ("allow", ("b",))
-    assert decided(policy, '{"b": "x", "c": 1, "a": "x"}') == ("deny", ("a",))
-
-
 def test_one_bad_item_is_enough_when_it_settles() -> None:
     policy = Policy(
         [Rule("deny", argument=("edits", "*", "path"), when=Prefix("/etc"))], default="allow"
@@ -176,20 +193,6 @@ def test_one_bad_item_is_enough_when_it_settles() -> None:
     # That there is none is known when the array is closed.
     assert decided(policy, json.dumps({"edits": [good], "x": 1})) == ("allow", ("edits",))
     assert decided(policy, json.dumps({"edits": [], "x": 1})) == ("allow", ("edits",))
-
-
-def test_every_item_is_known_when_the_array_is_closed_and_refuted_by_one() -> None:
-    rule = Rule("allow", argument=("a", EVERY_ITEM), when=Prefix("x"))
-    policy = Policy([rule], default="deny")
-    assert decided(policy, '{"a": ["x", "xy"], "b": 1}') == ("allow", ("a",))
-    assert decided(policy, '{"a": ["x", "y", "x"]}') == ("deny", ("a", 1))
-    assert decided(policy, '{"a": [], "b": 1}') == ("deny", ("a",))
-    assert decided(policy, '{"b": 1}') == ("deny", ())
-
-
-def test_an_inner_argument_is_known_to_be_missing_when_its_object_is_closed() -> None:
-    policy = Policy([Rule("deny", argument=("a", "b"), when=Equals("x"))], default="allow")
-    assert decided(policy, '{"a": {"c": 1}, "d": 1}') == ("allow", ("a",))
 
 
 @pytest.mark.parametrize("value", ["text", 5, True, [["x"]], {"b": ["x"]}])
@@ -231,57 +234,50 @@ def test_what_cannot_be_told_is_decided_cautiously() -> None:
             assert decided(policy, '{"a": "true"}') == (expected, ("a",))
 
 
-def fails(value: Any) -> bool:
-    raise LookupError(f"no \x1b[2J {value}")
-
-
-def test_a_function_that_raises_denies_the_call() -> None:
-    policy = Policy([Rule("allow", argument="a", when=fails, name="mine")], default="allow")
-    outcome = read(policy, '{"a": 5, "b": 1}')
-    assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
-    assert outcome.decision.rule == "mine"
-    assert outcome.error is not None
-    assert "(mine)" in outcome.error.message
-    assert "LookupError: no ⟦ESC⟧[2J 5" in outcome.error.message
-
-
 class UnspeakableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("never")
 
 
-def test_a_function_that_raises_what_cannot_be_shown_denies_the_call_all_the_same() -> None:
-    def fails_badly(value: Any) -> bool:
-        raise UnspeakableError(value)
+def fails_badly(value: Any) -> bool:
+    raise UnspeakableError(value)
 
-    policy = Policy([Rule("allow", argument="a", when=fails_badly)], default="allow")
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        (fails, "LookupError: no ⟦ESC⟧[2J 5"),
+        (fails_badly, "made it raise UnspeakableError, which cannot be shown (RuntimeError)"),
+    ],
+)
+def test_a_function_that_raises_denies_the_call(when: Any, told: str) -> None:
+    policy = Policy([Rule("allow", argument="a", when=when, name="mine")], default="allow")
     outcome = read(policy, '{"a": 5, "b": 1}')
     assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
+    assert outcome.decision.rule == "mine"
     assert outcome.error is not None
-    assert outcome.error.message.endswith(
-        "made it raise UnspeakableError, which cannot be shown (RuntimeError)"
-    )
+    assert "(mine)" in outcome.error.message
+    assert outcome.error.message.endswith(told)
 
 
-def test_a_function_that_raises_is_heard_in_its_turn() -> None:
+@pytest.mark.parametrize(
+    ("rules", "default", "arguments", "expected"),
+    [
+        ([B_IS_X, Rule("ask", argument="a", when=fails)], "ask", {"a": 1, "b": "x"}, "allow"),
+        ([Rule("ask", argument="a", when=fails), B_IS_X], "ask", {"a": 1, "b": "x"}, "deny"),
+        # Where the rule cannot match, it does no harm.
+        ([Rule("ask", where={"a": fails, "b": Equals("x")})], "allow", {"a": 1, "b": "y"}, "allow"),
+        # Beside what cannot be told, it denies.
+        ([Rule("allow", where={"a": fails, "b": Prefix("x")})], "allow", {"a": 1, "b": 5}, "deny"),
+    ],
+)
+def test_a_function_that_raises_is_heard_in_its_turn(
+    rules: list[Rule], default: Any, arguments: Any, expected: str
+) -> None:
     """So the outcome does not depend on the order of the arguments."""
-    failing = Rule("ask", argument="a", when=fails)
-    for rules, expected in (([B_IS_X, failing], "allow"), ([failing, B_IS_X], "deny")):
-        policy = Policy(rules)
-        for text in in_every_order({"a": 1, "b": "x"}):
-            assert read(policy, text).decision.action == expected
-
-
-def test_a_function_that_raises_where_the_rule_cannot_match_does_no_harm() -> None:
-    policy = Policy([Rule("ask", where={"a": fails, "b": Equals("x")})], default="allow")
-    for text in in_every_order({"a": 1, "b": "y"}):
-        assert read(policy, text).decision.action == "allow"
-
-
-def test_a_function_that_raises_denies_beside_what_cannot_be_told() -> None:
-    policy = Policy([Rule("allow", where={"a": fails, "b": Prefix("x")})], default="allow")
-    for text in in_every_order({"a": 1, "b": 5}):
-        assert read(policy, text).decision.action == "deny"
+    policy = Policy(rules, default=default)
+    for text in in_every_order(arguments):
+        assert read(policy, text).decision.action == expected
 
 
 def fails_on_five(value: Any) -> bool:
@@ -313,12 +309,6 @@ def test_what_keeps_a_rule_from_allowing_is_said_although_a_function_waits() -> 
     outcome = read(policy, '{"a": 5, "b": 1}')
     assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
     assert "since it is a number, not a string" in outcome.decision.reason
-
-
-def test_a_rule_with_a_function_is_certain_of_nothing_until_it_was_asked() -> None:
-    policy = Policy([Rule("ask", argument="a", when=fails)], default="ask")
-    assert decided(policy, '{"b": 1, "a": 2}') == ("deny", ("a",))
-    assert decided(policy, '{"b": 1, "c": 2}') == ("ask", ())
 
 
 def test_rules_are_for_the_tools_that_they_name() -> None:

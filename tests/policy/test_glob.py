@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.policy import Glob
-from argstream.policy._glob import CompiledGlob
+from argstream.policy._paths import CompiledGlob
 from tests.growth import BOUND, growth
 
 MEANINGS = [

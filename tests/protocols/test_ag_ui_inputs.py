@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from argstream.decisions import Approve, Deny
+from argstream import Approve, Deny
 from argstream.errors import UsageError
 from argstream.protocols.ag_ui import RunAgentInput, answers_of, known_of, prompt_of, version_of
 

@@ -7,41 +7,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunPaused,
-    ToolArgsCompleted,
-    ToolCallCompleted,
-)
-from argstream.log import Record
+from argstream import events as ev
+from argstream.protocols import Written
 from argstream.protocols.ag_ui import AgUiEncoder, Version
-from argstream.protocols.encoding import Written
+from argstream.runs import Record
 from tests.chance_runs import claude_code, logged_runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
 
 
-def as_told(events: Iterable[Event], cuts: Iterable[int]) -> list[list[Record]]:
+def as_told(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Record]]:
     """Cut what happens into portions, as a channel does: also after each pause."""
     records = records_of(events)
-    pauses = [record.seq for record in records if isinstance(record.event, RunPaused)]
+    pauses = [record.seq for record in records if isinstance(record.event, ev.RunPaused)]
     return in_portions(records, [*cuts, *pauses])
 
 
 @st.composite
-def observed_runs(draw: st.DrawFn) -> list[Event]:
+def observed_runs(draw: st.DrawFn) -> list[ev.Event]:
     """A run of Claude Code in which a person is asked about some calls, while others go on."""
-    told: list[Event] = []
+    told: list[ev.Event] = []
     asked: set[str] = set()
     for event in claude_code():
         match event:
-            case ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
-                told += [event, ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
+            case ev.ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
+                told += [event, ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
                 asked.add(call_id)
                 continue
-            case ToolCallCompleted(call_id=call_id, name=name) if call_id in asked:
-                told.append(ApprovalDecided(call_id, name, "approved"))
+            case ev.ToolCallCompleted(call_id=call_id, name=name) if call_id in asked:
+                told.append(ev.ApprovalDecided(call_id, name, "approved"))
                 asked.discard(call_id)
             case _:
                 pass
@@ -62,7 +55,7 @@ cuts = st.lists(st.integers(0, 10_000), max_size=6)
     place=st.integers(0, 10_000),
 )
 def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
-    events: list[Event], version: Version, cuts: list[int], place: int
+    events: list[ev.Event], version: Version, cuts: list[int], place: int
 ) -> None:
     portions = as_told(events, cuts)
     place %= len(portions) + 1
@@ -81,7 +74,7 @@ def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
 
 @given(events=st.one_of(agent_runs, observed_runs()), version=versions, cuts=cuts)
 def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
-    events: list[Event], version: Version, cuts: list[int]
+    events: list[ev.Event], version: Version, cuts: list[int]
 ) -> None:
     encoder = AgUiEncoder("thread", "ask", version)
     written = [encoder.take(portion) for portion in as_told(events, cuts)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from argstream.log import Record
 from argstream.protocols.ai_sdk import AiSdkEncoder
+from argstream.runs import Record
 from tests.chance_runs import RUN
 from tests.protocols.reading import snapshot_of
 from tests.protocols.test_ai_sdk_properties import records_and_cut, run_with_pauses
@@ -20,7 +20,7 @@ _END = b"data: [DONE]\n\n"
 def test_the_clients_end_up_with_the_same_whenever_they_come(tmp_path: Path) -> None:
     drawn: list[tuple[list[Record], int]] = []
 
-    @settings(max_examples=60, database=None)
+    @settings(database=None)
     @given(records_and_cut)
     def draw(one: tuple[list[Record], int]) -> None:
         drawn.append(one)

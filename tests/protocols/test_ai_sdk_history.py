@@ -8,22 +8,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argstream.events import (
-    Event,
-    RunCompleted,
-    RunSnapshot,
-    RunStarted,
-    TextDelta,
-    ToolArgsDelta,
-    ToolCallStarted,
-    TurnStarted,
-)
+from argstream import events as ev
 from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
-from argstream.log import Record
-from argstream.protocols.ai_sdk import AiSdkEncoder
-from argstream.protocols.ai_sdk.history import ChatHistory
-from argstream.protocols.encoding import snapshot_in
-from argstream.snapshots import RunView
+from argstream.protocols.ai_sdk import AiSdkEncoder, ChatHistory
+from argstream.runs import Record, RunView
 from tests.chance_runs import RUN, logged_runs
 from tests.protocols.reading import records_of, snapshot_of
 from tests.server.nodes import run_node
@@ -31,7 +19,7 @@ from tests.server.nodes import run_node
 Ui = dict[str, Any]
 
 
-def shown(*runs: RunSnapshot) -> list[Ui]:
+def shown(*runs: ev.RunSnapshot) -> list[Ui]:
     """The messages of these runs, the newest of which comes first."""
     history = ChatHistory()
     for run in runs:
@@ -42,12 +30,14 @@ def shown(*runs: RunSnapshot) -> list[Ui]:
 
 def run(
     run_id: str, prompt: str, answer: str = "", history: tuple[Message, ...] = ()
-) -> RunSnapshot:
-    started = RunStarted(run_id, prompt, history)
-    return seen(started, TurnStarted(1), TextDelta(answer or run_id, 0), RunCompleted(None))
+) -> ev.RunSnapshot:
+    started = ev.RunStarted(run_id, prompt, history)
+    return seen(
+        started, ev.TurnStarted(1), ev.TextDelta(answer or run_id, 0), ev.RunCompleted(None)
+    )
 
 
-def seen(*events: Event) -> RunSnapshot:
+def seen(*events: ev.Event) -> ev.RunSnapshot:
     view = RunView()
     for event in events:
         view.take(event)
@@ -127,14 +117,15 @@ def test_all_is_told_when_nothing_was_said_before_a_run() -> None:
 
 def test_runs_that_are_only_observed_tell_of_no_history_and_all_belong() -> None:
     observed = [
-        seen(RunStarted(name, name), TextDelta("Yes.", 0), RunCompleted(None)) for name in "ba"
+        seen(ev.RunStarted(name, name), ev.TextDelta("Yes.", 0), ev.RunCompleted(None))
+        for name in "ba"
     ]
 
     assert [one for one, _ in texts(shown(*observed))] == ["a-prompt", "a", "b-prompt", "b"]
 
 
 def test_an_answer_of_which_nothing_has_come_is_no_message() -> None:
-    assert [message["role"] for message in shown(seen(RunStarted("a", "Hello")))] == ["user"]
+    assert [message["role"] for message in shown(seen(ev.RunStarted("a", "Hello")))] == ["user"]
 
 
 # What was said before the oldest run that is there
@@ -200,15 +191,16 @@ def test_an_earlier_answer_is_one_message_with_its_steps_and_calls() -> None:
 def test_the_clients_make_the_same_message_of_the_stream(tmp_path: Path) -> None:
     drawn: list[Record] = []
 
-    @settings(max_examples=60, database=None)
+    @settings(database=None)
     @given(logged_runs(), st.integers(1, 100))
-    def draw(events: list[Event], cut: int) -> None:
+    def draw(events: list[ev.Event], cut: int) -> None:
         records = records_of(events)
         drawn.append(snapshot_of(records[: 1 + cut * (len(records) - 1) // 100]))
 
     draw()
     folded = asked_of(tmp_path, "ai_sdk_fold.mjs", [[_stream(record)] for record in drawn])
-    chats = [shown(snapshot_in(record)) for record in drawn]
+    snapshots = [record.event for record in drawn]
+    chats = [shown(event) for event in snapshots if isinstance(event, ev.RunSnapshot)]
     checked = asked_of(tmp_path, "ai_sdk_valid.mjs", chats)
 
     for messages, ours in zip(folded, checked, strict=True):
@@ -250,9 +242,13 @@ def _left_out(part: Ui) -> tuple[str, ...]:
 
 
 def test_a_call_is_shown_with_the_input_as_far_as_it_has_come() -> None:
-    begun: list[Event] = [RunStarted("a", "Go"), TurnStarted(1), ToolCallStarted("c1", 0, "write")]
+    begun: list[ev.Event] = [
+        ev.RunStarted("a", "Go"),
+        ev.TurnStarted(1),
+        ev.ToolCallStarted("c1", 0, "write"),
+    ]
     _, nothing = shown(seen(*begun))
-    _, something = shown(seen(*begun, ToolArgsDelta("c1", "write", '{"path": "no')))
+    _, something = shown(seen(*begun, ev.ToolArgsDelta("c1", "write", '{"path": "no')))
 
     assert nothing["parts"][1]["state"] == something["parts"][1]["state"] == "input-streaming"
     assert "input" not in nothing["parts"][1]

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.clients import Reply, Think
-from argstream.decisions import Approve, Deny
+from argstream import Approve, Deny
 from argstream.events import Event, RunStopped
-from argstream.log import Record
+from argstream.models import Reply, Think
 from argstream.protocols.ai_sdk import AiSdkEncoder
-from argstream.stores import MemoryStore
+from argstream.runs import MemoryStore, Record
 from tests.agent.following import mailing, send
 from tests.chance_runs import RUN, claude_code, logged_runs
 from tests.protocols.ai_sdk_client import Client, Part

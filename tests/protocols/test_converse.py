@@ -5,44 +5,26 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.events import (
-    ApprovalRequested,
-    ArgumentsError,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunStarted,
-    RunStopped,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-)
-from argstream.log import joined
+from argstream import events as ev
 from argstream.protocols.converse import ConverseEncoder
 from tests.chance_runs import runs
-from tests.protocols.reading import in_portions, read, records_of, snapshot_of
+from tests.protocols.reading import in_portions, joined, read, records_of, snapshot_of
 
 KEYS = {
     *("text", "thinking", "tool_start", "tool_delta", "block", "invalid", "tool_result"),
     *("error", "done"),
 }
-START = RunStarted("run_1", "Go")
+START = ev.RunStarted("run_1", "Go")
 
 
-def told(*events: Event, with_deltas: bool = False) -> list[Any]:
+def told(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
     encoder = ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
     return [event.data for event in read(encoder.take(joined(records_of(events))).data)]
 
 
 @given(events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=5))
 def test_each_object_has_one_key_and_a_call_starts_before_it_is_whole(
-    events: list[Event], cuts: list[int]
+    events: list[ev.Event], cuts: list[int]
 ) -> None:
     encoder = ConverseEncoder("run_1", "talk_1", with_deltas=True)
     started: set[str] = set()
@@ -56,7 +38,7 @@ def test_each_object_has_one_key_and_a_call_starts_before_it_is_whole(
 
 
 @given(events=runs(crashes=False), place=st.integers(0, 10_000))
-def test_who_comes_late_is_told_the_same(events: list[Event], place: int) -> None:
+def test_who_comes_late_is_told_the_same(events: list[ev.Event], place: int) -> None:
     records = records_of(events)
     cut = 1 + place % len(records)
     late = ConverseEncoder("run_1", "talk_1")
@@ -82,16 +64,16 @@ def _gist(written: bytes) -> Any:
 
 
 def test_a_call_is_told_from_its_start_to_its_result() -> None:
-    call: list[Event] = [
+    call: list[ev.Event] = [
         START,
-        ThinkingDelta("hm", 0),
-        TextDelta("I write.", 1),
-        ToolCallStarted("c1", 0, "write"),
-        ToolArgsDelta("c1", "write", '{"path": "a", "content": "one\\n'),
-        ToolArgsDelta("c1", "write", 'two"}'),
-        ToolArgsCompleted("c1", "write", {"path": "a", "content": "one\ntwo"}),
-        ToolCallCompleted("c1", "write", {}, {"written": 7}),
-        RunCompleted("done"),
+        ev.ThinkingDelta("hm", 0),
+        ev.TextDelta("I write.", 1),
+        ev.ToolCallStarted("c1", 0, "write"),
+        ev.ToolArgsDelta("c1", "write", '{"path": "a", "content": "one\\n'),
+        ev.ToolArgsDelta("c1", "write", 'two"}'),
+        ev.ToolArgsCompleted("c1", "write", {"path": "a", "content": "one\ntwo"}),
+        ev.ToolCallCompleted("c1", "write", {}, {"written": 7}),
+        ev.RunCompleted("done"),
     ]
     assert told(*call) == [
         {"thinking": "hm"},
@@ -109,12 +91,12 @@ def test_a_call_is_told_from_its_start_to_its_result() -> None:
 
 
 def test_a_call_that_is_refused_says_why() -> None:
-    error = ArgumentsError("type", "must be a number", 6, ("a",), "type")
+    error = ev.ArgumentsError("type", "must be a number", 6, ("a",), "type")
     events = (
         START,
-        ToolCallStarted("c1", 0, "add"),
-        ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error),
-        ToolCallFailed("c1", "add", "must be a number"),
+        ev.ToolCallStarted("c1", 0, "add"),
+        ev.ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error),
+        ev.ToolCallFailed("c1", "add", "must be a number"),
     )
     _, invalid, result = told(*events)
     assert invalid == {
@@ -131,9 +113,9 @@ def test_a_call_that_is_refused_says_why() -> None:
 
 
 def test_a_run_that_waits_for_a_person_says_what_for_and_ends() -> None:
-    request = ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
+    request = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
     encoder = ConverseEncoder("run_1", "talk_1")
-    written = encoder.take(records_of([START, RunPaused("run_1", (request,))]))
+    written = encoder.take(records_of([START, ev.RunPaused("run_1", (request,))]))
     assert written.ends
     assert read(written.data)[-1].data["done"] == {
         "conversation": "talk_1",
@@ -153,11 +135,11 @@ def test_a_run_that_waits_for_a_person_says_what_for_and_ends() -> None:
 
 # Runs that are only observed tell of no turns, and do not pause
 
-REQUEST = ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
-WAITING: list[Event] = [
+REQUEST = ev.ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
+WAITING: list[ev.Event] = [
     START,
-    ToolCallStarted("c1", 0, "send"),
-    ToolArgsCompleted("c1", "send", {}),
+    ev.ToolCallStarted("c1", 0, "send"),
+    ev.ToolArgsCompleted("c1", "send", {}),
     REQUEST,
 ]
 
@@ -178,18 +160,11 @@ def test_an_observed_run_does_not_wait_for_a_call_that_is_over() -> None:
     encoder = ConverseEncoder("run_1", "talk_1")
     encoder.take(records_of(WAITING))
 
-    assert not encoder.take(records_of([ToolCallFailed("c1", "send", "given up")])).ends
+    assert not encoder.take(records_of([ev.ToolCallFailed("c1", "send", "given up")])).ends
 
 
 def test_every_end_says_done_and_a_failure_also_why() -> None:
-    assert [*told(START, RunStopped("enough"))[-1]["done"].values()][-1] == "stopped"
-    error, done = told(START, RunFailed("max_turns", "too many"))
+    assert [*told(START, ev.RunStopped("enough"))[-1]["done"].values()][-1] == "stopped"
+    error, done = told(START, ev.RunFailed("max_turns", "too many"))
     assert error == {"error": {"code": "max_turns", "message": "too many"}}
     assert done["done"]["status"] == "failed"
-
-
-def test_who_is_sent_away_is_told_that_the_run_goes_on() -> None:
-    for why in ("shutdown", "behind", "failure"):
-        error, done = read(ConverseEncoder("run_1", "talk_1").parting(why))
-        assert error.data["error"]["code"] == why
-        assert done.data["done"]["status"] == "running"

@@ -11,7 +11,7 @@ from argstream import stream
 from argstream.events import StreamFailed, ToolArgsInvalid, TurnCompleted
 from argstream.recording import Recorder, parse_recording
 from argstream.testing import chunkings
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     chat_call,
     joined,

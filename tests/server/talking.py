@@ -11,14 +11,12 @@ import msgspec
 from starlette.routing import Route, Router
 
 from argstream import Agent, tool
-from argstream.clients import ScriptedModel
 from argstream.events import Event, RunSnapshot
-from argstream.log import Store
+from argstream.models import ScriptedModel
 from argstream.protocols.native import Frame
+from argstream.runs import MemoryStore, RunView, Store
 from argstream.server import AgentServer, Limits, Serving
-from argstream.snapshots import RunView
-from argstream.stores import MemoryStore
-from tests.agent.following import Effects, add
+from tests.agent.following import Effects, add, send
 
 _decode = msgspec.json.Decoder(Frame).decode
 
@@ -28,7 +26,7 @@ class Client:
 
     def __init__(self, http: httpx.Client, **headers: str) -> None:
         self.http = http
-        self._headers = headers
+        self.headers = headers
 
     def named(self, user: str) -> "Client":
         """Give the same for a user, whom the host app knows by a header."""
@@ -36,13 +34,13 @@ class Client:
 
     def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
         body = {} if body is None else body
-        return self.http.post(path, json=body, headers=self._headers | headers)
+        return self.http.post(path, json=body, headers=self.headers | headers)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return self.http.get(path, headers=self._headers | headers)
+        return self.http.get(path, headers=self.headers | headers)
 
     def delete(self, path: str) -> httpx.Response:
-        return self.http.delete(path, headers=self._headers)
+        return self.http.delete(path, headers=self.headers)
 
     def start(self, message: str = "Go", conversation: str = "") -> str:
         """Begin a run, and give its id."""
@@ -65,7 +63,7 @@ class Client:
     def frames(self, run_id: str, query: str = "", **headers: str) -> Iterator[Frame]:
         """Follow a run."""
         path = f"/api/runs/{run_id}/events{query}"
-        with self.http.stream("GET", path, headers=self._headers | headers) as answer:
+        with self.http.stream("GET", path, headers=self.headers | headers) as answer:
             assert answer.status_code == 200, answer.read()
             for line in answer.iter_lines():
                 if line.startswith("data: "):
@@ -122,6 +120,16 @@ def served(agent: Agent, **doors: Any) -> Iterator[Client]:
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
         yield Client(http)
+
+
+@contextmanager
+def paused(*replies: Any, **options: Any) -> Iterator[tuple[Client, str, Effects]]:
+    """Serve an agent whose run waits for an approval; yield a client, the run, and effects."""
+    agent, effects = agent_for(*(replies or (send("ada"), "Sent.")), **options)
+    with served(agent) as client:
+        run_id = client.start()
+        client.until(run_id, "paused")
+        yield client, run_id, effects
 
 
 def routes_of(server: AgentServer) -> list[tuple[str, str]]:

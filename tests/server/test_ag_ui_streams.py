@@ -9,9 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from argstream.events import Event
-from argstream.log import Record
+from argstream.protocols import Written
 from argstream.protocols.ag_ui import AgUiEncoder, Version
-from argstream.protocols.encoding import Written
+from argstream.runs import Record
 from tests.protocols.reading import snapshot_of
 from tests.protocols.test_ag_ui_properties import (
     agent_runs,
@@ -21,7 +21,6 @@ from tests.protocols.test_ag_ui_properties import (
 )
 from tests.server.nodes import run_node
 
-RUNS = 60
 USER = {"id": "said", "role": "user", "content": "Go"}
 KNOWN = json.dumps([USER]).encode()
 
@@ -36,7 +35,7 @@ def chance_cases() -> list[_Case]:
     """Give runs by chance, cut somewhere: collected first, since a Node for each is too slow."""
     cases: list[_Case] = []
 
-    @settings(max_examples=RUNS, phases=[Phase.generate], database=None)
+    @settings(phases=[Phase.generate], database=None)
     @given(
         events=st.one_of(agent_runs, agent_runs, observed_runs()),
         cuts=st.lists(st.integers(0, 10_000), min_size=3, max_size=8),

@@ -10,8 +10,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 
 from argstream import Agent
-from argstream.clients import ScriptedModel
 from argstream.errors import UsageError
+from argstream.models import ScriptedModel
 from argstream.server import AgentServer
 from tests.server.servers import serving
 from tests.server.talking import Client, agent_for, served

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from argstream import Agent, tool
-from argstream.clients import CallTool, ModelRequest, Reply, ScriptedModel
 from argstream.history import ResultPart, said_by_user
+from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
+from argstream.runs import MemoryStore
 from argstream.server import AgentServer, Serving
-from argstream.stores import MemoryStore
 from tests.agent.following import Effects
 from tests.server.chat_scenes import MUCH, SEPARATORS, SPEECH
 from tests.server.nodes import run_node

@@ -16,45 +16,19 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from argstream.argument_views import ArgumentViews
-from argstream.deltas import FREE_TEXT_KINDS
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    Event,
-    RunCompleted,
-    RunEnd,
-    RunSnapshot,
-    RunStarted,
-    SeenCall,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallStarted,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-)
+from argstream import events as ev
 from argstream.history import Message
-from argstream.log import Record, joined
 from argstream.protocols.native import NativeEncoder
-from argstream.snapshots import RunView
+from argstream.runs import Record, RunView, with_arguments
 from tests.chance_runs import claude_code, logged_runs, runs
-from tests.protocols.reading import records_of, snapshot_of
+from tests.protocols.reading import joined, records_of, snapshot_of
 from tests.server.nodes import run_node
 
 pytestmark = pytest.mark.bulk
 
-RUNS = 120
 WAYS = 3
+FREE_TEXT = ("custom", "code")
+"""Kinds of calls whose arguments are a text, and no JSON."""
 
 
 class Step(NamedTuple):
@@ -68,7 +42,7 @@ class Step(NamedTuple):
 class Way(NamedTuple):
     """One way to tell a run."""
 
-    events: list[Event]
+    events: list[ev.Event]
     steps: list[Step]
     is_whole: bool
     is_logged: bool
@@ -92,9 +66,9 @@ def chance_ways(*, is_logged: bool) -> list[Way]:
     ways: list[Way] = []
     chosen = logged_runs() if is_logged else runs()
 
-    @settings(max_examples=RUNS // 2, phases=[Phase.generate], database=None)
+    @settings(phases=[Phase.generate], database=None)
     @given(chosen, st.lists(_steps, min_size=WAYS, max_size=WAYS))
-    def collect(events: list[Event], steps: list[list[Step]]) -> None:
+    def collect(events: list[ev.Event], steps: list[list[Step]]) -> None:
         ways.extend(ways_of(as_run(events), steps, is_logged=is_logged))
 
     collect()
@@ -102,7 +76,7 @@ def chance_ways(*, is_logged: bool) -> list[Way]:
 
 
 def ways_of(
-    events: list[Event], steps: list[list[Step]], *, is_logged: bool = True
+    events: list[ev.Event], steps: list[list[Step]], *, is_logged: bool = True
 ) -> Iterator[Way]:
     whole = [Step(1_000_000, is_snapshot=False, is_cut=False)]
     yield Way(events, whole, True, is_logged)
@@ -110,19 +84,19 @@ def ways_of(
         yield Way(events, some, False, is_logged)
 
 
-def as_run(events: Sequence[Event]) -> list[Event]:
+def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
     """Give a run in which what was run is what was written, or what somebody has edited."""
     arguments: dict[str, Any] = {}
-    kept: list[Event] = []
+    kept: list[ev.Event] = []
     for event in events:
         match event:
-            case ArgumentStarted() | ArgumentDelta() | ArgumentCompleted():
+            case ev.ArgumentStarted() | ev.ArgumentDelta() | ev.ArgumentCompleted():
                 continue
-            case ToolArgsCompleted(call_id=call_id, arguments=whole):
+            case ev.ToolArgsCompleted(call_id=call_id, arguments=whole):
                 arguments[call_id] = whole
-            case ApprovalDecided(call_id=call_id, edited_arguments=dict() as edited):
+            case ev.ApprovalDecided(call_id=call_id, edited_arguments=dict() as edited):
                 arguments[call_id] = edited
-            case ToolCallCompleted(call_id=call_id) if call_id in arguments:
+            case ev.ToolCallCompleted(call_id=call_id) if call_id in arguments:
                 kept.append(replace(event, arguments=arguments[call_id]))
                 continue
             case _:
@@ -151,7 +125,7 @@ def streams_of(way: Way) -> list[str]:
 
 
 def without_history(record: Record) -> Record:
-    assert isinstance(record.event, RunSnapshot)
+    assert isinstance(record.event, ev.RunSnapshot)
     return replace(record, event=replace(record.event, history=()))
 
 
@@ -189,60 +163,60 @@ _ARGUMENTS = {
     "float": 1e300,
     "more": [True, False, 1.5],
 }
-_REQUEST = ApprovalRequested("call", "shell", _ARGUMENTS, "digest", "why")
-TRICKY: list[Event] = [
-    RunStarted("run_1", "Go"),
-    TurnStarted(1),
-    TextDelta("Lost", 0),
-    ToolCallStarted("call", 0, "write"),
-    ToolArgsDelta("call", "write", '{"path": "a'),
-    ToolCallStarted("toString", 1, "constructor"),
-    ToolArgsDelta("toString", "constructor", '{"__proto__": {"a": [1, '),
-    TurnStarted(1, 2),
-    TextDelta("é \u2028 \r\n data: {}\n\n \ufeff\x00", 0),
-    ToolCallStarted("call", 0, "shell"),
-    ToolArgsDelta("call", "shell", '{"b": 1, "2": -0.0, "1": {"": [[], {}, "x\\ud83d'),
-    ToolArgsDelta("call", "shell", '\\ude00y"]}, "__proto__": null, "huge": 12345678901234'),
-    ToolArgsDelta("call", "shell", '567890123, "float": 1e300, "more": [true, false, 1.5'),
-    ToolArgsDelta("call", "shell", "]}"),
-    ToolArgsCompleted("call", "shell", _ARGUMENTS),
-    ToolCallStarted("free", 1, "code", "code"),
-    ToolArgsDelta("free", "code", "print("),
-    ToolArgsDelta("free", "code", "1)"),
-    ToolArgsCompleted("free", "code", "print(1)"),
-    ToolCallStarted("text", 2, "double"),
-    ToolArgsDelta("text", "double", '"{\\"a\\": [1]}"'),
-    ToolArgsCompleted("text", "double", {"a": [1]}),
+_REQUEST = ev.ApprovalRequested("call", "shell", _ARGUMENTS, "digest", "why")
+TRICKY: list[ev.Event] = [
+    ev.RunStarted("run_1", "Go"),
+    ev.TurnStarted(1),
+    ev.TextDelta("Lost", 0),
+    ev.ToolCallStarted("call", 0, "write"),
+    ev.ToolArgsDelta("call", "write", '{"path": "a'),
+    ev.ToolCallStarted("toString", 1, "constructor"),
+    ev.ToolArgsDelta("toString", "constructor", '{"__proto__": {"a": [1, '),
+    ev.TurnStarted(1, 2),
+    ev.TextDelta("é \u2028 \r\n data: {}\n\n \ufeff\x00", 0),
+    ev.ToolCallStarted("call", 0, "shell"),
+    ev.ToolArgsDelta("call", "shell", '{"b": 1, "2": -0.0, "1": {"": [[], {}, "x\\ud83d'),
+    ev.ToolArgsDelta("call", "shell", '\\ude00y"]}, "__proto__": null, "huge": 12345678901234'),
+    ev.ToolArgsDelta("call", "shell", '567890123, "float": 1e300, "more": [true, false, 1.5'),
+    ev.ToolArgsDelta("call", "shell", "]}"),
+    ev.ToolArgsCompleted("call", "shell", _ARGUMENTS),
+    ev.ToolCallStarted("free", 1, "code", "code"),
+    ev.ToolArgsDelta("free", "code", "print("),
+    ev.ToolArgsDelta("free", "code", "1)"),
+    ev.ToolArgsCompleted("free", "code", "print(1)"),
+    ev.ToolCallStarted("text", 2, "double"),
+    ev.ToolArgsDelta("text", "double", '"{\\"a\\": [1]}"'),
+    ev.ToolArgsCompleted("text", "double", {"a": [1]}),
     _REQUEST,
-    ApprovalDecided("call", "shell", "edited", edited_arguments={"b": -_HUGE, "new": [1]}),
-    ToolCallCompleted("call", "shell", {"b": -_HUGE, "new": [1]}, {"__proto__": [_HUGE]}),
-    RunCompleted(_HUGE, run_id="run_1"),
+    ev.ApprovalDecided("call", "shell", "edited", edited_arguments={"b": -_HUGE, "new": [1]}),
+    ev.ToolCallCompleted("call", "shell", {"b": -_HUGE, "new": [1]}, {"__proto__": [_HUGE]}),
+    ev.RunCompleted(_HUGE, run_id="run_1"),
 ]
-OPEN: list[Event] = [
-    RunStarted("run_1", "Go"),
-    TurnStarted(1),
-    ToolCallStarted("task", 0, "ta"),
-    ToolArgsDelta("task", "task", '{"b": "x", "2": 1, "1": [], "a": 0}'),
-    ToolArgsCompleted("task", "task", {"b": "x", "2": 1, "1": [], "a": 0}),
-    TextDelta("All ", 0),
-    TextDelta("Some ", 0, "task"),
-    ThinkingStarted(1, "task"),
-    TextDelta("of it", 0, "task"),
-    ThinkingDelta("Hm", 1, "task"),
-    TextDelta("of it", 0),
-    TurnCompleted("end_turn", Message(role="assistant", parts=()), Usage(1, 2)),
-    TurnCompleted("max_tokens", Message(role="assistant", parts=()), Usage(3, 4), "task"),
-    ToolCallStarted("cut", 1, "write", parent_id="task"),
-    ToolArgsDelta("cut", "write", '{"a": {"b": ["x", '),
-    ToolArgsDelta("cut", "write", "tru"),
-    ToolArgsInvalid("cut", "write", "malformed", "", ArgumentsError("bad_literal", "no", 3)),
-    ToolCallStarted("grows", 2, "patch", "custom"),
-    ToolArgsDelta("grows", "patch", "*** "),
-    ToolArgsDelta("grows", "patch", "Begin"),
+OPEN: list[ev.Event] = [
+    ev.RunStarted("run_1", "Go"),
+    ev.TurnStarted(1),
+    ev.ToolCallStarted("task", 0, "ta"),
+    ev.ToolArgsDelta("task", "task", '{"b": "x", "2": 1, "1": [], "a": 0}'),
+    ev.ToolArgsCompleted("task", "task", {"b": "x", "2": 1, "1": [], "a": 0}),
+    ev.TextDelta("All ", 0),
+    ev.TextDelta("Some ", 0, "task"),
+    ev.ThinkingStarted(1, "task"),
+    ev.TextDelta("of it", 0, "task"),
+    ev.ThinkingDelta("Hm", 1, "task"),
+    ev.TextDelta("of it", 0),
+    ev.TurnCompleted("end_turn", Message(role="assistant", parts=()), ev.Usage(1, 2)),
+    ev.TurnCompleted("max_tokens", Message(role="assistant", parts=()), ev.Usage(3, 4), "task"),
+    ev.ToolCallStarted("cut", 1, "write", parent_id="task"),
+    ev.ToolArgsDelta("cut", "write", '{"a": {"b": ["x", '),
+    ev.ToolArgsDelta("cut", "write", "tru"),
+    ev.ToolArgsInvalid("cut", "write", "malformed", "", ev.ArgumentsError("bad_literal", "no", 3)),
+    ev.ToolCallStarted("grows", 2, "patch", "custom"),
+    ev.ToolArgsDelta("grows", "patch", "*** "),
+    ev.ToolArgsDelta("grows", "patch", "Begin"),
 ]
 
 
-def final(way: Way) -> RunSnapshot:
+def final(way: Way) -> ev.RunSnapshot:
     view = RunView()
     for event in way.events:
         view.take(event)
@@ -267,7 +241,7 @@ def test_each_stream_is_asked_for_after_the_last_seq_that_was_seen(told: list[To
         for stream in streams_of(way):
             ids = [line[4:] for line in stream.split("\n") if line.startswith("id: ")]
             seqs.append(int(ids[-1]))
-        is_over = isinstance(way.events[-1], RunEnd)
+        is_over = isinstance(way.events[-1], ev.RunEnd)
         assert answer["asked"] == (seqs[:-1] if is_over else seqs)
 
 
@@ -275,11 +249,11 @@ def test_the_arguments_are_what_the_parser_sees(told: list[Told]) -> None:
     for way, answer in told:
         blocks = final(way).blocks
         for call, tree in zip(blocks, answer["trees"], strict=True):
-            if not isinstance(call, SeenCall):
+            if not isinstance(call, ev.SeenCall):
                 assert tree is None
             elif call.arguments is not None:
                 assert by_path(tree) == by_path(flat(call.arguments))
-            elif call.kind in FREE_TEXT_KINDS:
+            elif call.kind in FREE_TEXT:
                 assert tree == [[[], "string", call.raw, False, None]]
             elif not call.is_lost:
                 assert tree == partial(call)
@@ -290,11 +264,11 @@ def test_arguments_are_in_the_order_in_which_they_were_written(told: list[Told])
         if not way.is_whole:
             continue
         for call, tree in zip(final(way).blocks, answer["trees"], strict=True):
-            if isinstance(call, SeenCall) and call.arguments is not None and not is_other(call):
+            if isinstance(call, ev.SeenCall) and call.arguments is not None and not is_other(call):
                 assert [row[0] for row in tree] == [row[0] for row in flat(call.arguments)]
 
 
-def is_other(call: SeenCall) -> bool:
+def is_other(call: ev.SeenCall) -> bool:
     """Say whether what was run is not what was written, or was written as a text in a text."""
     return call.outcome == "completed" or call.raw.startswith('"')
 
@@ -321,18 +295,18 @@ def _kind(value: object) -> str:
     return names[type(value)]
 
 
-def partial(call: SeenCall) -> list[list[Any]]:
+def partial(call: ev.SeenCall) -> list[list[Any]]:
     """Give the arguments as far as their text goes."""
-    reading = ArgumentViews()
-    reading.take(ToolCallStarted(call.call_id, call.index, call.name, call.kind))
+    start = ev.ToolCallStarted(call.call_id, call.index, call.name, call.kind)
+    delta = ev.ToolArgsDelta(call.call_id, call.name, call.raw)
     rows: dict[tuple[str | int, ...], list[Any]] = {}
-    for view in reading.take(ToolArgsDelta(call.call_id, call.name, call.raw))[1:]:
+    for view in [*with_arguments([start, delta])][2:]:
         match view:
-            case ArgumentStarted(path=path, kind=kind):
+            case ev.ArgumentStarted(path=path, kind=kind):
                 rows[path] = [list(path), kind, "", False, None]
-            case ArgumentDelta(path=path, text=text):
+            case ev.ArgumentDelta(path=path, text=text):
                 rows[path][2] += text
-            case ArgumentCompleted(path=path, value=value):
+            case ev.ArgumentCompleted(path=path, value=value):
                 rows[path][3:] = [True, value]
             case _:
                 raise AssertionError(view)
@@ -359,7 +333,7 @@ def reordered(said: list[Any]) -> list[Any]:
 def test_what_is_told_is_what_there_is(told: list[Told]) -> None:
     for way, answer in told:
         for block, said in zip(final(way).blocks, answer["told"], strict=True):
-            if block.is_lost or not (way.is_logged and isinstance(block, SeenCall)):
+            if block.is_lost or not (way.is_logged and isinstance(block, ev.SeenCall)):
                 continue
             names = [name for name, *_ in said]
             assert names[0] == "onToolStart"
@@ -378,7 +352,7 @@ def test_what_is_told_is_what_there_is(told: list[Told]) -> None:
                 assert by_path(values) == by_path([[row[0], row[-1]] for row in expected])
 
 
-def written(call: SeenCall) -> Any:
+def written(call: ev.SeenCall) -> Any:
     """Give the arguments that the model wrote."""
     is_edited = call.request and call.decision and call.decision.edited_arguments is not None
     return call.request.arguments if is_edited and call.request else call.arguments

@@ -3,60 +3,37 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from argstream.runs import MemoryStore
 from argstream.server import AgentServer, Limits, Serving
-from argstream.stores import MemoryStore
 from tests.agent.following import Effects, send
 from tests.server.servers import serving
-from tests.server.talking import Client, agent_for, eventually, routes_of, served
+from tests.server.talking import Client, agent_for, eventually, paused, routes_of, served
 
 
-class TestOtherAgents:
-    """Several agents may use one store; what was approved for one is not run by another."""
-
-    def test_a_run_of_another_agent_is_unknown(self) -> None:
-        store = MemoryStore()
-        mail, _ = agent_for(send("ada"), "Sent.", store=store, name="mail")
-        wild, effects = agent_for("I am wild.", store=store, name="wild")
-        with served(mail) as one, served(wild) as other:
-            run_id = one.start(conversation="talk")
-            [request] = one.until(run_id, "paused")["pending"]
-            decision = {request["call_id"]: {"decision": "approve", "digest": request["digest"]}}
-            tries = [
-                other.get(f"/api/runs/{run_id}"),
-                other.get(f"/api/runs/{run_id}/events"),
-                other.post(f"/api/runs/{run_id}/decisions", {"decisions": decision}),
-                other.post(f"/api/runs/{run_id}/stop"),
-                other.delete(f"/api/runs/{run_id}"),
-            ]
-            assert {answer.status_code for answer in tries} == {404}
-            assert other.get("/api/runs").json() == {"runs": []}
-            busy = other.post("/api/runs", {"message": "Hi", "conversation": "talk"})
-            assert (busy.status_code, busy.json()["type"]) == (409, "urn:argstream:other-agent")
-            assert one.show(run_id)["status"] == "paused"
-        assert effects.seen == []
-
-    def test_those_of_ones_own_are_listed_though_others_are_many(self) -> None:
-        store = MemoryStore()
-        one, _ = agent_for("Mine.", store=store, name="one")
-        other, _ = agent_for(*["Not mine."] * 9, store=store, name="other")
-        with served(one) as client, served(other) as busy:
-            run_id = client.start()
-            client.until(run_id, "completed")
-            for _ in range(9):
-                busy.until(busy.start(), "completed")
-            listed = client.get("/api/runs?limit=2").json()["runs"]
-        assert [run["run"] for run in listed] == [run_id]
+def test_those_of_ones_own_are_listed_though_others_are_many() -> None:
+    store = MemoryStore()
+    one, _ = agent_for("Mine.", store=store, name="one")
+    other, _ = agent_for(*["Not mine."] * 9, store=store, name="other")
+    with served(one) as client, served(other) as busy:
+        run_id = client.start()
+        client.until(run_id, "completed")
+        for _ in range(9):
+            busy.until(busy.start(), "completed")
+        listed = client.get("/api/runs?limit=2").json()["runs"]
+    assert [run["run"] for run in listed] == [run_id]
 
 
 class Neighbours(NamedTuple):
-    """Two agents with one store: what agent ``hr`` was told, and clients of both servers."""
+    """Two agents, or two users of one, with one store: what one was told, and clients of both."""
 
+    kind: str
     hr: Client
     public: Client
     public_server: AgentServer
@@ -76,22 +53,29 @@ UNKNOWN = "never-seen"
 QUERIES = ("", "?conversation={id}", "?ended=true", "?after=0&history=false")
 
 
-@pytest.fixture
-def neighbours() -> Iterator[Neighbours]:
+@pytest.fixture(params=["agents", "users"])
+def neighbours(request: pytest.FixtureRequest) -> Iterator[Neighbours]:
     store = MemoryStore()
-    hr, _ = agent_for("IT-IS-A-LOT", send("mail-to-ada"), "Sent.", store=store, name="hr")
+    hr, hr_effects = agent_for("IT-IS-A-LOT", send("mail-to-ada"), "Sent.", store=store, name="hr")
     public, effects = agent_for(*["I am public."] * 20, store=store, name="public")
-    public_server = AgentServer(public, token=None)
+    if request.param == "users":
+        server = AgentServer(hr, user=lambda asked: asked.headers["x-user"])
+        effects = hr_effects
+    else:
+        server = AgentServer(public, token=None)
     with (
-        served(hr) as client,
-        Serving(public_server) as serving,
+        served(hr) as alone,
+        Serving(server) as serving,
         httpx.Client(base_url=serving.url, timeout=10) as http,
     ):
+        client, other = Client(http).named("ada"), Client(http).named("eve")
+        if request.param == "agents":
+            client = alone
         completed = client.start("SALARY-OF-ADA?", "talk-completed")
         client.until(completed, "completed")
         paused = client.start("SALARY-OF-ADA!", "talk-paused")
-        [request] = client.until(paused, "paused")["pending"]
-        yield Neighbours(client, Client(http), public_server, effects, paused, completed, request)
+        [asked] = client.until(paused, "paused")["pending"]
+        yield Neighbours(request.param, client, other, server, effects, paused, completed, asked)
 
 
 def answer_without(id_: str, answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
@@ -101,8 +85,8 @@ def answer_without(id_: str, answer: httpx.Response) -> tuple[int, str, dict[str
     return answer.status_code, answer.text.replace(id_, "ID"), kept
 
 
-class TestEveryRouteWithTwoAgents:
-    """The server of one agent answers for ids of another agent as for ids that never existed."""
+class TestEveryRouteWithNeighbours:
+    """The server answers for ids of another agent or user as for ids that never existed."""
 
     def test_get_routes(self, neighbours: Neighbours) -> None:
         paths = [path for method, path in routes_of(neighbours.public_server) if method == "GET"]
@@ -159,11 +143,13 @@ class TestEveryRouteWithTwoAgents:
         # A message would start a run: in a conversation of the other agent, that is refused.
         for path in ("/api/runs", "/api/converse"):
             body = bodies.pop(("POST", path))
+            if neighbours.kind == "users":
+                continue  # conversations of the same name are others
             for id_ in ("talk-paused", "talk-completed"):
                 refused = neighbours.public.post(path, body(id_))
                 assert refused.json()["type"] == "urn:argstream:other-agent"
                 assert not any(secret in refused.text for secret in SECRETS), path
-        ask = neighbours.public.http.request
+        ask = partial(neighbours.public.http.request, headers=neighbours.public.headers)
         for (method, path), body in bodies.items():
             address = re.sub(r"\{\w+(:path)?\}", "{id}", path)
             unknown = ask(method, address.format(id=UNKNOWN), json=body(UNKNOWN))
@@ -184,15 +170,6 @@ def in_a_moment(ask: Callable[[], httpx.Response], status: int) -> Any:
 
 
 class TestLimits:
-    def test_a_message_that_nobody_could_watch_begins_no_run(self) -> None:
-        agent, _ = agent_for("word " * 500, "Done.", delay=0.01)
-        with served(agent, limits=Limits(max_viewers=1)) as client:
-            first = client.start()
-            with client.http.stream("GET", f"/api/runs/{first}/events"):
-                answer = client.post("/api/converse", {"message": "Hi"})
-                assert answer.status_code == 503
-                assert len(client.get("/api/runs").json()["runs"]) == 1
-
     def test_runs_that_go_on_after_a_pause_count_as_well(self) -> None:
         agent, effects = agent_for(send("ada"), send("bob"), "word " * 500, "Done.", delay=0.01)
         with served(agent, limits=Limits(max_running=1)) as client:
@@ -214,10 +191,7 @@ class TestLimits:
             in_a_moment(lambda: client.decide(other, decision="approve"), 202)
 
     def test_reasons_and_ids_are_short(self) -> None:
-        agent, _ = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, _):
             long = "x" * 20_000
             assert client.decide(run_id, decision="deny", reason=long).status_code == 422
             assert client.post(f"/api/runs/{run_id}/stop", {"reason": long}).status_code == 422

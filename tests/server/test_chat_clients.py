@@ -268,7 +268,7 @@ def test_a_page_that_is_loaded_anew_in_the_midst_of_an_answer_goes_on_in_it(
     assert len(first["messages"][-1]["parts"][-1]["text"]) < len(SPEECH)
     assert [message["id"] for message in resumed] == [one["id"] for one in first["messages"]]
     assert resumed[-1] == scene["before"]["messages"][-1]
-    assert scene["text"] == "You said: hello, keep a speech, , count"
+    assert scene["text"] == "You said: hello, keep a speech, and wait for reload, , count"
     assert len(scene["messages"]) == 6
 
 

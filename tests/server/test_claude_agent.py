@@ -7,24 +7,16 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from argstream.agent import Approve, Deny
-from argstream.decisions import Approval
+from argstream import events as ev
+from argstream.agent import Approval, Approve, Deny
 from argstream.errors import UsageError
-from argstream.events import (
-    ApprovalRequested,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunStopped,
-    ToolCallFailed,
-)
-from argstream.log import RunInfo, Store
+from argstream.models import CallTool
+from argstream.runs import MemoryStore, RunInfo, Store
 from argstream.server.claude_agent import ClaudeAgentDriver
-from argstream.stores import MemoryStore
-from argstream.testing import MockProvider
-from argstream.testing.script import CallTool, Reply
+from argstream.testing import MockProvider, Reply
 from tests.agent.claude_code import claude_code_alone  # noqa: F401 - a fixture
 from tests.agent.following import complete, one
+from tests.support.provider_rules import strict_provider
 
 pytestmark = pytest.mark.usefixtures("claude_code_alone")
 
@@ -53,17 +45,17 @@ class Machine:
     async def said(
         self,
         prompt: str,
-        decide: Callable[[ApprovalRequested], Approval] | None = None,
+        decide: Callable[[ev.ApprovalRequested], Approval] | None = None,
         *,
         user: str = "",
-    ) -> list[Event]:
+    ) -> list[ev.Event]:
         """Say something in one conversation, to its end; somebody else decides, in the store."""
         driver = self.driver()
         run = driver.begin(prompt, await driver.conversation("c", user))
-        told: list[Event] = []
+        told: list[ev.Event] = []
         async for event in run:
             told.append(event)
-            if isinstance(event, ApprovalRequested) and decide is not None:
+            if isinstance(event, ev.ApprovalRequested) and decide is not None:
                 decisions = {event.call_id: decide(event)}
                 await driver.check(run.run_id, decisions)
                 await self.store.decide(run.run_id, decisions)
@@ -79,14 +71,14 @@ def with_claude_code(
 ) -> Any:
     folder = tmp_path / "project"
     folder.mkdir()
-    with MockProvider(list(replies)) as provider:
+    with strict_provider(list(replies)) as provider:
         return complete(lambda: work(Machine(folder, provider)))
 
 
 def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
         for prompt in ("My name is Ada.", "What is my name?", "Are you sure?"):
-            one(await machine.said(prompt), RunCompleted)
+            one(await machine.said(prompt), ev.RunCompleted)
         first, second, third = machine.asked()
         assert "My name is Ada." in second
         assert "Nice to meet you." in third
@@ -113,7 +105,7 @@ def test_its_calls_are_approved_edited_and_denied_by_anybody(tmp_path: Path) -> 
         for name in ("a.txt", "b.txt", "c.txt")
     ]
 
-    def decide(request: ApprovalRequested) -> Approval:
+    def decide(request: ev.ApprovalRequested) -> Approval:
         match Path(request.arguments["file_path"]).name:
             case "a.txt":
                 return Approve(digest=request.digest)
@@ -122,31 +114,31 @@ def test_its_calls_are_approved_edited_and_denied_by_anybody(tmp_path: Path) -> 
             case _:
                 return Deny("two are enough")
 
-    async def work(machine: Machine) -> list[Event]:
+    async def work(machine: Machine) -> list[ev.Event]:
         return await machine.said("Write three files.", decide)
 
     told = with_claude_code(tmp_path, [*map(Reply, writes), Reply("Done.")], work)
-    assert one(told, RunCompleted).result == "Done."
+    assert one(told, ev.RunCompleted).result == "Done."
     assert {path.name: path.read_text() for path in folder.iterdir()} == {
         "a.txt": "by the model",
         "b.txt": "by a person",
     }
-    assert one(told, ToolCallFailed).error == "it was denied: two are enough"
+    assert one(told, ev.ToolCallFailed).error == "it was denied: two are enough"
 
 
 def test_a_run_is_stopped_from_elsewhere_and_its_conversation_goes_on(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
         driver = machine.driver()
         run = driver.begin("Sleep.", await driver.conversation("c", ""))
-        told: list[Event] = []
+        told: list[ev.Event] = []
         async for event in run:
             told.append(event)
-            if isinstance(event, ApprovalRequested):
+            if isinstance(event, ev.ApprovalRequested):
                 busy = await machine.driver().conversation("c", "")
                 assert busy.run_id == run.run_id
                 await machine.driver().stop(run.run_id, "enough")
-        assert one(told, RunStopped).reason == "enough"
-        one(await machine.said("Are you there?"), RunCompleted)
+        assert one(told, ev.RunStopped).reason == "enough"
+        one(await machine.said("Are you there?"), ev.RunCompleted)
         assert "Sleep." in machine.asked()[-1]
 
     replies = [Reply(CallTool("Bash", {"command": "sleep 20 > x"})), *[Reply("I am here.")] * 3]
@@ -175,7 +167,7 @@ def test_what_this_machine_does_not_know_any_more_is_not_made_up(tmp_path: Path)
             await machine.said("What is my name?")
         newest, _ = await machine.store.runs(session_id="c")
         failed = (await machine.store.read(newest.run_id))[-1].event
-        assert isinstance(failed, RunFailed)
+        assert isinstance(failed, ev.RunFailed)
         assert len(machine.asked()) == 1
 
     with_claude_code(tmp_path, [Reply("Hello.")], work)

@@ -11,9 +11,10 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from argstream.server import AgentServer
-from argstream.testing import MockProvider, Reply
+from argstream.testing import Reply
 from tests.server.servers import serving
 from tests.server.talking import agent_for
+from tests.support.provider_rules import strict_provider
 
 DOCS = Path(__file__).parents[2] / "docs" / "server.md"
 FRONT_END = "http://localhost:3000"
@@ -30,7 +31,7 @@ def documented() -> str:
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The names that the example defines; its model answers once."""
     monkeypatch.chdir(tmp_path)
-    with MockProvider([Reply("Hello, Ada.")]) as provider:
+    with strict_provider([Reply("Hello, Ada.")]) as provider:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-any")
         names: dict[str, Any] = {"__name__": "documented"}

@@ -9,16 +9,11 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from argstream import Agent
-from argstream.agent import Conversation
-from argstream.decisions import Approve
+from argstream import Agent, Approve
 from argstream.errors import StoreFailure
 from argstream.events import RunPaused
-from argstream.log import Record, RunInfo
+from argstream.runs import MemoryStore, Record, RunInfo
 from argstream.server import AgentServer
-from argstream.server.drivers import AgentDriver
-from argstream.server.runs import Runs
-from argstream.stores import MemoryStore
 from tests.agent.following import send
 from tests.server.talking import agent_for, served
 
@@ -161,8 +156,8 @@ class _Together(MemoryStore):
         return await super().begin(*arguments)
 
 
-def _asgi(agent: Agent) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(AgentServer(agent, token=None, hosts=None))
+def _asgi(agent: Agent, **options: Any) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(AgentServer(agent, token=None, hosts=None, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
@@ -171,21 +166,21 @@ def test_a_decision_in_the_very_moment_of_the_pause_is_followed() -> None:
         for delay in range(30):
             agent, effects = agent_for(send("ada"), "Sent.")
             assert agent.store is not None
-            # Nobody looks out: what is missed here is missed for good.
-            runs = Runs(AgentDriver(agent), look_out_seconds=1_000, max_running=10)
-            run_id = await runs.start("Go", Conversation(), lambda: None)
-            async for record in agent.store.follow(run_id):
-                if isinstance(record.event, RunPaused):
-                    break
-            for _ in range(delay % 10):
-                await asyncio.sleep(0)
-            pending = (await agent.store.info(run_id)).pending
-            decisions = {call_id: Approve(digest=digest) for call_id, digest in pending.items()}
-            await runs.decide(run_id, decisions)
-            async with asyncio.timeout(5):
-                async for _ in agent.store.follow(run_id):
-                    pass
-            await runs.aclose()
+            # No recovery: what is missed here is missed for good.
+            async with _asgi(agent, look_out_seconds=1_000) as client:
+                run_id = (await client.post("/api/runs", json={"message": "Go"})).json()["run"]
+                async for record in agent.store.follow(run_id):
+                    if isinstance(record.event, RunPaused):
+                        break
+                for _ in range(delay % 10):
+                    await asyncio.sleep(0)
+                [(call_id, digest)] = (await agent.store.info(run_id)).pending.items()
+                decisions = {call_id: {"decision": "approve", "digest": digest}}
+                path = f"/api/runs/{run_id}/decisions"
+                assert (await client.post(path, json={"decisions": decisions})).is_success
+                async with asyncio.timeout(5):
+                    async for _ in agent.store.follow(run_id):
+                        pass
             assert effects.seen == [("send", {"to": "ada"})]
 
     asyncio.run(main())

@@ -1,6 +1,5 @@
 """The page and its files: what is given, to whom, and what a browser lets them do."""
 
-import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -10,13 +9,12 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import Mount, Router
+from starlette.routing import Mount
 
+from argstream import server
 from argstream.sanitise import table
 from argstream.server import AgentServer, Limits
-from argstream.server.doors import Doors
-from argstream.server.guarding import Guard
-from argstream.server.page import Page
+from tests.server.raw import call
 from tests.server.servers import serving
 from tests.server.talking import Client, agent_for, served
 
@@ -31,131 +29,7 @@ CLOSED = "default-src 'none'; frame-ancestors 'none'"
 SCRIPT = "/static/argstream.js"
 
 
-class Folder:
-    """A page of a folder behind doors."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._app = Guard(Router(Page(folder).routes()), Doors())
-
-    def write(self, name: str, text: str, age: int = 0) -> None:
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        written = 1_000_000_000 - age
-        os.utime(path, (written, written))
-
-    def get(self, path: str, method: str = "GET", **headers: str) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-                request = http.build_request(method, "/", headers=headers)
-                request.url = request.url.copy_with(raw_path=path.encode())  # as it is written
-                return await http.send(request)
-
-        return asyncio.run(ask())
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    """A page with a script and a style."""
-    page = Folder(tmp_path / "static")
-    page.folder.mkdir()
-    page.write("index.html", "<!doctype html><title>Ünïcode</title>")
-    page.write("page.css", "p { color: red }")
-    page.write("page/main.js", "export {};")
-    page.write("notes.txt", "nobody's business")
-    (tmp_path / "secret.js").write_text("secret")
-    return page
-
-
-class TestFiles:
-    @pytest.mark.parametrize(
-        ("path", "kind"),
-        [
-            ("/", "text/html; charset=utf-8"),
-            ("/static/page.css", "text/css; charset=utf-8"),
-            ("/static/page/main.js", "text/javascript; charset=utf-8"),
-        ],
-    )
-    def test_are_given_with_their_kind_and_looked_at_anew_each_time(
-        self, folder: Folder, path: str, kind: str
-    ) -> None:
-        answer = folder.get(path)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
-        assert answer.headers["cache-control"] == "no-cache"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        again = folder.get(path, **{"if-none-match": f'"other", W/{answer.headers["etag"]}'})
-        assert (again.status_code, again.content) == (304, b"")
-        assert again.headers["etag"] == answer.headers["etag"]
-        assert folder.get(path, **{"if-none-match": "*"}).status_code == 304
-        assert folder.get(path, **{"if-none-match": '"other"'}).content == answer.content
-
-    def test_can_be_asked_for_without_their_content(self, folder: Folder) -> None:
-        answer = folder.get("/static/page.css", "HEAD")
-        assert (answer.status_code, answer.headers["content-length"]) == (200, "16")
-        assert answer.headers["etag"] == folder.get("/static/page.css").headers["etag"]
-
-    def test_show_what_was_edited(self, folder: Folder) -> None:
-        first = folder.get("/static/page.css")
-        folder.write("page.css", "p { color: tan }", age=1)  # as long as before
-        second = folder.get("/static/page.css", **{"if-none-match": first.headers["etag"]})
-        assert (second.status_code, second.text) == (200, "p { color: tan }")
-        assert second.headers["etag"] != first.headers["etag"]
-        folder.write("page/new.js", "export const one = 1;")
-        assert folder.get("/static/page/new.js").status_code == 200
-
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "",
-            "nothing.js",
-            "index.html",
-            "notes.txt",
-            "page",
-            "page/",
-            "page.css/main.js",
-            "../secret.js",
-            "%2e%2e/secret.js",
-            "..%2fsecret.js",
-            "page/../../secret.js",
-            "..%5csecret.js",
-            "/page.css",
-            "%2fetc%2fpasswd",
-            "page.css%00.js",
-            "Page.css",
-            f"{'x' * 300}.js",
-            f"{'x/' * 300}y.js",
-        ],
-    )
-    def test_of_no_such_name_are_a_problem(self, folder: Folder, name: str) -> None:
-        answer = folder.get(f"/static/{name}")
-        assert answer.status_code == 404
-        assert answer.json()["type"] == "urn:argstream:not-found"
-        assert "secret" not in answer.json()["detail"]
-
-    def test_are_not_written_to(self, folder: Folder) -> None:
-        answer = folder.get("/static/page.css", "POST", **{"content-type": "application/json"})
-        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
-
-    def test_a_page_that_is_not_there_is_a_problem(self, tmp_path: Path) -> None:
-        assert Folder(tmp_path).get("/").status_code == 404
-
-
-class TestPolicy:
-    def test_the_page_may_do_nothing_but_what_it_must(self, folder: Folder) -> None:
-        page = folder.get("/")
-        assert page.headers["content-security-policy"] == POLICY
-        assert page.headers["x-frame-options"] == "DENY"
-        assert page.headers["cross-origin-opener-policy"] == "same-origin"
-        # What comes with a 304 takes the place of what the browser has.
-        again = folder.get("/", **{"if-none-match": page.headers["etag"]})
-        assert (again.status_code, again.headers["content-security-policy"]) == (304, POLICY)
-        assert again.headers["cross-origin-opener-policy"] == "same-origin"
-
-    def test_all_else_may_do_nothing_at_all(self, folder: Folder) -> None:
-        for path in ("/static/page.css", "/static/nothing.js", "/nothing"):
-            assert folder.get(path).headers["content-security-policy"] == CLOSED
+STATIC = Path(server.__file__).with_name("static")
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +38,70 @@ def client() -> Iterator[Client]:
     agent, _ = agent_for("Hello.")
     with served(agent, token=TOKEN, origins=(FRIEND,)) as client:
         yield client
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        ("path", "kind", "policy"),
+        [
+            ("/", "text/html; charset=utf-8", POLICY),
+            ("/static/page.css", "text/css; charset=utf-8", CLOSED),
+            ("/static/page/main.js", "text/javascript; charset=utf-8", CLOSED),
+        ],
+    )
+    def test_are_given_with_their_kind_and_looked_at_anew_each_time(
+        self, client: Client, path: str, kind: str, policy: str
+    ) -> None:
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+        assert answer.headers["cache-control"] == "no-cache"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        again = client.get(path, **{"if-none-match": f'"other", W/{answer.headers["etag"]}'})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == answer.headers["etag"]
+        assert client.get(path, **{"if-none-match": "*"}).status_code == 304
+        assert client.get(path, **{"if-none-match": '"other"'}).content == answer.content
+        # What comes with a 304 takes the place of what the browser has.
+        opener = "same-origin" if path == "/" else None
+        for one in (answer, again):
+            assert one.headers["content-security-policy"] == policy
+            assert one.headers.get("cross-origin-opener-policy") == opener
+        head = client.http.head(path)
+        assert head.headers["content-length"] == str(len(answer.content))
+        assert head.headers["etag"] == answer.headers["etag"]
+
+    def test_show_what_was_edited(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = client.get(SCRIPT)
+        file = STATIC / "argstream.js"
+        before = file.stat()
+        monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited")
+        kept = {"if-none-match": first.headers["etag"]}
+        assert client.get(SCRIPT, **kept).status_code == 304
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+        try:
+            second = client.get(SCRIPT, **kept)
+        finally:
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert (second.status_code, second.text) == (200, "edited")
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("", "nothing.js", "index.html", "notes.txt", "page", "page/", "argstream.js/main.js"),
+            *("../app.py", "%2e%2e/app.py", "..%2fapp.py", "page/../../app.py", "..%5capp.py"),
+            *("/argstream.js", "%2fetc%2fpasswd", "argstream.js%00.js", "Argstream.js"),
+            *(f"{'x' * 300}.js", f"{'x/' * 300}y.js"),
+        ],
+    )
+    def test_of_no_such_name_are_a_problem(self, client: Client, name: str) -> None:
+        answer = call(client.http.base_url.port or 0, path=f"/static/{name}")
+        assert answer.refusal == (404, "not-found")
+        assert answer.headers["content-security-policy"] == CLOSED
+
+    def test_are_not_written_to(self, client: Client) -> None:
+        answer = client.post(SCRIPT, authorization=f"Bearer {TOKEN}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
 class TestDoors:

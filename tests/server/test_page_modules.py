@@ -8,9 +8,9 @@ from posixpath import normpath
 
 import pytest
 
-from argstream.server import page
+from argstream import server
 
-STATIC = Path(page.__file__).with_name("static")
+STATIC = Path(server.__file__).with_name("static")
 MADE = {"visible-table.js"}
 """What the server makes: it imports nothing."""
 PUBLIC = {"argstream.js", "tool-call.js"}

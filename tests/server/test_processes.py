@@ -15,9 +15,10 @@ import pytest
 
 from argstream.events import Event, RunResumed, SeenText
 from tests.agent.following import only
+from tests.runs.redis_server import RedisServer
 from tests.server.program import WORDS
+from tests.server.raw import connect
 from tests.server.talking import Client, eventually, folded
-from tests.stores.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,7 +127,8 @@ def test_a_server_that_ends_in_order_tells_viewers_to_come_again_and_leaves_its_
         with one.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
             lines = answer.iter_lines()
             seen = [next(lines) for _ in range(6)]
-            one.process.send_signal(signal.SIGTERM)
+            number = signal.SIGTERM if store.startswith("redis") else signal.SIGINT
+            one.process.send_signal(number)
             rest = list(lines)  # it ends in order: no error
         assert rest[-3:] == ["retry: 1000", ": the server ends; come again", ""]
         assert one.process.wait(10) == 0
@@ -155,6 +157,23 @@ class Followed:
         self._thread.join(20)
         assert not self._thread.is_alive(), "the run does not end"
         return self.seen
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with two(str(tmp_path / "runs.db"), tmp_path / "effects") as (one, _):
+        run_id = one.start()
+        with connect(one.http.base_url.port or 0) as slow:
+            slow.sendall(
+                b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\n"
+                b"content-type: application/json\r\ncontent-length: 50\r\n\r\n"
+            )
+            with one.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                one.process.send_signal(signal.SIGTERM)
+                assert ": the server ends; come again" in list(lines)
+            one.process.send_signal(signal.SIGTERM)  # while the request is waited for
+            assert one.process.wait(timeout=4) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("app", ["alone", "mounted"])

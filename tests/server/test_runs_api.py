@@ -7,22 +7,17 @@ from typing import Any
 
 import pytest
 
-from argstream import Agent
-from argstream.clients.script import CallTool, Reply, Say, Think
-from argstream.decisions import Approve
-from argstream.events import (
-    ApprovalDecided,
-    ArgumentDelta,
-    RunCompleted,
-    RunSnapshot,
-    RunStopped,
-    TextDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
+from argstream import Approve
+from argstream import events as ev
+from argstream.models import (
+    CallTool,
+    Reply,
+    Say,
+    Think,
 )
 from argstream.protocols.native import Frame
 from tests.agent.following import only, send
-from tests.server.talking import GENEROUS, agent_for, eventually, folded, served
+from tests.server.talking import agent_for, eventually, folded, paused, served
 
 ADDING = Reply(Think("hm"), Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 LONG = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "line\n" * 40}))
@@ -31,7 +26,7 @@ LONG = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "
 def texts(frames: Iterable[Frame]) -> str:
     """Give what frames say of texts in arguments."""
     views = [view for frame in frames for view in frame.arguments]
-    return "".join(view.text for view in only(views, ArgumentDelta))
+    return "".join(view.text for view in only(views, ev.ArgumentDelta))
 
 
 class TestFollowing:
@@ -43,10 +38,10 @@ class TestFollowing:
             assert answer.status_code == 201
             assert answer.headers["location"] == f"/api/runs/{run_id}"
             frames = list(client.frames(run_id))
-        assert isinstance(frames[0].event, RunSnapshot)
+        assert isinstance(frames[0].event, ev.RunSnapshot)
         assert frames[0].event.prompt == "1 + 2?"
         assert frames[0].session_id == answer.json()["conversation"]
-        assert isinstance(frames[-1].event, RunCompleted)
+        assert isinstance(frames[-1].event, ev.RunCompleted)
         seqs = [frame.seq for frame in frames]
         assert seqs == sorted(set(seqs))
 
@@ -89,8 +84,8 @@ class TestFollowing:
         with served(agent) as client:
             run_id = client.start()
             frames = list(client.frames(run_id, "?after=100000"))
-        assert isinstance(frames[0].event, RunSnapshot)
-        assert isinstance(frames[-1].event, RunCompleted)
+        assert isinstance(frames[0].event, ev.RunSnapshot)
+        assert isinstance(frames[-1].event, ev.RunCompleted)
 
     @pytest.mark.parametrize("after", ["-1", "x", "1e3", "٣", "9" * 30, ""])
     def test_a_position_that_is_no_number_is_refused(self, after: str) -> None:
@@ -112,38 +107,29 @@ class TestFollowing:
 
 class TestDeciding:
     def test_what_was_approved_runs_and_the_run_goes_on(self) -> None:
-        agent, effects = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, effects):
             assert client.decide(run_id, decision="approve", reason="fine").status_code == 202
             events = client.events(run_id)
         assert effects.seen == [("send", {"to": "ada"})]
         assert folded(events).status == "completed"
 
     def test_what_was_denied_does_not_and_the_model_is_told_why(self) -> None:
-        agent, effects = agent_for(send("ada"), "Then not.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused(send("ada"), "Then not.") as (client, run_id, effects):
             client.decide(run_id, decision="deny", reason="not to her")
             client.until(run_id, "completed")
             events = client.events(run_id, "?after=0")
         assert effects.seen == []
-        [failed] = only(events, ToolCallFailed)
+        [failed] = only(events, ev.ToolCallFailed)
         assert "not to her" in str(failed.error)
 
     def test_what_was_edited_runs_as_it_was_edited(self) -> None:
-        agent, effects = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, effects):
             wrong = client.decide(run_id, decision="approve", arguments={"to": 7})
             assert wrong.status_code == 422
             assert "not valid" in wrong.json()["detail"]
             client.decide(run_id, decision="approve", arguments={"to": "bob"})
             client.until(run_id, "completed")
-            [decided] = only(client.events(run_id, "?after=0"), ApprovalDecided)
+            [decided] = only(client.events(run_id, "?after=0"), ev.ApprovalDecided)
         assert effects.seen == [("send", {"to": "bob"})]
         assert decided.decision == "edited"
 
@@ -175,10 +161,7 @@ class TestDeciding:
         assert effects.seen == [("send", {"to": "ada"}), ("send", {"to": "bob"})]
 
     def test_what_is_forged_replayed_or_late_is_forbidden(self) -> None:
-        agent, effects = agent_for(send("ada"), send("bob"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused(send("ada"), send("bob"), "Sent.") as (client, run_id, effects):
             call_id = client.show(run_id)["pending"][0]["call_id"]
             path = f"/api/runs/{run_id}/decisions"
 
@@ -201,10 +184,7 @@ class TestDeciding:
         assert effects.seen == [("send", {"to": "ada"})]
 
     def test_a_denial_needs_the_digest_as_well(self) -> None:
-        agent, _ = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, _):
             assert client.decide(run_id, decision="deny", digest="0" * 64).status_code == 403
             answer = client.post(f"/api/runs/{run_id}/decisions", {"decisions": {}})
             assert answer.status_code == 422
@@ -231,15 +211,12 @@ class TestStopping:
             assert client.post(f"/api/runs/{run_id}/stop", {"reason": "enough"}).status_code == 204
             client.until(run_id, "stopped")
             assert client.post(f"/api/runs/{run_id}/stop").status_code == 204  # as it is wanted
-            [stopped] = only(client.events(run_id, "?after=0"), RunStopped)
+            [stopped] = only(client.events(run_id, "?after=0"), ev.RunStopped)
         assert stopped.reason == "enough"
         assert effects.seen == []
 
     def test_so_is_one_that_waits_for_a_person(self) -> None:
-        agent, effects = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, effects):
             client.post(f"/api/runs/{run_id}/stop")
             client.until(run_id, "stopped")
         assert effects.seen == []
@@ -259,10 +236,7 @@ class TestStopping:
 
 class TestListing:
     def test_who_has_the_list_already_is_told_no_more_than_that(self) -> None:
-        agent, _ = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
+        with paused() as (client, run_id, _):
             path = "/api/runs?limit=7"
             listed = eventually(
                 lambda: (
@@ -350,44 +324,14 @@ class TestConversations:
         )
 
 
-class TestUsers:
-    """Somebody else's stream replayed (threats): forged ids lead to nothing."""
-
-    def two(self, agent: Agent) -> Any:
-        return served(agent, user=lambda request: request.headers["x-user"], limits=GENEROUS)
-
-    def test_nobody_sees_decides_stops_or_forgets_what_is_somebody_elses(self) -> None:
-        agent, effects = agent_for(send("ada"), "Sent.")
-        with self.two(agent) as client:
-            ada, eve = client.named("ada"), client.named("eve")
-            run_id = ada.start()
-            [request] = ada.until(run_id, "paused")["pending"]
-            path = f"/api/runs/{run_id}"
-            decision = {"decision": "approve", "digest": request["digest"]}
-            tries = [
-                eve.get(path),
-                eve.get(f"{path}/events"),
-                eve.get(f"{path}/events?after=0"),
-                eve.get(f"{path}/events", **{"Last-Event-ID": "1"}),
-                eve.post(f"{path}/decisions", {"decisions": {request["call_id"]: decision}}),
-                eve.post(f"{path}/stop"),
-                eve.delete(path),
-            ]
-            assert {answer.status_code for answer in tries} == {404}
-            unknown = eve.get("/api/runs/run_never_was").json()
-            assert unknown["detail"] == tries[0].json()["detail"]
-            assert eve.get("/api/runs").json() == {"runs": []}
-            assert ada.show(run_id)["status"] == "paused"
-        assert effects.seen == []
-
-    def test_conversations_of_the_same_name_are_others(self) -> None:
-        agent, _ = agent_for("A secret.", lambda request: f"{len(request.messages)} messages.")
-        with self.two(agent) as client:
-            ada, eve = client.named("ada"), client.named("eve")
-            ada.until(ada.start("Hi", "talk"), "completed")
-            run_id = eve.start("Hi", "talk")
-            eve.until(run_id, "completed")
-            assert "1 messages." in str(eve.events(run_id))
+def test_conversations_of_the_same_name_of_two_users_are_others() -> None:
+    agent, _ = agent_for("A secret.", lambda request: f"{len(request.messages)} messages.")
+    with served(agent, user=lambda request: request.headers["x-user"]) as client:
+        ada, eve = client.named("ada"), client.named("eve")
+        ada.until(ada.start("Hi", "talk"), "completed")
+        run_id = eve.start("Hi", "talk")
+        eve.until(run_id, "completed")
+        assert "1 messages." in str(eve.events(run_id))
 
 
 class TestSurviving:
@@ -413,9 +357,9 @@ class TestSurviving:
             client.get("/healthz")
             client.until(run_id, "completed")
             events = client.events(run_id, "?after=0")
-        assert len(only(events, ToolCallCompleted)) == 1
+        assert len(only(events, ev.ToolCallCompleted)) == 1
         assert len(effects.seen) == 1
-        assert "".join(event.text for event in only(events, TextDelta)).endswith("Done.")
+        assert "".join(event.text for event in only(events, ev.TextDelta)).endswith("Done.")
 
     def test_what_was_decided_while_no_server_ran_is_carried_out(self) -> None:
         agent, _ = agent_for(send("ada"), "Sent.")

@@ -1,6 +1,7 @@
 """What pages of one's own need of runs: their logs, their prompts, a stream without the past."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,28 +9,15 @@ import msgspec
 import pytest
 
 from argstream import Agent
-from argstream.argument_views import with_arguments
-from argstream.clients import ScriptedModel
-from argstream.clients.script import CallTool, Reply, Say
+from argstream import events as ev
 from argstream.errors import StoreFailure
-from argstream.events import (
-    Event,
-    RunCompleted,
-    RunPaused,
-    RunSnapshot,
-    RunStarted,
-    ToolArgsDelta,
-    ToolCallStarted,
-    TurnStarted,
-)
-from argstream.log import Record
+from argstream.models import CallTool, Reply, Say, ScriptedModel
 from argstream.protocols.native import Frame
+from argstream.runs import MemoryStore, Record, with_arguments
 from argstream.server import Limits
-from argstream.server import _prompts as prompts_module
-from argstream.stores import MemoryStore
-from tests.agent.following import only, send
+from tests.agent.following import only
 from tests.server.stalling import Stalled
-from tests.server.talking import Client, agent_for, eventually, folded, served
+from tests.server.talking import Client, agent_for, eventually, folded, paused, served
 from tests.server.watching import RUN, Feeding
 
 WRITING = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "line\n" * 40}))
@@ -44,7 +32,7 @@ def log(client: Client, run_id: str, query: str = "") -> list[Frame]:
     return [_decode(line) for line in answer.content.splitlines()]
 
 
-def fed(*events: Event, store: MemoryStore | None = None) -> tuple[Agent, list[Record]]:
+def fed(*events: ev.Event, store: MemoryStore | None = None) -> tuple[Agent, list[Record]]:
     """Give an agent with a run of these events, each a record."""
     agent, _ = agent_for("Done.", store=store, name="agent")
     assert agent.store is not None
@@ -53,16 +41,16 @@ def fed(*events: Event, store: MemoryStore | None = None) -> tuple[Agent, list[R
     return agent, feeding.records
 
 
-def writing() -> list[Event]:
+def writing() -> list[ev.Event]:
     """A call whose arguments come in small pieces."""
     text = '{"path": "a.txt", "content": "' + "line\\n" * 200 + '"}'
     pieces = [text[start : start + 6] for start in range(0, len(text), 6)]
     return [
-        RunStarted(RUN, "Go"),
-        TurnStarted(1),
-        ToolCallStarted("c1", 0, "write"),
-        *(ToolArgsDelta("c1", "write", piece) for piece in pieces),
-        RunCompleted("done"),
+        ev.RunStarted(RUN, "Go"),
+        ev.TurnStarted(1),
+        ev.ToolCallStarted("c1", 0, "write"),
+        *(ev.ToolArgsDelta("c1", "write", piece) for piece in pieces),
+        ev.RunCompleted("done"),
     ]
 
 
@@ -89,11 +77,8 @@ class TestLog:
             assert client.get(f"/api/runs/{RUN}/log?history=x").status_code == 422
 
     def test_ends_with_what_is_there(self) -> None:
-        agent, _ = agent_for(send("ada"), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
-            assert isinstance(log(client, run_id)[-1].event, RunPaused)
+        with paused() as (client, run_id, _):
+            assert isinstance(log(client, run_id)[-1].event, ev.RunPaused)
 
     def test_leaves_out_what_was_said_before_if_that_is_asked(self) -> None:
         agent, _ = agent_for("One.", "Two.")
@@ -101,20 +86,10 @@ class TestLog:
             client.until(client.start(conversation="talk"), "completed")
             run_id = client.start(conversation="talk")
             client.until(run_id, "completed")
-            [started] = only((frame.event for frame in log(client, run_id)), RunStarted)
+            [started] = only((frame.event for frame in log(client, run_id)), ev.RunStarted)
             assert len(started.history) == 2
             events = [frame.event for frame in log(client, run_id, "?history=false")]
-            assert only(events, RunStarted)[0].history == ()
-
-    def test_is_nobody_elses(self) -> None:
-        agent, _ = agent_for("Hello.")
-        with served(agent, user=lambda request: request.headers["x-user"]) as client:
-            ada, eve = client.named("ada"), client.named("eve")
-            run_id = ada.start()
-            ada.until(run_id, "completed")
-            assert log(ada, run_id)
-            for path in (f"/api/runs/{run_id}/log", f"/api/runs/{run_id}/log?after=0"):
-                assert eve.get(path).status_code == 404
+            assert only(events, ev.RunStarted)[0].history == ()
 
     def test_takes_the_place_of_a_viewer(self) -> None:
         agent, _ = agent_for("word " * 500, "Done.", delay=0.01)
@@ -179,93 +154,33 @@ class TestPrompts:
             assert self.listed(client) == ["3", "2", "1"]
             assert store.reads == 3
 
-    def test_are_kept_for_so_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(prompts_module, "_KEPT", 2)
-        store = Counting()
-        agent, _ = agent_for("One.", "Two.", "Three.", store=store)
-        with served(agent) as client:
-            runs = [client.start(prompt) for prompt in ("1", "2", "3")]
-            for run_id in runs:
-                client.until(run_id, "completed")
-            before = store.reads
-            assert client.show(runs[0])["prompt"] == "1"
-            assert client.show(runs[0])["prompt"] == "1"
-            assert store.reads <= before + 1
-
-    def test_that_cannot_be_read_do_not_hide_the_rest(
-        self, caplog: pytest.LogCaptureFixture
+    def test_that_cannot_be_read_do_not_hide_the_rest_and_are_tried_again_after_a_while(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = Counting()
-        agent, _ = agent_for("One.", "Two.", "Three.", "Four.", store=store)
+        agent, _ = agent_for("One.", "Two.", "Three.", store=store)
         with served(agent) as client:
             runs = [client.start(prompt, f"talk-{prompt}") for prompt in ("1", "2", "3")]
             for run_id in runs:
                 client.until(run_id, "completed")
         again, _ = agent_for("No.", store=store)
-        store.broken = runs[0]
-        store.empty = runs[1]
-        with served(again) as client:
+        store.broken, store.empty = runs[0], runs[1]
+        real, passed = time.monotonic, 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: real() + passed)
+        with served(again, limits=Limits(keep_alive_seconds=1_000)) as client:
+            for seconds, reads in ((0, 3), (30, 3), (60, 5), (20, 5)):
+                passed += seconds
+                assert sorted(self.listed(client)) == ["", "", "3"]
+                assert store.reads == reads
+            store.broken = store.empty = ""
             assert sorted(self.listed(client)) == ["", "", "3"]
-            told = "what the run %s was asked cannot be read: "
-            assert (told % runs[0]) + "its file is gone" in caplog.messages
-            assert (told % runs[1]) + "its log does not begin with" in caplog.text
-
-    def test_that_cannot_be_read_are_tried_again_after_a_while_and_told_of_once(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        fed(*writing(), store=(store := Counting()))
-        now = 1_000.0
-        prompts = prompts_module.Prompts(store, lambda: now)
-
-        async def ask() -> str:
-            [prompt] = await prompts.of([await store.info(RUN)])
-            return prompt
-
-        store.broken = RUN
-        for seconds, reads in ((0, 1), (59, 1), (1, 2), (30, 2)):
-            now += seconds
-            assert [asyncio.run(ask()) for _ in range(3)] == [""] * 3
-            assert store.reads == reads
-        assert len(caplog.messages) == 1
-        store.broken = ""
-        assert asyncio.run(ask()) == ""
-        now += 30
-        assert asyncio.run(ask()) == "Go"
-        prompts.forget(RUN)
-        store.empty = RUN  # anew
-        assert asyncio.run(ask()) == ""
-        assert len(caplog.messages) == 2
-        prompts.keep(RUN, "Known by now")
-        assert asyncio.run(ask()) == "Known by now"
-
-    def test_of_runs_that_are_not_written_yet_are_not_looked_for(self) -> None:
-        fed(*writing(), store=(store := Counting()))
-        prompts = prompts_module.Prompts(store)
-
-        async def ask() -> list[str]:
-            info = await store.info(RUN)
-            return await prompts.of([msgspec.structs.replace(info, seq=0)]) + await prompts.of(
-                [info]
-            )
-
-        assert asyncio.run(ask()) == ["", "Go"]
-        assert store.reads == 1
-
-    def test_that_cannot_be_read_are_kept_for_so_many(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(prompts_module, "_KEPT", 2)
-        fed(*writing(), store=(store := Counting()))
-        prompts = prompts_module.Prompts(store)
-
-        async def ask() -> None:
-            info = await store.info(RUN)
-            for run_id in ("1", "2", "3", "1"):
-                store.broken = run_id
-                await prompts.of([msgspec.structs.replace(info, run_id=run_id)])
-
-        asyncio.run(ask())
-        assert store.reads == 4
+            passed += 60
+            assert sorted(self.listed(client)) == ["1", "2", "3"]
+        told = "what the run %s was asked cannot be read: "
+        assert [message for message in caplog.messages if "cannot be read" in message] == [
+            f"{told % runs[1]}its log does not begin with the start of a run",
+            f"{told % runs[0]}its file is gone",
+        ], "told once"
 
     def test_are_forgotten_with_their_runs(self) -> None:
         store = Counting()
@@ -312,9 +227,9 @@ class TestBeginningAndFollowing:
                 assert answer.headers["x-argstream-conversation"] == "talk%201"
                 assert answer.headers["location"] == f"/api/runs/{run_id}"
                 frames = frames_in(answer.iter_lines())
-            assert isinstance(frames[0].event, RunSnapshot)
+            assert isinstance(frames[0].event, ev.RunSnapshot)
             assert frames[0].session_id == "talk 1"
-            assert isinstance(frames[-1].event, RunCompleted)
+            assert isinstance(frames[-1].event, ev.RunCompleted)
             seen = folded([frame.event for frame in frames])
             assert seen == folded(client.events(run_id))
 
@@ -349,21 +264,13 @@ class TestBeginningAndFollowing:
         ):
             assert it.status_code == status
 
-    def test_what_is_refused_is_a_problem_and_begins_nothing(self) -> None:
-        agent, _ = agent_for("word " * 500, "Done.", delay=0.01)
-        with served(agent, limits=Limits(max_viewers=1)) as client:
-            events = {"accept": "text/event-stream"}
-            assert client.post("/api/runs", {"message": " "}, **events).status_code == 422
-            odd = client.post("/api/runs?history=no", {"message": "Hi"}, **events)
-            assert odd.status_code == 422
-            run_id = client.start()
-            with client.http.stream("GET", f"/api/runs/{run_id}/events"):
-                full = client.post("/api/runs", {"message": "Hi"}, **events)
-            assert (full.status_code, full.headers["content-type"]) == (
-                503,
-                "application/problem+json",
-            )
-            assert len(client.get("/api/runs").json()["runs"]) == 1
+    def test_what_is_refused_begins_nothing(self) -> None:
+        agent, _ = agent_for("Done.")
+        events = {"accept": "text/event-stream"}
+        with served(agent) as client:
+            for path, message in (("/api/runs", " "), ("/api/runs?history=no", "Hi")):
+                assert client.post(path, {"message": message}, **events).status_code == 422
+            assert client.get("/api/runs").json() == {"runs": []}
 
 
 class TestWithoutHistory:
@@ -375,12 +282,12 @@ class TestWithoutHistory:
             with streamed(client, "/api/runs?history=false", body) as answer:
                 run_id = answer.headers["x-argstream-run"]
                 told = frames_in(answer.iter_lines())
-            assert isinstance(told[0].event, RunSnapshot)
+            assert isinstance(told[0].event, ev.RunSnapshot)
             assert told[0].event.history == ()
             everything = client.events(run_id, "?after=0&history=false")
-            assert only(everything, RunStarted)[0].history == ()
+            assert only(everything, ev.RunStarted)[0].history == ()
             assert len(folded(client.events(run_id)).history) == 2
             assert len(folded(client.events(run_id, "?history=true")).history) == 2
-            [whole] = only(client.events(run_id, "?history=false"), RunSnapshot)
+            [whole] = only(client.events(run_id, "?history=false"), ev.RunSnapshot)
             assert (whole.history, whole.prompt) == ((), "And?")
             assert client.get(f"/api/runs/{run_id}/events?history=").status_code == 422

@@ -1,59 +1,54 @@
 """Serving: where it may listen, what it says if it cannot, and how it ends."""
 
-import json
-import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pytest
+from starlette.requests import Request
 
 from argstream.errors import UsageError
-from argstream.server.doors import Doors
-from argstream.server.limits import Limits
-from argstream.server.serving import Serving, serve
-from tests.server.stand_in import StandIn, call, connect, serving
+from argstream.server import AgentServer, Limits, Serving, serve
+from tests.server.raw import Asked, call, connect, serving
+from tests.server.watching import EVENTS, waiting
 
-EVENTS = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
 TOKEN = "a-token-nobody-guesses"
+
+
+def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
+    return Asked(kind, **options).app
 
 
 class TestListening:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
     def test_where_others_can_reach_it_needs_a_token(self, host: str) -> None:
         with pytest.raises(UsageError, match="is reachable from other machines: set a token"):
-            Serving(StandIn(), host=host)
+            Serving(app(), host=host)
 
     def test_with_a_token_it_may_be_anywhere(self) -> None:
-        with serving(Doors(token=TOKEN), host="0.0.0.0") as (_, port):
+        with Asked(token=TOKEN).serving(host="0.0.0.0") as port:
             assert call(port).status == 401
             assert call(port, authorization=f"Bearer {TOKEN}").status == 200
 
     def test_loopback_only_holds_also_with_a_token(self) -> None:
         with pytest.raises(UsageError, match="is reachable from other machines"):
-            Serving(StandIn(Doors(token=TOKEN)), host="0.0.0.0", loopback_only=True)
+            Serving(app(token=TOKEN), host="0.0.0.0", loopback_only=True)
 
     def test_what_fails_before_the_start_releases_the_port(self) -> None:
         bound: list[int] = []
 
         def fail() -> None:
             with pytest.raises(UsageError, match="is taken"):
-                Serving(StandIn(), port=port)
+                Serving(app(), port=port)
             bound.append(port)
             raise UsageError("the store cannot be used")
 
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        app = StandIn()
         with pytest.raises(UsageError, match="the store cannot be used"):
-            serve(app, port=port, before_start=fail)
+            serve(app(), port=port, before_start=fail)
         assert bound == [port]
-        assert app.said == []
-        Serving(StandIn(), port=port).close()
+        Serving(app(), port=port).close()
 
     def test_a_name_is_judged_by_all_its_addresses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         found = [
@@ -62,22 +57,22 @@ class TestListening:
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         with pytest.raises(UsageError, match=r"'half\.example' is reachable from other machines"):
-            Serving(StandIn(), host="half.example")
+            Serving(app(), host="half.example")
 
     def test_localhost_is_loopback_by_all_its_addresses(self) -> None:
-        with Serving(StandIn(), host="localhost") as server:
+        with Serving(app(), host="localhost") as server:
             assert server.url == f"http://localhost:{server.port}"
             assert call(server.port, host="localhost").status == 200
 
     def test_any_host_needs_a_token_also_on_loopback(self) -> None:
         with pytest.raises(UsageError, match="every website could ask this server"):
-            Serving(StandIn(Doors(hosts=None)))
+            Serving(app(hosts=None))
 
     def test_a_port_that_is_taken_is_told(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             with pytest.raises(UsageError, match=f"port {port} of '127.0.0.1' is taken"):
-                Serving(StandIn(), port=port)
+                Serving(app(), port=port)
 
     @pytest.mark.parametrize(
         ("host", "port", "told"),
@@ -90,109 +85,78 @@ class TestListening:
     )
     def test_what_is_no_address_is_told(self, host: str, port: int, told: str) -> None:
         with pytest.raises(UsageError, match=told):
-            Serving(StandIn(), host=host, port=port)
+            Serving(app(), host=host, port=port)
 
     def test_an_address_of_another_machine_is_told(self) -> None:
         with pytest.raises(UsageError, match=r"no address '192\.0\.2\.1'"):
-            Serving(StandIn(Doors(token=TOKEN)), host="192.0.2.1")
+            Serving(app(token=TOKEN), host="192.0.2.1")
 
-    @pytest.mark.parametrize("app", ["module:app", None, object()])
-    def test_what_cannot_be_served_is_told(self, app: Any) -> None:
+    @pytest.mark.parametrize("wrong", ["module:app", None, object()])
+    def test_what_cannot_be_served_is_told(self, wrong: Any) -> None:
         with pytest.raises(UsageError, match=r"needs an AgentServer, not a \w+: serve\(Agent"):
-            Serving(app)
+            Serving(wrong)
 
     def test_what_the_app_raises_when_it_begins_gets_out(self) -> None:
-        class Broken(StandIn):
+        class Broken(AgentServer):
             async def __aenter__(self) -> Self:
                 raise ConnectionError("no store")
 
-        with pytest.raises(ConnectionError, match="no store"), Serving(Broken()):
+        with pytest.raises(ConnectionError, match="no store"), Serving(app(Broken)):
             pass
 
 
-class TestProxies:
-    HEADERS: ClassVar = {"x_forwarded_for": "203.0.113.9", "x_forwarded_proto": "https"}
+@pytest.mark.parametrize(
+    ("trusted", "seen"), [([], ("127.0.0.1", "http")), (["127.0.0.1"], ("203.0.113.9", "https"))]
+)
+def test_proxies_are_believed_only_if_they_are_named(
+    trusted: list[str], seen: tuple[str, str]
+) -> None:
+    noted: list[tuple[str, str]] = []
 
-    def test_are_not_believed(self) -> None:
-        with serving() as (_, port):
-            seen = json.loads(call(port, **self.HEADERS).body)
-        assert (seen["client"], seen["scheme"]) == ("127.0.0.1", "http")
+    def user(request: Request) -> str:
+        assert request.client is not None
+        noted.append((request.client.host, request.url.scheme))
+        return "ada"
 
-    def test_are_believed_if_they_are_named(self) -> None:
-        with serving(forwarded_from=["127.0.0.1"]) as (_, port):
-            seen = json.loads(call(port, **self.HEADERS).body)
-        assert (seen["client"], seen["scheme"]) == ("203.0.113.9", "https")
+    with Asked(user=user).serving(forwarded_from=trusted) as port:
+        call(port, x_forwarded_for="203.0.113.9", x_forwarded_proto="https")
+    assert noted == [seen]
 
 
 class TestEnding:
-    def test_tells_all_who_watch_to_come_again_before_anything_else(self) -> None:
-        with serving() as (app, port):
+    def test_tells_all_who_watch_to_come_again(self) -> None:
+        with waiting() as port:
             viewer = connect(port)
             viewer.sendall(EVENTS)
-            while not app.watching:
-                time.sleep(0.01)
+            assert b"run_snapshot" in viewer.recv(65536)
         with viewer:
             heard = b"".join(iter(lambda: viewer.recv(65536), b""))
-        assert heard.endswith(b"event: come-again\ndata:\n\n\r\n0\r\n\r\n")
-        assert app.said == ["entered", "drained with 1 watching", "left"]
+        assert heard.endswith(b": the server ends; come again\n\n\r\n0\r\n\r\n")
 
     def test_does_not_wait_for_ever(self) -> None:
-        with serving(limits=Limits(grace_seconds=0.2)) as (app, port):
+        with serving(limits=Limits(grace_seconds=0.2)) as (_, port):
             slow = connect(port)
-            slow.sendall(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            slow.sendall(
+                b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\n"
+                b"content-type: application/json\r\ncontent-length: 50\r\n\r\n"
+            )
             time.sleep(0.1)
             began = time.monotonic()
         slow.close()
         assert time.monotonic() - began < 3
-        assert app.said[-1] == "left"
 
     def test_goes_on_if_the_app_cannot_be_drained(self, caplog: pytest.LogCaptureFixture) -> None:
-        class Stuck(StandIn):
+        left: list[str] = []
+
+        class Stuck(AgentServer):
             async def drain(self) -> None:
                 raise ConnectionError("no store")
 
-        app = Stuck()
-        with Serving(app):
+            async def aclose(self) -> None:
+                left.append("closed")
+                await super().aclose()
+
+        with Serving(app(Stuck)):
             pass
-        assert app.said == ["entered", "left"]
+        assert left == ["closed"]
         assert "could be told to come again" in caplog.text
-
-
-class TestSignals:
-    @staticmethod
-    @contextmanager
-    def process(grace: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
-        command = [sys.executable, "-m", "tests.server.stand_in", str(grace)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            try:
-                port = int(process.stdout.readline().rpartition(":")[2])
-                yield process, port
-            finally:
-                process.kill()
-
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_one_ends_it_in_order(self, number: signal.Signals) -> None:
-        with self.process(grace=5) as (process, port), connect(port) as viewer:
-            viewer.sendall(EVENTS)
-            assert b"200 OK" in viewer.recv(4096)
-            process.send_signal(number)
-            output, _ = process.communicate(timeout=20)
-            heard = b"".join(iter(lambda: viewer.recv(65536), b""))
-            with pytest.raises(ConnectionError):
-                connect(port)
-        assert process.returncode == 0
-        assert b"come-again" in heard
-        assert output.strip() == "['entered', 'drained with 1 watching', 'left']"
-
-    def test_a_second_one_ends_it_at_once(self) -> None:
-        with self.process(grace=60) as (process, port), connect(port) as slow:
-            slow.sendall(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            with connect(port) as other:
-                other.sendall(EVENTS)
-                other.recv(4096)
-                process.send_signal(signal.SIGTERM)
-                while other.recv(4096):  # until it has been told to come again
-                    pass
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=5) == -signal.SIGTERM

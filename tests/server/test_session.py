@@ -8,10 +8,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from argstream.server import AgentServer, Limits
-from argstream.server._tokens import cookie_name, token_cookie
+from argstream.server import AgentServer, Limits, token_cookie
 from tests.server.servers import serving
-from tests.server.talking import Client, agent_for, served
+from tests.server.talking import Client, agent_for, eventually, served
 
 TOKEN = "canary-token-0001"
 WRONG = "canary-wrong-0002"
@@ -59,16 +58,6 @@ class TestSigningIn:
         assert client.get("/api/runs").status_code == 200
         assert client.post("/api/runs", {"message": "Hi"}, **own(client)).status_code == 201
 
-    def test_pages_of_others_cannot_use_it(self, client: Client) -> None:
-        client.post(PATH, {"token": TOKEN}, **own(client))
-        message = {"message": "Hi"}
-        evil = client.post("/api/runs", message, origin="https://evil.example")
-        assert evil.json()["type"] == "urn:argstream:wrong-origin"
-        for headers in ({}, {"origin": FRIEND}):
-            refused = client.post("/api/runs", message, **headers)
-            assert refused.json()["type"] == "urn:argstream:token-needed"
-        assert client.get("/api/runs").json() == {"runs": []}
-
     def test_who_signs_out_is_out(self, client: Client) -> None:
         client.post(PATH, {"token": TOKEN}, **own(client))
         answer = client.delete(PATH)
@@ -86,7 +75,7 @@ class TestSigningIn:
             "a=b",
             f"{COOKIE}=",
             f"{COOKIE}={'0' * 64}",
-            f"{cookie_name(OTHER)}={VALUE}",
+            f"{token_cookie(OTHER).partition('=')[0]}={VALUE}",
         ):
             answer = client.http.delete(PATH, headers={"cookie": cookie})
             assert (answer.status_code, "set-cookie" in answer.headers) == (204, False)
@@ -113,10 +102,6 @@ class TestRefusing:
         assert (refused.status_code, refused.json()["type"]) == (401, "urn:argstream:wrong-token")
         assert refused.headers["www-authenticate"] == "Bearer"
         assert "set-cookie" not in refused.headers
-
-    def test_half_a_character_is_no_token_either(self, client: Client) -> None:
-        body, json = b'{"token": "\\ud800"}', {"content-type": "application/json"}
-        assert client.http.post(PATH, content=body, headers=json).status_code == 401
 
     @pytest.mark.parametrize("body", [{}, {"token": 1}, {"token": TOKEN, "more": 1}, []])
     def test_what_is_no_token_is_refused(self, client: Client, body: object) -> None:
@@ -194,6 +179,7 @@ class TestRefusing:
         ]
         answers += [client.get(PATH), client.get("/api/runs"), client.delete(PATH)]
         assert {answer.status_code for answer in answers} == {200, 204, 401, 422}
+        eventually(lambda: caplog.text.count(" ms\n") >= len(answers))  # all requests are logged
         shown = caplog.text + "".join(f"{one.text}{one.headers}" for one in answers)
         assert f"POST '{PATH}': 204" in shown
         assert TOKEN not in shown

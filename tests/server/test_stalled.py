@@ -10,13 +10,11 @@ import httpx
 import pytest
 
 from argstream import Agent
-from argstream.clients import ScriptedModel
-from argstream.clients.script import Reply, Say
 from argstream.events import RunSnapshot, SeenText
+from argstream.models import Reply, Say, ScriptedModel
 from argstream.server import AgentServer, Limits, Serving
 from tests.server.stalling import Stalled
 from tests.server.talking import Client, folded, served
-from tests.server.watching import frames_of
 
 pytestmark = pytest.mark.bulk
 
@@ -52,15 +50,6 @@ def test_others_see_all_of_it_and_those_who_stay_away_are_cut_off() -> None:
         seen = folded(client.events(run_id))
         assert texts(seen) == [TEXT]
         assert all(one.is_dropped(5.0) for one in clients)
-
-
-def test_one_that_reads_again_is_given_a_snapshot_and_the_rest() -> None:
-    with long_run(30.0) as (client, run_id), stalled(client, run_id, 1) as [one]:
-        seen = folded(client.events(run_id))
-        events = [frame.event for frame in frames_of(one.rest())]
-        assert folded(events) == seen
-        assert sum(isinstance(event, RunSnapshot) for event in events) == 2
-        assert len(events) < 1_000
 
 
 def test_no_more_waits_for_them_than_a_buffer_holds() -> None:

@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from argstream import Agent
-from argstream.clients import ScriptedModel
+from argstream.models import ScriptedModel
 from argstream.server import AgentServer
 
 model = ScriptedModel("word " * 1_000, repeat=True, delay=0.01)

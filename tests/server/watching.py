@@ -1,78 +1,24 @@
 """Runs that are fed to a store by hand, those who watch them, and what they were sent."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
+from starlette.types import ASGIApp, Message
 
-from argstream.argument_views import ArgumentViews
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    RunPaused,
-    RunSnapshot,
-    SeenCall,
-    ToolCallStarted,
-)
-from argstream.log import Claim, Record, Store, status_after
-from argstream.protocols.encoding import Parting, Written
-from argstream.protocols.native import Frame, NativeEncoder
-from argstream.server.channels import Channels, Viewer
-from argstream.snapshots import RunView
+from argstream.events import Event, RunPaused, RunResumed, RunStarted
+from argstream.protocols.native import Frame
+from argstream.runs import Claim, Record, RunView, Store
 from argstream.wire import Broken, SseDecoder
+from tests.server.raw import Asked, scope_of
 
-__all__ = [
-    "RUN",
-    "Counting",
-    "Ending",
-    "Feeding",
-    "Reader",
-    "frames_of",
-    "pieces_of",
-    "seen",
-    "views_of",
-]
+__all__ = ["EVENTS", "RUN", "Feeding", "Watcher", "frames_of", "seen", "waiting"]
 
 RUN = "run_1"
+EVENTS = b"GET /api/runs/run_1/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
 _frames = msgspec.json.Decoder(Frame)
-
-
-class Counting:
-    """Our own format without a wait; says how often it was asked to write."""
-
-    can_catch_up = True
-
-    def __init__(self, interval: float = 0.0) -> None:
-        self.interval = interval
-        self.taken: list[list[Record]] = []
-        self.openings = 0
-        self._encoder = NativeEncoder()
-
-    def begin(self, snapshot: Record) -> None:
-        self._encoder.begin(snapshot)
-
-    def take(self, records: Sequence[Record]) -> Written:
-        self.taken.append(list(records))
-        return self._encoder.take(records)
-
-    def opening(self, snapshot: Record) -> Written:
-        self.openings += 1
-        return self._encoder.opening(snapshot)
-
-    def parting(self, why: Parting) -> bytes:
-        return self._encoder.parting(why)
-
-
-class Ending(Counting):
-    """A format whose streams end at a pause, and that cannot catch up."""
-
-    can_catch_up = False
-
-    def take(self, records: Sequence[Record]) -> Written:
-        data, ends = super().take(records)
-        return Written(data, ends or isinstance(records[-1].event, RunPaused))
 
 
 class Feeding:
@@ -95,38 +41,67 @@ class Feeding:
         else:
             self._claim = self._claim or await self._store.claim(RUN, "test", 60.0)
             await self._store.append(self._claim, records)
-        if status_after(events) == "paused":
+        turns = [event for event in events if isinstance(event, RunPaused | RunResumed)]
+        if turns and isinstance(turns[-1], RunPaused):
             self._claim = None  # it was given up with that
         self.records += records
 
 
-class Reader:
-    """Reads what a viewer is given, as fast as it is let."""
+@contextmanager
+def waiting(**options: Any) -> Iterator[int]:
+    """Serve an agent with a run that waits, and so can be watched for long; give the port."""
+    asked = Asked(**options)
+    asyncio.run(Feeding(asked.store).write(RunStarted(RUN, "Go"), RunPaused(RUN, ())))
+    with asked.serving() as port:
+        yield port
 
-    def __init__(self, viewer: Viewer) -> None:
-        self.sent: list[bytes] = []
+
+class Watcher:
+    """One who watches over ASGI: takes what is sent, for as long as it is let."""
+
+    def __init__(
+        self, app: ASGIApp, path: str = f"/api/runs/{RUN}/events", method: str = "GET"
+    ) -> None:
+        self.messages: list[Message] = []
         self.may_read = asyncio.Event()
         self.may_read.set()
-        self.task = asyncio.create_task(self._read(viewer))
+        self.leaves = asyncio.Event()
+        self.aborted = 0
+        self.failure: Exception | None = None
+        scope = {**scope_of(path, method), "extensions": {"argstream.abort": self._abort}}
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
 
-    async def _read(self, viewer: Viewer) -> None:
-        try:
-            async for piece in viewer.pieces():
-                self.sent.append(piece)
-                await self.may_read.wait()
-        finally:
-            viewer.close()
+    async def _receive(self) -> Message:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if self.failure is not None:
+            raise self.failure
+        await self.may_read.wait()
+        self.messages.append(message)
+
+    def _abort(self) -> None:
+        self.aborted += 1
+
+    @property
+    def sent(self) -> list[bytes]:
+        """The pieces that it was sent."""
+        return [piece for message in self.messages if (piece := message.get("body"))]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.sent)
+
+    async def has(self, words: bytes) -> None:
+        """Wait until something was sent."""
+        while words not in self.body:
+            await asyncio.sleep(0.001)
 
     async def all(self) -> bytes:
         """Give all that there was, when it is over."""
-        async with asyncio.timeout(10):
-            await self.task
-        return b"".join(self.sent)
-
-
-async def pieces_of(channels: Channels, after: int | None = None) -> bytes:
-    """Give all that one is sent who watches to the end."""
-    return await Reader(await channels.watch(RUN, "counting", Counting, after=after)).all()
+        await self.task
+        return self.body
 
 
 def frames_of(sent: bytes) -> list[Frame]:
@@ -153,45 +128,3 @@ def seen(events: Iterable[Event]) -> object:
         for part in message["parts"]:
             part["item"] = None
     return told
-
-
-class _Views:
-    """What a page knows of the arguments of calls, by what it is told of them."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, list[Event]] = {}
-
-    def take(self, event: Event, views: Iterable[Event]) -> None:
-        if isinstance(event, RunSnapshot):
-            self.calls = {
-                block.call_id: []
-                for block in event.blocks
-                if isinstance(block, SeenCall) and block.verdict is None and not block.is_lost
-            }
-        elif isinstance(event, ToolCallStarted):
-            self.calls[event.call_id] = []
-        for view in views:
-            assert isinstance(view, ArgumentStarted | ArgumentDelta | ArgumentCompleted)
-            if (told := self.calls.get(view.call_id)) is not None:
-                self._add(told, view)
-
-    def _add(self, told: list[Event], view: Event) -> None:
-        last = told[-1] if told else None
-        if (
-            isinstance(view, ArgumentDelta)
-            and isinstance(last, ArgumentDelta)
-            and last.path == view.path
-        ):
-            told[-1] = ArgumentDelta(view.call_id, view.name, view.path, last.text + view.text)
-        else:
-            told.append(view)
-
-
-def views_of(events: Iterable[Event], frames: Iterable[Frame] = ()) -> dict[str, list[Event]]:
-    """Give what is known of arguments after events of a log, and frames that were sent then."""
-    known, computed = _Views(), ArgumentViews()
-    for event in events:
-        known.take(event, computed.take(event)[1:])
-    for frame in frames:
-        known.take(frame.event, frame.arguments)
-    return known.calls

@@ -11,7 +11,6 @@ import pytest
 
 from argstream import ToolArgStream, ToolFieldDelta, ToolFieldEnd, ToolFieldStart
 from argstream.agent import Agent, Conversation
-from argstream.clients import CallTool, Reply, ScriptedModel
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -20,6 +19,7 @@ from argstream.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+from argstream.models import CallTool, Reply, ScriptedModel
 from tests.agent.following import complete
 
 FILE = CallTool("write_file", {"path": "/tmp/foo.py", "content": 'print("Hello")\n\t# 😀'})
@@ -111,25 +111,6 @@ def test_usage_pattern_shows_other_values_as_raw_json(
     complete(lambda: usage_pattern(Agent(model, [configure]), "Do it", Conversation()))
     shown = "▶ configure\n\n  config: {\"retry\": 3}\n  verbose: true\n{'retry': 3} True\n"
     assert capsys.readouterr().out == shown
-
-
-def test_usage_pattern_has_one_parser_for_each_active_call(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    model = ScriptedModel(Reply(FILE, FILE), "Done.")
-    complete(lambda: usage_pattern(Agent(model, [write_file]), "Twice", Conversation()))
-    shown = capsys.readouterr().out
-    assert shown.count("\n  content: print(") == 2
-    assert shown.count("wrote /tmp/foo.py") == 2
-
-
-def test_usage_pattern_a_second_prompt_goes_on_with_the_same_context() -> None:
-    model = ScriptedModel(FILE, "Written.", "It was /tmp/foo.py.")
-    agent, ctx = Agent(model, [write_file]), Conversation()
-    complete(lambda: usage_pattern(agent, "Write it", ctx))
-    assert len(ctx.messages) == 4
-    complete(lambda: usage_pattern(agent, "Which file?", ctx))
-    assert len(model.requests[2].messages) == 5
 
 
 def test_why_streaming_args_the_first_field_is_shown_before_the_last_one_arrives() -> None:

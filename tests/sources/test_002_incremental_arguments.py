@@ -62,23 +62,6 @@ def test_scalar_argument_is_one_fragment_and_done() -> None:
     ]
 
 
-def test_three_arguments_with_an_escape_and_a_scalar() -> None:
-    chunks = [
-        '{"path":"/tmp/foo.rs","content":"fn main()',
-        ' {}\\n","dry_run":false}',
-    ]
-    assert pushed(*chunks) == [
-        ObjectEntry("path", String("/tmp/foo.rs")),
-        ObjectEntry("path", Done()),
-        ObjectEntry("content", String("fn main()")),
-        ObjectEntry("content", String(" {}\n")),
-        ObjectEntry("content", Done()),
-        ObjectEntry("dry_run", Scalar(False)),
-        ObjectEntry("dry_run", Done()),
-        Done(),
-    ]
-
-
 def test_root_that_is_not_an_object_streams_directly() -> None:
     assert pushed('"chunk', 'ed"') == [String("chunk"), String("ed"), Done()]
     assert pushed("null") == [Scalar(None), Done()]

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from argstream import stream
-from argstream.assembly import Assembler
 from argstream.events import (
     Event,
     ToolArgsCompleted,
@@ -37,7 +36,7 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.providers import (
+from tests.provider_streams import (
     Payload,
     block_delta,
     block_start,
@@ -96,27 +95,7 @@ def chunks(events: list[Event]) -> list[tuple[str, str]]:
 ONCE = [("tool_call_started", "toolu_01"), ("tool_args_completed", "toolu_01")]
 
 
-# The deduplication table
-
-
-def test_content_block_start_gives_the_id_and_the_name(form: str) -> None:
-    assembler = Assembler("claude-agent")
-    events: list[Event] = []
-    for payload in in_form(form, turn(*glob())[:3]):
-        events += assembler.feed(payload)
-    assert events == [ToolCallStarted("toolu_01", 0, "Glob")]
-
-
-def test_content_block_stop_gives_the_input(form: str) -> None:
-    _, events = read(form, turn(*glob("stream events alone")))
-    assert of_type(events, ToolArgsCompleted) == [ToolArgsCompleted("toolu_01", "Glob", GLOB)]
-
-
-@pytest.mark.parametrize("order", ["before the stop", "after the stop"])
-def test_the_complete_message_gives_no_duplicate(form: str, order: str) -> None:
-    calls, events = read(form, turn(*glob(order)))
-    assert chunks(events) == ONCE
-    assert [call.arguments for call in calls] == [GLOB]
+# The deduplication table: the complete message comes before or after the stop, or not at all
 
 
 def test_both_orders_give_the_same_events(form: str) -> None:
@@ -125,12 +104,6 @@ def test_both_orders_give_the_same_events(form: str) -> None:
 
     assert without_moment("before the stop") == without_moment("after the stop")
     assert without_moment("before the stop") == without_moment("stream events alone")
-
-
-def test_graceful_fallback_without_stream_events(form: str) -> None:
-    calls, events = read(form, conversation(assistant(use(GLOB, "toolu_01", "Glob"))))
-    assert chunks(events) == ONCE
-    assert [call.arguments for call in calls] == [GLOB]
 
 
 # The field names
@@ -163,18 +136,6 @@ def measured() -> list[Payload]:
             user([tool_result("found", id_)]),
         ]
     return [*lines, assistant(text("It is there."), id_="msg_3"), run_result(result="done")]
-
-
-def test_the_measured_stream_has_the_counts_of_the_source() -> None:
-    inner = [line["event"] for line in measured() if line["type"] == "stream_event"]
-    counts = Counter(payload["type"] for payload in inner)
-    blocks = Counter(
-        payload["content_block"]["type"] for payload in inner if "content_block" in payload
-    )
-    assert counts["content_block_start"] == counts["content_block_stop"] == 4
-    assert blocks == {"thinking": 2, "tool_use": 2}
-    assert counts["message_start"] == counts["message_delta"] == counts["message_stop"] == 2
-    assert counts["content_block_delta"] > 90
 
 
 def test_the_measured_stream_gives_two_thoughts_and_two_calls(form: str) -> None:
@@ -244,34 +205,6 @@ def test_results_in_messages_that_were_dumped_to_dicts_complete_their_calls() ->
     assert [found.result for found in of_type(events, ToolCallCompleted)] == ["found", "found"]
 
 
-# Verification
-
-
-def test_verification_1_a_tool_starts_before_it_is_complete(form: str) -> None:
-    _, events = read(form, measured())
-    assert chunks(events) == [
-        ("tool_call_started", "toolu_01"),
-        ("tool_args_completed", "toolu_01"),
-        ("tool_call_started", "toolu_02"),
-        ("tool_args_completed", "toolu_02"),
-    ]
-
-
-def test_verification_3_a_pill_disappears_when_its_tool_is_done(form: str) -> None:
-    pills: set[str] = set()
-    shown: list[set[str]] = []
-    for found in read(form, measured())[1]:
-        match found:
-            case ToolCallStarted(call_id):
-                pills.add(call_id)
-            case ToolCallCompleted(call_id):
-                pills.discard(call_id)
-            case _:
-                continue
-        shown.append(set(pills))
-    assert shown == [{"toolu_01"}, set(), {"toolu_02"}, set()]
-
-
 # The open questions
 
 
@@ -281,25 +214,3 @@ def test_open_question_1_tool_results_complete_the_call(form: str) -> None:
         ToolCallCompleted("toolu_01", "Glob", GLOB, "found"),
         ToolCallCompleted("toolu_02", "Read", READ, "found"),
     ]
-
-
-@pytest.mark.parametrize("order", ["before the stop", "after the stop"])
-def test_open_question_2_concurrent_tools_with_interleaved_deltas(form: str, order: str) -> None:
-    first, second = glob(order, 0, "toolu_01"), glob(order, 1, "toolu_02")
-    woven = [line for pair in zip(first, second, strict=True) for line in pair]
-    calls, events = read(form, turn(*woven))
-    assert [(call.id, call.arguments) for call in calls] == [("toolu_01", GLOB), ("toolu_02", GLOB)]
-    assert Counter(chunks(events)).most_common(1)[0][1] == 1
-
-
-@pytest.mark.parametrize("order", ["before the stop", "after the stop", "stream events alone"])
-@pytest.mark.parametrize("thought", ["", "hm"])
-def test_open_question_3_thinking_shows_whether_it_has_text_or_not(
-    form: str, order: str, thought: str
-) -> None:
-    start = block_start(0, "thinking", thinking="", signature="")
-    deltas = [block_delta(0, "thinking_delta", thinking=thought)]
-    deltas.append(block_delta(0, "signature_delta", signature="c2ln"))
-    _, events = read(form, turn(*block(0, start, deltas, thinking(thought), order)))
-    expected = ["thinking_started", *(["thinking_delta"] if thought else []), "thinking_completed"]
-    assert types(events)[:-2] == expected

@@ -1,10 +1,10 @@
 """stream() reads the response of every HTTP library that people use, from a real server."""
 
-import asyncio
 import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
@@ -19,9 +19,10 @@ import pytest
 import requests
 
 from argstream import stream
-from argstream.events import Event, StreamFailed
+from argstream.events import StreamFailed
 from argstream.testing import CallTool, MockProvider, Reply, Split, Status
-from tests.providers import anthropic_call, sse
+from tests.provider_streams import anthropic_call, sse
+from tests.streaming.faces import collect
 
 ARGUMENTS = {"path": "a.py", "content": 'print("é😀")\n' * 20}
 HEADERS = {
@@ -53,112 +54,86 @@ def arguments(source: Any) -> object:
     return call.arguments
 
 
-def by_httpx(url: str) -> object:
-    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
-        return arguments(response)
+def by_httpx(url: str) -> AbstractContextManager[httpx.Response]:
+    return httpx.stream("POST", url, json=BODY, headers=HEADERS)
 
 
-def by_httpx_unentered(url: str) -> object:
-    return arguments(httpx.stream("POST", url, json=BODY, headers=HEADERS))
+def by_requests(url: str) -> requests.Response:
+    return requests.post(url, json=BODY, headers=HEADERS, stream=True, timeout=20)
 
 
-def by_httpx_lines(url: str) -> object:
-    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
-        return arguments(response.iter_lines())
-
-
-def by_httpx_text(url: str) -> object:
-    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
-        return arguments(response.iter_text())
-
-
-def by_httpx_sse(url: str) -> object:
+@contextmanager
+def by_httpx_sse(url: str) -> Iterator[Any]:
     with (
         httpx.Client() as client,
         httpx_sse.connect_sse(client, "POST", url, json=BODY, headers=HEADERS) as source,
     ):
-        return arguments(source.iter_sse())
+        yield source.iter_sse()
 
 
-def by_httpx2(url: str) -> object:
+@contextmanager
+def by_httpx2(url: str) -> Iterator[Any]:
     with (
         httpx2.Client() as client,
         client.stream("POST", url, json=BODY, headers=HEADERS) as response,
     ):
-        return arguments(response)
+        yield response
 
 
-def by_requests(url: str) -> object:
-    with requests.post(url, json=BODY, headers=HEADERS, stream=True, timeout=20) as response:
-        return arguments(response)
-
-
-def by_requests_lines(url: str) -> object:
-    with requests.post(url, json=BODY, headers=HEADERS, stream=True, timeout=20) as response:
-        return arguments(response.iter_lines())
-
-
-def by_urllib(url: str) -> object:
-    request = Request(url, json.dumps(BODY).encode(), HEADERS)
-    with urlopen(request, timeout=20) as response:
-        return arguments(response)
-
-
-def by_http_client(url: str) -> object:
+@contextmanager
+def by_http_client(url: str) -> Iterator[Any]:
     host, _, path = url.removeprefix("http://").partition("/")
-    connection = http.client.HTTPConnection(host, timeout=20)
-    try:
+    with closing(http.client.HTTPConnection(host, timeout=20)) as connection:
         connection.request("POST", f"/{path}", json.dumps(BODY), HEADERS)
-        return arguments(connection.getresponse())
-    finally:
-        connection.close()
+        yield connection.getresponse()
 
 
-@pytest.mark.parametrize(
-    "fetch",
-    [
-        by_httpx,
-        by_httpx_unentered,
-        by_httpx_lines,
-        by_httpx_text,
-        by_httpx_sse,
-        by_httpx2,
-        by_requests,
-        by_requests_lines,
-        by_urllib,
-        by_http_client,
-    ],
-)
-def test_sync_responses_are_read(fetch: Callable[[str], object], url: str) -> None:
-    assert fetch(url) == ARGUMENTS
+RESPONSES: dict[str, tuple[Callable[[str], Any], Callable[[Any], Any]]] = {
+    "httpx": (by_httpx, lambda response: response),
+    "httpx, lines": (by_httpx, lambda response: response.iter_lines()),
+    "httpx, text": (by_httpx, lambda response: response.iter_text()),
+    "httpx-sse": (by_httpx_sse, lambda source: source),
+    "httpx2": (by_httpx2, lambda response: response),
+    "requests": (by_requests, lambda response: response),
+    "requests, lines": (by_requests, lambda response: response.iter_lines()),
+    "urllib": (
+        lambda url: urlopen(Request(url, json.dumps(BODY).encode(), HEADERS), timeout=20),
+        lambda response: response,
+    ),
+    "http.client": (by_http_client, lambda response: response),
+}
 
 
-def test_async_responses_are_read(url: str) -> None:
+@pytest.mark.parametrize(("fetch", "read"), RESPONSES.values(), ids=RESPONSES)
+def test_sync_responses_are_read(
+    fetch: Callable[[str], Any], read: Callable[[Any], Any], url: str
+) -> None:
+    with fetch(url) as response:
+        assert arguments(read(response)) == ARGUMENTS
+
+
+def test_a_response_that_was_not_entered_is_read(url: str) -> None:
+    assert arguments(by_httpx(url)) == ARGUMENTS
+
+
+async def test_async_responses_are_read(url: str) -> None:
     async def arguments(source: Any) -> object:
         events = stream(source)
-        found = [event async for event in events]
-        assert found[-1].type == "turn_completed"
+        assert (await collect(events))[-1].type == "turn_completed"
         return events.calls[0].arguments
 
-    async def run() -> list[object]:
-        results = []
-        async with httpx.AsyncClient() as client:
-            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
-                results.append(await arguments(response))
-            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
-                results.append(await arguments(response.aiter_bytes()))
-            async with client.stream("POST", url, json=BODY, headers=HEADERS) as response:
-                results.append(await arguments(response.aiter_lines()))
-            results.append(await arguments(client.stream("POST", url, json=BODY, headers=HEADERS)))
-        async with aiohttp.ClientSession() as session:
-            async with session.post(url, json=BODY, headers=HEADERS) as answer:
-                results.append(await arguments(answer))
-            async with session.post(url, json=BODY, headers=HEADERS) as answer:
-                results.append(await arguments(answer.content))
-            results.append(await arguments(session.post(url, json=BODY, headers=HEADERS)))
-        return results
-
-    assert asyncio.run(run()) == [ARGUMENTS] * 7
+    request: Any = {"json": BODY, "headers": HEADERS}
+    async with httpx.AsyncClient() as client, aiohttp.ClientSession() as session:
+        for read in ("__self__", "aiter_bytes", "aiter_lines"):
+            async with client.stream("POST", url, **request) as response:
+                source = response if read == "__self__" else getattr(response, read)()
+                assert await arguments(source) == ARGUMENTS
+        assert await arguments(client.stream("POST", url, **request)) == ARGUMENTS
+        async with session.post(url, **request) as answer:
+            assert await arguments(answer) == ARGUMENTS
+        async with session.post(url, **request) as answer:
+            assert await arguments(answer.content) == ARGUMENTS
+        assert await arguments(session.post(url, **request)) == ARGUMENTS
 
 
 @pytest.mark.parametrize("chunked", [True, False])
@@ -206,50 +181,36 @@ def test_a_response_of_requests_is_live(chunked: bool) -> None:
 
 
 def test_leaving_early_closes_the_connection(url: str) -> None:
-    with httpx.stream("POST", url, json=BODY, headers=HEADERS) as response:
+    with by_httpx(url) as response:
         with stream(response) as events:
-            for event in events:
-                if event.type == "tool_call_started":
-                    break
+            next(event for event in events if event.type == "tool_call_started")
         assert response.is_closed
     assert [call.verdict for call in events.calls] == ["aborted"]
 
 
 def test_raw_responses_of_the_sdks_are_read(url: str) -> None:
-    key = "any"
     base = url.partition("/v1/")[0]
-    message: Any = {"role": "user", "content": "hi"}
-    claude = anthropic.Anthropic(base_url=base, api_key=key)
-    gpt = openai.OpenAI(base_url=f"{base}/v1", api_key=key)
-    with claude, gpt:
-        sources = [
-            claude.messages.with_raw_response.create(
-                model="m", max_tokens=9, messages=[message], stream=True
-            ),
-            claude.messages.with_streaming_response.create(
-                model="m", max_tokens=9, messages=[message], stream=True
-            ),
-            gpt.chat.completions.with_raw_response.create(
-                model="m", messages=[message], stream=True
-            ),
-            gpt.chat.completions.with_streaming_response.create(
-                model="m", messages=[message], stream=True
-            ),
+    asked: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    with (
+        anthropic.Anthropic(base_url=base, api_key="any") as claude,
+        openai.OpenAI(base_url=f"{base}/v1", api_key="any") as gpt,
+    ):
+        for source in (
+            claude.messages.with_raw_response.create(max_tokens=9, **asked),
+            claude.messages.with_streaming_response.create(max_tokens=9, **asked),
+            gpt.chat.completions.with_raw_response.create(**asked),
+            gpt.chat.completions.with_streaming_response.create(**asked),
             gpt.responses.with_raw_response.create(model="m", input="hi", stream=True),
-        ]
-        assert [arguments(source) for source in sources] == [ARGUMENTS] * 5
+        ):
+            assert arguments(source) == ARGUMENTS
 
 
-def test_an_error_of_the_provider_is_read_from_its_body() -> None:
-    with MockProvider(Reply(), faults=[Status(429)]) as provider:
-
-        def events(path: str) -> list[Event]:
-            with httpx.stream(
-                "POST", f"{provider.url}/v1/{path}", json=BODY, headers=HEADERS
-            ) as response:
-                return list(stream(response))
-
-        for path in ("messages", "chat/completions"):
-            (event,) = events(path)
-            assert isinstance(event, StreamFailed)
-            assert event.retryable
+@pytest.mark.parametrize("path", ["messages", "chat/completions"])
+def test_an_error_of_the_provider_is_read_from_its_body(path: str) -> None:
+    with (
+        MockProvider(Reply(), faults=[Status(429)]) as provider,
+        by_httpx(f"{provider.url}/v1/{path}") as response,
+    ):
+        (event,) = list(stream(response))
+        assert isinstance(event, StreamFailed)
+        assert event.retryable

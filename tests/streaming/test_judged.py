@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from argstream import ArgumentUnavailable, SchemaError, UsageError, stream
+from argstream import UsageError, stream
 from argstream.assembly import Assembler, Call
+from argstream.errors import ArgumentUnavailable, SchemaError
 from argstream.events import (
     ArgumentCompleted,
     ArgumentsError,
@@ -26,9 +27,7 @@ from argstream.recording import Recorder
 from argstream.streaming import make_judge
 from argstream.testing import chunkings, cut
 from argstream.validation import Schema, ToolSpec
-from tests.adapters.test_gemini import begin, leaf, piece
-from tests.adapters.test_gemini import chunk as gemini_chunk
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     block_delta,
     block_start,
@@ -50,6 +49,9 @@ from tests.providers import (
     tool_use,
     types,
 )
+from tests.providers.test_gemini import begin, leaf, piece
+from tests.providers.test_gemini import chunk as gemini_chunk
+from tests.streaming.faces import collect
 from tests.turns import STREAMED, Streamed
 
 SCHEMA = {
@@ -95,6 +97,20 @@ def refusal(events: list[Event]) -> ArgumentsError:
     assert invalid.verdict == "rejected"
     error: ArgumentsError = invalid.error
     return error
+
+
+def ended(events: list[Event]) -> TurnCompleted:
+    assert isinstance(events[-1], TurnCompleted)
+    return events[-1]
+
+
+def turn(*calls: tuple[str, ...]) -> list[Any]:
+    """A turn with several calls, each in these pieces."""
+    payloads: list[Any] = [message_start()]
+    for index, pieces in enumerate(calls):
+        texts = [input_json(index, text) for text in pieces]
+        payloads += [tool_use(index, id_=f"toolu_{index}"), *texts, block_stop(index)]
+    return [*payloads, *message_end()]
 
 
 # By a schema
@@ -158,41 +174,30 @@ def test_what_comes_after_a_refusal_is_kept_and_makes_no_events() -> None:
     assert types(events)[place + 1 :] == ["turn_completed"]
     assert call.raw == "".join(pieces)
     assert call.arguments == {"INVALID_JSON": "".join(pieces)}
-    assert call.error is not None
-    assert call.error.path == ("path",)
 
 
 def test_the_next_call_of_the_turn_is_read_all_the_same() -> None:
-    payloads = [
-        message_start(),
-        tool_use(0),
-        input_json(0, '{"path": 7}'),
-        block_stop(0),
-        tool_use(1, id_="toolu_2"),
-        input_json(1, RIGHT),
-        block_stop(1),
-        *message_end(),
-    ]
-    calls, _ = judged(payloads)
+    calls, _ = judged(turn(('{"path": 7}',), (RIGHT,)))
     assert [call.verdict for call in calls] == ["rejected", "complete"]
 
 
-def test_a_call_that_was_cut_is_truncated_not_rejected() -> None:
-    call, _ = read(anthropic_call('{"path": "a"', stop_reason="max_tokens"))
-    assert call.verdict == "truncated"
-
-
-def test_malformed_json_is_malformed_if_nothing_was_wrong_before() -> None:
-    assert read(anthropic_call('{"path": "a", oops'))[0].verdict == "malformed"
-    assert read(anthropic_call('{"path": 7, oops'))[0].verdict == "rejected"
-
-
-def test_no_arguments_are_judged_when_it_is_known_that_none_come() -> None:
-    call, events = read(anthropic_call())
-    assert call.verdict == "rejected"
-    assert refusal(events).keyword == "required"
-    nothing = ToolSpec("write", "", {"type": "object"})
-    assert read(anthropic_call(), tools=[nothing])[0].arguments == {}
+@pytest.mark.parametrize(
+    ("payloads", "tools", "verdict"),
+    [
+        (anthropic_call('{"path": "a"', stop_reason="max_tokens"), [WRITE], "truncated"),
+        (anthropic_call('{"path": "a", oops'), [WRITE], "malformed"),
+        (anthropic_call('{"path": 7, oops'), [WRITE], "rejected"),
+        (anthropic_call(), [WRITE], "rejected"),  # no arguments, though some are required
+        (anthropic_call(), [ToolSpec("write", "", {"type": "object"})], "complete"),
+        (anthropic_call('{"a": 1}'), [ToolSpec("write")], "complete"),  # no schema
+        (anthropic_call(RIGHT), [], "rejected"),  # no tools
+        (anthropic_call(RIGHT), [ToolSpec("write_all", "", {})], "rejected"),  # not a beginning
+    ],
+)
+def test_the_verdict_on_a_call(payloads: list[Any], tools: list[ToolSpec], verdict: str) -> None:
+    assert read(payloads, tools=tools)[0].verdict == verdict
+    if not any("oops" in str(payload) for payload in payloads):
+        assert read(payloads, tools=tools, policy=NO_SECRETS)[0].verdict == verdict
 
 
 # Tools
@@ -213,14 +218,6 @@ def test_an_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) ->
     assert "'write'" in error.message
     assert "read" in error.message
     assert call.raw == RIGHT
-
-
-def test_a_tool_without_a_schema_may_be_called_with_anything() -> None:
-    assert read(anthropic_call('{"a": 1}'), tools=[ToolSpec("write")])[0].verdict == "complete"
-
-
-def test_with_no_tools_every_call_is_rejected() -> None:
-    assert read(anthropic_call(RIGHT), tools=[])[0].verdict == "rejected"
 
 
 def test_calls_that_the_provider_runs_itself_are_left_alone() -> None:
@@ -251,21 +248,10 @@ def test_custom_tools_must_be_known_and_take_any_text() -> None:
     tools = [{"type": "custom", "name": "sql"}]
     assert read(custom_call("sql"), tools=tools)[0].arguments == "SELECT 1"
     assert refusal(read(custom_call("sqlite"), tools=tools)[1]).reason == "unknown_tool"
-
-
-def test_free_text_for_a_tool_that_takes_arguments_is_rejected() -> None:
-    tools = [ToolSpec("sql", "", {"type": "object"})]
-    _, events = read(custom_call("sql"), tools=tools)
+    _, events = read(custom_call("sql"), tools=[ToolSpec("sql", "", {"type": "object"})])
     assert "not free text" in refusal(events).message
-
-
-def test_a_name_that_is_the_beginning_of_another_is_unknown() -> None:
-    payloads = anthropic_call(RIGHT)
-    wider = ToolSpec("write_all", "", {})
-    for policy in (None, Policy([], default="allow")):
-        call, events = read(payloads, tools=[wider], policy=policy)
-        assert call.verdict == "rejected"
-        assert refusal(events).reason == "unknown_tool"
+    policy = Policy([Rule("deny", argument=(), when=Equals("SELECT 1"))], default="allow")
+    assert read(custom_call("sql"), tools=tools, policy=policy)[0].verdict == "rejected"
 
 
 def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
@@ -280,46 +266,29 @@ def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
         assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
 
 
-def test_a_policy_decides_on_free_text_when_it_is_whole() -> None:
-    tools = [{"type": "custom", "name": "sql"}]
-    policy = Policy([Rule("deny", argument=(), when=Equals("SELECT 1"))], default="allow")
-    call, _ = read(custom_call("sql"), tools=tools, policy=policy)
-    assert call.verdict == "rejected"
+def named(*names: str, arguments: str = RIGHT) -> list[Any]:
+    """A call whose name comes in pieces."""
+    starts = [tool_calls(entry("", id="call_1", name=name)) for name in names]
+    return [*starts, tool_calls(entry(arguments)), chunk(finish="tool_calls")]
 
 
 def test_a_name_that_comes_in_pieces_is_not_refused_at_its_first() -> None:
-    def named(*names: str) -> list[Any]:
-        return [
-            *(tool_calls(entry("", id="call_1", name=name)) for name in names),
-            tool_calls(entry(RIGHT)),
-            chunk(finish="tool_calls"),
-        ]
-
     assert read(named("wri", "te"))[0].verdict == "complete"
     call, events = read(named("wri"))
     assert call.verdict == "rejected"
     assert types(events)[:3] == ["tool_call_started", "tool_args_delta", "tool_args_invalid"]
     wider = ToolSpec("write_all", "", {"required": ["all"]})
-    call, events = read(named("write", "_all"), tools=[WRITE, wider])
+    _, events = read(named("write", "_all"), tools=[WRITE, wider])
     assert refusal(events).message == 'the argument "all" is missing'
 
 
 @pytest.mark.parametrize("names", [("read_file",), ("rea", "d_file"), ("read", "_file")])
 def test_a_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
-    payloads = [
-        *(tool_calls(entry("", id="call_1", name=name)) for name in names),
-        tool_calls(entry('{"a": 1}')),
-        chunk(finish="tool_calls"),
-    ]
-    policy = Policy([Rule("deny", tool="read")], default="allow")
-    call, _ = read(payloads, tools=None, policy=policy)
-    assert call.verdict == "complete"
-    policy = Policy([Rule("deny", tool="read_file")], default="allow")
-    call, events = read(payloads, tools=None, policy=policy)
-    assert call.verdict == "rejected"
-    assert call.policy_decision is not None
-    assert call.policy_decision.action == "deny"
-    assert refusal(events).reason == "denied"
+    for denied, verdict in (("read", "complete"), ("read_file", "rejected")):
+        policy = Policy([Rule("deny", tool=denied)], default="allow")
+        call, _ = read(named(*names), tools=None, policy=policy)
+        assert call.verdict == verdict
+        assert call.policy_decision is not None
 
 
 @pytest.mark.parametrize("schema", [{"type": "strng"}, {"$ref": "https://example.com/schema"}])
@@ -334,20 +303,15 @@ def test_a_schema_may_be_compiled_before_with_options_of_its_own() -> None:
     assert refusal(events).keyword == "format"
 
 
-def test_an_assembler_takes_the_same_judge() -> None:
-    judge = make_judge([WRITE])
-    for _ in range(2):  # for many streams
-        assembler = Assembler(judge=judge)
-        events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
-        assert refusal(events).keyword == "type"
-    assert make_judge() is None
-
-
-def test_a_judge_may_be_made_once_for_many_streams() -> None:
+def test_a_judge_may_be_made_once_for_many_streams_and_assemblers() -> None:
     judge = make_judge([WRITE], NO_SECRETS)
     for _ in range(2):
         call, _ = read(anthropic_call('{"path": 7}'), tools=None, judge=judge)
         assert call.verdict == "rejected"
+        assembler = Assembler(judge=judge)
+        events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
+        assert refusal(events).keyword == "type"
+    assert make_judge() is None
     with pytest.raises(UsageError, match="either judge="):
         stream([], tools=[WRITE], judge=judge)
 
@@ -372,12 +336,6 @@ def test_a_text_is_judged_by_what_it_means(pieces: list[str], reinterpreted: str
     assert not of_type(events, ToolArgsInvalid)
 
 
-@pytest.mark.parametrize("pieces", [*chunkings(f"{{}}{RIGHT}")], ids=lambda one: one[0])
-def test_an_empty_object_before_the_text_is_not_judged(pieces: tuple[str, list[str]]) -> None:
-    call, _ = read(chat_call(*(piece for piece in pieces[1] if piece)))
-    assert (call.verdict, call.reinterpreted) == ("complete", "empty_prefix")
-
-
 @pytest.mark.parametrize(
     "pieces",
     [
@@ -399,28 +357,25 @@ def test_pieces_that_turn_out_not_to_repeat_each_other_are_refused_then() -> Non
     assert refusal(events).offset == 10
 
 
+def in_leaves(*leaves: tuple[str, dict[str, Any]]) -> list[Any]:
+    """A call of Gemini, leaf by leaf."""
+    chunks = [
+        gemini_chunk(piece(leaf(path, **value), goes_on=number < len(leaves)))
+        for number, (path, value) in enumerate(leaves, 1)
+    ]
+    return [begin(), *chunks, gemini_chunk(finish="STOP")]
+
+
+X = {"stringValue": "x"}
+
+
 def test_leaves_that_come_late_count_before_something_is_missed() -> None:
-    schema = {
-        "properties": {
-            "to": {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["a"]}
-        },
-        "required": ["to"],
-    }
-    tool = ToolSpec("write", "", schema)
-
-    def leaves(last: str) -> list[Any]:
-        return [
-            begin(),
-            gemini_chunk(piece(leaf("$.to.b", stringValue="x"))),
-            gemini_chunk(piece(leaf("$.z", stringValue="x"))),
-            gemini_chunk(piece(leaf(last, stringValue="x"), goes_on=False)),
-            gemini_chunk(finish="STOP"),
-        ]
-
-    assert read(leaves("$.to.a"), tools=[tool])[0].verdict == "complete"
-    call, events = read(leaves("$.y"), tools=[tool])
+    inner = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["a"]}
+    tool = ToolSpec("write", "", {"properties": {"to": inner}, "required": ["to"]})
+    late = in_leaves(("$.to.b", X), ("$.z", X), ("$.to.a", X))
+    assert read(late, tools=[tool])[0].verdict == "complete"
+    _, events = read(in_leaves(("$.to.b", X), ("$.z", X), ("$.y", X)), tools=[tool])
     assert refusal(events).keyword == "required"
-    assert call.verdict == "rejected"
 
 
 def test_what_rests_on_a_container_that_was_left_waits() -> None:
@@ -430,36 +385,21 @@ def test_what_rests_on_a_container_that_was_left_waits() -> None:
             {"properties": {"mode": {"enum": ["y"]}}},
         ]
     }
-    payloads = [
-        begin(),
-        gemini_chunk(piece(leaf("$.to.a", stringValue="x"))),
-        gemini_chunk(piece(leaf("$.mode", stringValue="x"))),
-        gemini_chunk(piece(leaf("$.to.force", boolValue=True), goes_on=False)),
-        gemini_chunk(finish="STOP"),
-    ]
+    payloads = in_leaves(("$.to.a", X), ("$.mode", X), ("$.to.force", {"boolValue": True}))
     call, _ = read(payloads, tools=[ToolSpec("write", "", schema)])
     assert (call.verdict, call.reinterpreted) == ("complete", "restated")
-    policy = Policy(
-        [
-            Rule("allow", argument=("to", "force"), when=Equals(True)),
-            Rule("deny", argument="mode", when=Equals("x")),
-        ],
-        default="deny",
-    )
-    call, _ = read(payloads, tools=None, policy=policy)
+    rules = [
+        Rule("allow", argument=("to", "force"), when=Equals(True)),
+        Rule("deny", argument="mode", when=Equals("x")),
+    ]
+    call, _ = read(payloads, tools=None, policy=Policy(rules, default="deny"))
     assert call.verdict == "complete"
     assert call.policy_decision is not None
     assert call.policy_decision.action == "allow"
 
 
 def test_a_wrong_leaf_is_refused_at_once() -> None:
-    payloads = [
-        begin(),
-        gemini_chunk(piece(leaf("$.path", numberValue=7))),
-        gemini_chunk(piece(leaf("$.content", stringValue="long"), goes_on=False)),
-        gemini_chunk(finish="STOP"),
-    ]
-    events = stream(payloads, tools=[WRITE])
+    events = stream(in_leaves(("$.path", {"numberValue": 7}), ("$.content", X)), tools=[WRITE])
     error = next(event.error for event in events if isinstance(event, ToolArgsInvalid))
     assert (error.path, error.keyword) == (("path",), "type")
 
@@ -520,54 +460,53 @@ def test_a_source_that_fails_to_close_does_not_hide_the_refusal() -> None:
     assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
 
 
-def test_who_is_cancelled_while_a_source_is_closed_is_cancelled() -> None:
-    class Hanging:
-        def __init__(self) -> None:
-            self.rest = anthropic_call('{"path": ".env"', ', "content": ""}')
+class AsyncSource:
+    """Payloads, then an error or the end; closing it does what the test says."""
 
-        def __aiter__(self) -> "Hanging":
-            return self
+    def __init__(self, payloads: list[Any], close: Any, error: Exception | None = None) -> None:
+        self.rest, self.aclose, self.error = payloads, close, error
 
-        async def __anext__(self) -> Any:
+    def __aiter__(self) -> "AsyncSource":
+        return self
+
+    async def __anext__(self) -> Any:
+        if self.rest:
             return self.rest.pop(0)
+        raise self.error or StopAsyncIteration
 
-        async def aclose(self) -> None:
-            await asyncio.sleep(60)
 
-    async def main() -> None:
-        async with asyncio.timeout(0.05):
-            async for _ in stream(Hanging(), policy=NO_SECRETS):
-                pass
+async def test_who_is_cancelled_while_a_source_is_closed_is_cancelled() -> None:
+    async def hang() -> None:
+        await asyncio.sleep(60)
 
+    source = AsyncSource(anthropic_call('{"path": ".env"', ', "content": ""}'), hang)
     with pytest.raises(TimeoutError):
-        asyncio.run(main())
+        await asyncio.wait_for(collect(stream(source, policy=NO_SECRETS)), 0.05)
 
 
-def test_what_is_awaited_is_closed_only_if_it_was_left_and_hides_no_error() -> None:
-    class Awaited:
-        def __init__(self, payloads: list[Any], error: Exception | None) -> None:
-            self.rest, self.error = payloads, error
+async def test_what_is_awaited_is_closed_only_if_it_was_left_and_hides_no_error() -> None:
+    async def fail() -> None:
+        raise RuntimeError("it does not close")
 
-        def __aiter__(self) -> "Awaited":
-            return self
+    async def ask(error: Exception | None) -> AsyncSource:
+        return AsyncSource(anthropic_call(RIGHT), fail, error)
 
-        async def __anext__(self) -> Any:
-            if self.rest:
-                return self.rest.pop(0)
-            raise self.error or StopAsyncIteration
-
-        async def aclose(self) -> None:
-            raise RuntimeError("it does not close")
-
-    async def main(error: Exception | None) -> list[Event]:
-        async def ask() -> Awaited:
-            return Awaited(anthropic_call(RIGHT), error)
-
-        return [event async for event in stream(ask())]
-
-    assert types(asyncio.run(main(None)))[-1] == "turn_completed"
+    assert types(await collect(stream(ask(None))))[-1] == "turn_completed"
     with pytest.raises(ConnectionError):
-        asyncio.run(main(ConnectionError("lost")))
+        await collect(stream(ask(ConnectionError("lost"))))
+
+
+async def test_an_async_source_is_closed_too() -> None:
+    closed: list[bool] = []
+
+    async def close() -> None:
+        closed.append(True)
+
+    payloads = anthropic_call('{"path": ".env"', ', "content": "x', "x" * 100, '"}')
+    source = AsyncSource(payloads, close)
+    told = await collect(stream(source, policy=NO_SECRETS))
+    assert (closed, len(source.rest)) == ([True], 6)
+    assert ended(told).stop_reason == "rejected"
 
 
 def test_the_end_of_a_recording_is_not_told_of_after_a_denial(tmp_path: Path) -> None:
@@ -592,124 +531,61 @@ def test_a_denial_without_a_condition_shows_what_was_read() -> None:
     assert (error.path, error.offset) == (("path",), 17)
 
 
-@pytest.mark.parametrize("policy", ["policy.toml", {"rules": []}, [Rule("deny")]])
-def test_what_is_no_policy_is_refused_at_once(policy: Any) -> None:
-    with pytest.raises(UsageError, match=r"Policy\.load"):
-        stream([], policy=policy)
+def chat(*pieces: tuple[int, str]) -> list[Any]:
+    """Calls of Chat, which closes none of them."""
+    known: set[int] = set()
+    payloads = []
+    for index, text in pieces:
+        name = {} if index in known else {"id": f"call_{index}", "name": "write"}
+        known.add(index)
+        payloads.append(tool_calls(entry(text, index=index, **name)))
+    return [*payloads, chunk(finish="tool_calls")]
 
 
-def test_an_async_source_is_closed_too() -> None:
-    left, closed = [], []
-
-    async def source() -> AsyncIterator[Any]:
-        payloads = anthropic_call('{"path": ".env"', ', "content": "x', "x" * 100, '"}')
-        try:
-            while payloads:
-                yield payloads.pop(0)
-        finally:
-            left.extend(payloads)
-            closed.append(True)
-
-    async def main() -> list[Event]:
-        return [event async for event in stream(source(), policy=NO_SECRETS)]
-
-    told = asyncio.run(main())
-    assert closed
-    assert len(left) == 6
-    assert isinstance(told[-1], TurnCompleted)
-    assert told[-1].stop_reason == "rejected"
+OPEN = [message_start(), tool_use(0), input_json(0, '{"content": "x')]
+DENIED = [tool_use(1, id_="toolu_2"), input_json(1, '{"path": ".env"')]
+MORE = [input_json(1, ', "content": "y"}'), block_stop(1), *message_end()]
+CLOSED = [input_json(0, '", "path": "a"}'), block_stop(0)]
 
 
-def test_another_call_that_is_being_written_is_waited_for() -> None:
-    payloads = [
-        message_start(),
-        tool_use(0),
-        input_json(0, '{"content": "x'),
-        tool_use(1, id_="toolu_2"),
-        input_json(1, '{"path": ".env"'),
-        input_json(1, ', "content": "y"}'),
-        input_json(0, '", "path": "a"}'),
-        block_stop(0),
-        block_stop(1),
-        *message_end(),
-    ]
+@pytest.mark.parametrize(
+    ("payloads", "verdicts", "unread"),
+    [
+        pytest.param([*OPEN, *DENIED, *CLOSED, *MORE], "complete rejected", 4, id="is written"),
+        # Whether nothing of it was cut only the stop reason could tell, which does not come.
+        pytest.param([*OPEN[:2], CLOSED[1], *DENIED, *MORE], "aborted rejected", 4, id="is empty"),
+        pytest.param(
+            chat((0, '{"path": "a"}'), (1, '{"path": ".env"'), (1, ', "content": ""}')),
+            "complete rejected", 2, id="was left",
+        ),
+        pytest.param(
+            chat((0, '{"path": "a"'), (1, '{"path": ".env"'), (0, "}"), (1, ', "content": ""}')),
+            "complete rejected", 1, id="goes on",
+        ),
+    ],
+)  # fmt: skip
+def test_reading_stops_when_no_other_call_is_being_written(
+    payloads: list[Any], verdicts: str, unread: int
+) -> None:
     source = Source(payloads)
     calls, told = judged(source, tools=None, policy=NO_SECRETS)
-    assert [call.verdict for call in calls] == ["complete", "rejected"]
-    assert source.rest[0]["type"] == "content_block_stop"
-    assert isinstance(told[-1], TurnCompleted)
-    assert told[-1].stop_reason == "rejected"
-
-
-def test_a_call_without_arguments_that_is_over_is_not_waited_for() -> None:
-    payloads = [
-        message_start(),
-        tool_use(0),
-        block_stop(0),
-        tool_use(1, id_="toolu_2"),
-        input_json(1, '{"path": ".env"'),
-        input_json(1, ', "content": "y"}'),
-        block_stop(1),
-        *message_end(),
-    ]
-    source = Source(payloads)
-    events = stream(source, policy=NO_SECRETS)
-    told = list(events)
-    # Whether nothing of it was cut only the stop reason could tell, which does not come.
-    assert [call.verdict for call in events.calls] == ["aborted", "rejected"]
-    assert len(source.rest) == 4
-    assert isinstance(told[-1], TurnCompleted)
+    assert " ".join(call.verdict for call in calls) == verdicts
+    assert len(source.rest) == unread
+    assert ended(told).stop_reason == "rejected"
+    assert ended(told).characters_read == sum(len(call.raw) for call in calls)
 
 
 def test_a_turn_that_has_failed_does_not_end_twice() -> None:
-    payloads = [
-        message_start(),
-        tool_use(0),
-        input_json(0, '{"content": "x'),
-        tool_use(1, id_="toolu_2"),
-        input_json(1, '{"path": ".env"'),
-        {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
-    ]
-    _, told = judged(payloads, tools=None, policy=NO_SECRETS)
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    _, told = judged([*OPEN, *DENIED, error], tools=None, policy=NO_SECRETS)
     assert types(told)[-1] == "stream_failed"
     assert "turn_completed" not in types(told)
-
-
-def test_where_nothing_closes_a_call_the_next_one_does() -> None:
-    payloads = [
-        tool_calls(entry('{"path": "a"}', id="call_1", name="write")),
-        tool_calls(entry("", index=1, id="call_2", name="write")),
-        tool_calls(entry('{"path": ".env"', index=1)),
-        tool_calls(entry(', "content": ""}', index=1)),
-        chunk(finish="tool_calls"),
-    ]
-    source = Source(payloads)
-    calls, told = judged(source, tools=None, policy=NO_SECRETS)
-    assert [call.verdict for call in calls] == ["complete", "rejected"]
-    assert len(source.rest) == 2
-    assert isinstance(told[-1], TurnCompleted)
-    assert told[-1].characters_read == 28
-
-
-def test_a_call_that_is_not_whole_when_another_is_denied_goes_on() -> None:
-    payloads = [
-        tool_calls(entry('{"path": "a"', id="call_1", name="write")),
-        tool_calls(entry('{"path": ".env"', index=1, id="call_2", name="write")),
-        tool_calls(entry("}", index=0)),
-        tool_calls(entry(', "content": ""}', index=1)),
-        chunk(finish="tool_calls"),
-    ]
-    source = Source(payloads)
-    calls, told = judged(source, tools=None, policy=NO_SECRETS)
-    assert [call.verdict for call in calls] == ["complete", "rejected"]
-    assert isinstance(told[-1], TurnCompleted)
 
 
 def test_a_call_denied_in_the_last_payload_changes_nothing_about_the_end() -> None:
     payloads = [tool_calls(entry('{"path": ".env"}', id="c", name="write"), finish="tool_calls")]
     _, told = judged(payloads, policy=NO_SECRETS)
-    assert isinstance(told[-1], TurnCompleted)
-    assert (told[-1].stop_reason, told[-1].characters_read) == ("tool_calls", None)
+    assert (ended(told).stop_reason, ended(told).characters_read) == ("tool_calls", None)
 
 
 def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
@@ -717,17 +593,14 @@ def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
         message_start(),
         block_start(0, "text", text=""),
         block_delta(0, "text_delta", text="I will."),
-        block_stop(0),
         block_start(1, "thinking", thinking=""),
         block_delta(1, "thinking_delta", thinking="Or not?"),
         tool_use(2),
         input_json(2, '{"path": ".env"'),
-        *message_end(),
     ]
     _, told = judged(payloads, policy=NO_SECRETS)
     assert types(told)[-2:] == ["thinking_completed", "turn_completed"]
-    assert isinstance(told[-1], TurnCompleted)
-    assert told[-1].characters_read == len('I will.Or not?{"path": ".env"')
+    assert ended(told).characters_read == len('I will.Or not?{"path": ".env"')
 
 
 @pytest.mark.parametrize(
@@ -743,25 +616,10 @@ def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
 )
 def test_one_can_choose_what_stops_the_stream(stop_on: Any, path: Any, is_stopped: bool) -> None:
     source = Source(anthropic_call(f'{{"path": {json.dumps(path)}', ', "content": "x', '"}'))
-    events = stream(source, tools=[WRITE], policy=NO_SECRETS, stop_on=stop_on)
-    told = list(events)
-    assert events.calls[0].verdict == "rejected"
+    calls, told = judged(source, policy=NO_SECRETS, stop_on=stop_on)
+    assert calls[0].verdict == "rejected"
     assert source.closed is is_stopped
-    assert isinstance(told[-1], TurnCompleted)
-    assert (told[-1].stop_reason == "rejected") is is_stopped
-
-
-def test_a_wrong_choice_says_which_there_are() -> None:
-    with pytest.raises(UsageError, match="denied, rejected, never"):
-        stream([], stop_on="always")  # type: ignore[call-overload]  # that is the point
-
-
-def test_a_tool_that_is_denied_as_such_is_rejected_when_it_starts() -> None:
-    policy = Policy([Rule("deny", tool="write", reason="not today")], default="allow")
-    source = Source(anthropic_call(RIGHT))
-    told = list(stream(source, policy=policy))
-    assert types(told) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
-    assert source.closed
+    assert (ended(told).stop_reason == "rejected") is is_stopped
 
 
 @pytest.mark.parametrize("action", ["allow", "ask"])
@@ -832,16 +690,22 @@ def test_policy_that_cannot_ask_needs_no_on_ask() -> None:
         assert call.verdict == "complete"
 
 
-@pytest.mark.parametrize("options", [{}, {"policy": NO_SECRETS}, {"policy": Policy()}])
-def test_unknown_on_ask_is_refused(options: Any) -> None:
-    with pytest.raises(UsageError, match='on_ask must be "deny" or "report", not \'allow\''):
-        stream([], **options, on_ask="allow")  # type: ignore[call-overload]  # that is the point
-
-
-def test_on_ask_is_refused_beside_a_judge() -> None:
-    judge = make_judge(policy=Policy(), on_ask="report")
-    with pytest.raises(UsageError, match="either judge="):
-        stream([], judge=judge, on_ask="deny")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"on_ask": "allow"}, 'on_ask must be "deny" or "report", not \'allow\''),
+        ({"on_ask": "allow", "policy": NO_SECRETS}, 'on_ask must be "deny" or "report"'),
+        ({"on_ask": "allow", "policy": Policy()}, 'on_ask must be "deny" or "report"'),
+        ({"on_ask": "deny", "judge": make_judge([WRITE])}, "either judge="),
+        ({"stop_on": "always"}, "denied, rejected, never"),
+        ({"policy": "policy.toml"}, r"Policy\.load"),
+        ({"policy": {"rules": []}}, r"Policy\.load"),
+        ({"policy": [Rule("deny")]}, r"Policy\.load"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_at_once(options: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        stream([], **options)
 
 
 @can_ask
@@ -893,10 +757,12 @@ def test_reported_ask_completes_the_call_with_the_answer(policy: Policy) -> None
 
 
 def test_the_first_of_schema_and_policy_counts() -> None:
-    _, told = judged(anthropic_call('{"path": ".env", "mode": "x"}'), policy=NO_SECRETS)
-    assert refusal(told).reason == "denied"
-    _, told = judged(anthropic_call('{"mode": "x", "path": ".env"}'), policy=NO_SECRETS)
-    assert refusal(told).reason == "schema"
+    for text, reason in (
+        ('{"path": ".env", "mode": "x"}', "denied"),
+        ('{"mode": "x", "path": ".env"}', "schema"),
+    ):
+        for source in (anthropic_call(text), sse(anthropic_call(text))):
+            assert refusal(judged(source, policy=NO_SECRETS)[1]).reason == reason
 
 
 def test_a_policy_judges_what_a_text_means() -> None:
@@ -918,10 +784,3 @@ def test_a_reader_that_waits_is_told_of_the_refusal() -> None:
         "".join(call.text("content"))
     assert caught.value.verdict == "rejected"
     assert list(events.live_calls())[1:] == []
-
-
-def test_bytes_that_come_whole_are_judged_in_the_same_order() -> None:
-    body = sse(anthropic_call('{"path": ".env", "content": "x"}'))
-    told = list(stream(body, tools=[WRITE], policy=NO_SECRETS))
-    assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
-    assert not of_type(told, ToolArgsCompleted)

@@ -24,11 +24,12 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 from langgraph.graph import MessagesState, StateGraph
 
-from argstream import AsyncEventStream, UsageError, record_async, stream
+from argstream import AsyncEventStream, UsageError, stream
+from argstream.recording import record_async
 from argstream.testing import CallTool, MockProvider, Reply, Slow
 from tests.agent.observing import FakeClaude
 from tests.claude_agent import assistant, init, use
-from tests.providers import anthropic_call
+from tests.provider_streams import anthropic_call
 
 REPLY = Reply(CallTool("write", {"content": "x" * 4_000}), faults=[Slow(between=0.02)])
 MESSAGES: Any = [{"role": "user", "content": "go"}]
@@ -58,13 +59,6 @@ async def by_break_with_a_variable(source: Any) -> AsyncEventStream:
     return events
 
 
-async def by_return(source: Any) -> object:
-    events = stream(source)
-    async for event in events:
-        return event
-    return None
-
-
 async def by_exception(source: Any) -> None:
     async for _ in stream(source):
         raise LeftError
@@ -79,15 +73,14 @@ async def by_break_out_of_live_calls(source: Any) -> None:
         break
 
 
-WAYS = [
+Leave = Callable[[Any], Awaitable[object]]
+WAYS: list[Leave] = [
     by_break,
     by_break_with_a_variable,
-    by_return,
     by_exception,
     by_anext,
     by_break_out_of_live_calls,
 ]
-Leave = Callable[[Any], Awaitable[object]]
 
 
 # What is printed
@@ -146,37 +139,11 @@ def gpt(provider: MockProvider) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=provider.openai_url, **no_tls(openai))
 
 
-async def messages_stream(at: MockProvider) -> Any:
-    return claude(at).stream(**MESSAGE)
+async def given(source: Any) -> Any:
+    return source
 
 
-async def messages_create(at: MockProvider) -> Any:
-    return await claude(at).create(**MESSAGE, stream=True)
-
-
-async def messages_create_not_awaited(at: MockProvider) -> Any:
-    return claude(at).create(**MESSAGE, stream=True)
-
-
-async def chat_stream(at: MockProvider) -> Any:
-    return gpt(at).chat.completions.stream(**CHAT)
-
-
-async def chat_create(at: MockProvider) -> Any:
-    return await gpt(at).chat.completions.create(**CHAT, stream=True)
-
-
-async def responses_stream(at: MockProvider) -> Any:
-    return gpt(at).responses.stream(model="m", input="go")
-
-
-async def responses_create(at: MockProvider) -> Any:
-    return await gpt(at).responses.create(model="m", input="go", stream=True)
-
-
-async def httpx_stream(at: MockProvider) -> Any:
-    client = httpx.AsyncClient(verify=False)
-    return client.stream("POST", f"{at.url}/v1/messages", **REQUEST)
+Ask = Callable[[MockProvider], Awaitable[Any]]
 
 
 async def httpx_bytes(at: MockProvider) -> Any:
@@ -189,20 +156,21 @@ async def recorded(at: MockProvider) -> Any:
     return record_async(await httpx_bytes(at), "turn.rec", overwrite=True)
 
 
-CLIENTS = [
-    messages_stream,
-    messages_create,
-    messages_create_not_awaited,
-    chat_stream,
-    chat_create,
-    responses_stream,
-    responses_create,
-    httpx_stream,
-    httpx_bytes,
-    recorded,
-]
-every_client = pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
-Ask = Callable[[MockProvider], Awaitable[Any]]
+CLIENTS: dict[str, Ask] = {
+    "messages.stream": lambda at: given(claude(at).stream(**MESSAGE)),
+    "messages.create": lambda at: claude(at).create(**MESSAGE, stream=True),
+    "messages.create, not awaited": lambda at: given(claude(at).create(**MESSAGE, stream=True)),
+    "chat.stream": lambda at: given(gpt(at).chat.completions.stream(**CHAT)),
+    "chat.create": lambda at: gpt(at).chat.completions.create(**CHAT, stream=True),
+    "responses.stream": lambda at: given(gpt(at).responses.stream(model="m", input="go")),
+    "responses.create": lambda at: gpt(at).responses.create(model="m", input="go", stream=True),
+    "httpx": lambda at: given(
+        httpx.AsyncClient(verify=False).stream("POST", f"{at.url}/v1/messages", **REQUEST)
+    ),
+    "httpx bytes": httpx_bytes,
+    "recorded": recorded,
+}
+every_client = pytest.mark.parametrize("ask", CLIENTS.values(), ids=CLIENTS)
 
 
 def hangs_up(provider: MockProvider, count: int) -> bool:
@@ -225,7 +193,7 @@ def test_connection_is_closed_while_the_program_goes_on(ask: Ask) -> None:
         for count, leave in enumerate(WAYS, 1):
             with suppress(LeftError):
                 await leave(await ask(provider))
-            assert await asyncio.to_thread(hangs_up, provider, count), leave.__name__
+            assert await asyncio.to_thread(hangs_up, provider, count), leave
             gc.collect()
 
     with MockProvider([REPLY] * len(WAYS)) as provider:
@@ -239,7 +207,7 @@ def test_connection_is_closed_when_the_program_ends(ask: Ask) -> None:
         for count, leave in enumerate(WAYS, 1):
             leave_and_end(leave, lambda: ask(provider))
             gc.collect()
-            assert hangs_up(provider, count), leave.__name__
+            assert hangs_up(provider, count), leave
 
 
 @pytest.mark.usefixtures("_silent")
@@ -251,7 +219,7 @@ def test_connection_of_aiohttp_is_closed(is_response: bool) -> None:
                 request = session.post(f"{provider.url}/v1/messages", **REQUEST)
                 with suppress(LeftError):
                     await leave(await request if is_response else request)
-                assert await asyncio.to_thread(hangs_up, provider, count), leave.__name__
+                assert await asyncio.to_thread(hangs_up, provider, count), leave
 
     with MockProvider([REPLY] * len(WAYS)) as provider:
         asyncio.run(main(provider))
@@ -269,10 +237,6 @@ async def generator(closed: list[str]) -> AsyncIterator[Any]:
         for _ in range(3):
             await asyncio.sleep(0)
         closed.append("generator")
-
-
-async def open_generator(closed: list[str]) -> Any:
-    return generator(closed)
 
 
 async def open_generator_of_generators(closed: list[str]) -> Any:
@@ -329,16 +293,13 @@ class Model(GenericFakeChatModel):
             self.closed()
 
 
-async def open_langchain(closed: list[str]) -> Any:
-    model = Model(messages=iter([]), closed=lambda: closed.append("model"))
-    return model.astream("go")
+def model(closed: list[str]) -> Model:
+    return Model(messages=iter([]), closed=lambda: closed.append("model"))
 
 
 async def open_langgraph(closed: list[str]) -> Any:
-    model = Model(messages=iter([]), closed=lambda: closed.append("model"))
-
     async def node(state: MessagesState) -> Any:
-        return {"messages": [await model.ainvoke(state["messages"])]}
+        return {"messages": [await model(closed).ainvoke(state["messages"])]}
 
     graph = StateGraph(MessagesState)
     graph.add_node("model", node)
@@ -360,21 +321,21 @@ async def open_claude_agent_sdk(closed: list[str]) -> Any:
     return query(prompt="go", transport=Claude(script))
 
 
-OTHERS = [
-    open_generator,
-    open_generator_of_generators,
-    open_iterable,
-    open_context,
-    open_langchain,
-    open_langgraph,
-    open_claude_agent_sdk,
-]
-every_source = pytest.mark.parametrize("open_source", OTHERS, ids=lambda one: one.__name__)
 OpenSource = Callable[[list[str]], Awaitable[Any]]
+SOURCES: dict[str, OpenSource] = {
+    "generator": lambda closed: given(generator(closed)),
+    "generator of generators": open_generator_of_generators,
+    "iterable": open_iterable,
+    "context": open_context,
+    "LangChain": lambda closed: given(model(closed).astream("go")),
+    "LangGraph": open_langgraph,
+    "Claude Agent SDK": open_claude_agent_sdk,
+}
+every_source = pytest.mark.parametrize("open_source", SOURCES.values(), ids=SOURCES)
 
 
 @pytest.mark.usefixtures("_silent")
-@pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("leave", WAYS, ids=lambda way: str(getattr(way, "__name__", way)))
 @every_source
 def test_source_is_closed_while_the_program_goes_on(open_source: OpenSource, leave: Leave) -> None:
     async def main() -> None:
@@ -390,7 +351,7 @@ def test_source_is_closed_while_the_program_goes_on(open_source: OpenSource, lea
 
 
 @pytest.mark.usefixtures("_silent")
-@pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("leave", WAYS, ids=lambda way: str(getattr(way, "__name__", way)))
 @every_source
 def test_source_is_left_quietly_when_the_program_ends(
     open_source: OpenSource, leave: Leave

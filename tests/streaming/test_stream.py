@@ -16,26 +16,17 @@ from ag_ui.encoder import EventEncoder
 from anthropic.types import Message
 from langchain_core.messages import AIMessage, HumanMessage
 
-from argstream import AsyncEventStream, EventStream, StreamFailure, UsageError, stream
+from argstream import EventStream, StreamFailure, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
 from argstream.testing import at_every_place, chunkings, cut
-from tests.adapters.test_bedrock_invoke import wrapped
-from tests.providers import anthropic_call, chat_call, joined, sse, types
+from tests.provider_streams import anthropic_call, chat_call, joined, sse, types
+from tests.providers.test_bedrock import in_bytes
+from tests.streaming.faces import AsyncSource, Source, collect, each
 from tests.turns import aws_event
 
 TURN = anthropic_call('{"path": "/t', 'mp"}')
 BODY = sse(TURN)
 EXPECTED = joined(stream([BODY]))
-
-
-async def collect(events: AsyncEventStream) -> list[Event]:
-    return [event async for event in events]
-
-
-async def each(items: Any) -> AsyncIterator[Any]:
-    for item in items:
-        await asyncio.sleep(0)
-        yield item
 
 
 class Sse(SimpleNamespace):
@@ -150,8 +141,7 @@ def test_a_file_can_be_read(tmp_path: Path) -> None:
 
 
 def test_one_payload_is_a_stream_of_one() -> None:
-    whole = {"type": "message", "content": [], "stop_reason": "end_turn"}
-    assert types(stream(whole)) == ["turn_completed"]
+    assert types(stream(MESSAGE)) == ["turn_completed"]
 
 
 def test_a_context_manager_is_entered_and_left() -> None:
@@ -176,14 +166,20 @@ def test_a_context_manager_is_entered_and_left() -> None:
     assert manager.state == "left"
 
 
-def test_an_awaitable_is_awaited() -> None:
-    async def request() -> AsyncIterator[bytes]:
-        return each([BODY])
+MESSAGE: Any = {"type": "message", "content": [], "stop_reason": "end_turn"}
 
-    async def run() -> list[Event]:
-        return await collect(stream(request()))
 
-    assert joined(asyncio.run(run())) == EXPECTED
+async def test_an_awaitable_is_awaited() -> None:
+    async def request(answer: Any) -> Any:
+        return answer
+
+    assert joined(await collect(stream(request(each([BODY]))))) == EXPECTED
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    more = {"id": "m", "model": "x", "role": "assistant", "stop_sequence": None, "usage": usage}
+    whole = Message.model_validate({**MESSAGE, **more})
+    assert types(await collect(stream(request(whole)))) == ["turn_completed"]
+    with pytest.raises(UsageError, match="cannot read a int"):
+        await collect(stream(request(3)))
 
 
 @pytest.mark.bulk
@@ -200,27 +196,6 @@ def test_an_awaitable_is_awaited() -> None:
 def test_how_a_stream_begins_does_not_depend_on_its_chunks(body: bytes) -> None:
     for chunks in ([body], cut(body, [1]), *at_every_place(body[:40] + body[40:])):
         assert joined(stream(chunks)) == EXPECTED, chunks[:2]
-
-
-def test_a_whole_response_of_an_async_client_is_read() -> None:
-    message = {"type": "message", "content": [], "stop_reason": "end_turn"}
-
-    async def request() -> Any:
-        return Message.model_validate(
-            {
-                **message,
-                "id": "m",
-                "model": "x",
-                "role": "assistant",
-                "stop_sequence": None,
-                "usage": {"input_tokens": 1, "output_tokens": 1},
-            }
-        )
-
-    async def run() -> list[Event]:
-        return await collect(stream(request()))
-
-    assert types(asyncio.run(run())) == ["turn_completed"]
 
 
 def test_an_error_body_that_is_spread_over_lines_is_read() -> None:
@@ -331,7 +306,7 @@ def test_nothing_is_told_too(source: list[Any]) -> None:
 
 def test_a_broken_event_stream_costs_the_open_calls_and_is_one_failure() -> None:
     garbage = b"\x00\x00\x00\x10garbage that is long enough"
-    whole = b"".join(aws_event("chunk", wrapped(payload)) for payload in TURN[:3])
+    whole = b"".join(aws_event("chunk", in_bytes(payload)) for payload in TURN[:3])
     events = stream([whole, garbage, garbage])
     failures = [event for event in events if isinstance(event, StreamFailed)]
     assert [failure.code for failure in failures] == ["broken_stream"]
@@ -341,92 +316,43 @@ def test_a_broken_event_stream_costs_the_open_calls_and_is_one_failure() -> None
 # How it ends
 
 
-class Source:
-    """A source that notes whether it was closed, and fails if it is told to."""
-
-    def __init__(self, chunks: list[bytes], error: BaseException | None = None) -> None:
-        self.closed = False
-        self._chunks = chunks
-        self._error = error
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._chunks
-        if self._error is not None:
-            raise self._error
-
-    def close(self) -> None:
-        self.closed = True
-
-
-async def _nothing() -> Any:
-    return 3
-
-
-class AsyncSource:
-    """The same, async."""
-
-    def __init__(self, chunks: list[bytes], error: BaseException | None = None) -> None:
-        self.closed = False
-        self._inner = Source(chunks, error)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return each(self._inner)
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-
 PIECES = [sse([payload]) for payload in TURN]
 
 
 def test_closing_early_closes_the_source_and_aborts_what_is_open() -> None:
     source = Source(PIECES)
     events = stream(source)
-    for event in events:
-        if event.type == "argument_delta":
-            break
+    next(event for event in events if event.type == "argument_delta")
     events.close()
     assert source.closed
     assert [call.verdict for call in events.calls] == ["aborted"]
     assert list(events) == []
 
 
-def test_closing_before_the_first_event_closes_the_source() -> None:
-    source = Source(PIECES)
-    with stream(source):
+def test_a_source_is_closed_unless_it_was_read_to_its_end() -> None:
+    unread, left, read = (Source(PIECES) for _ in range(3))
+    with stream(unread):
         pass
-    assert source.closed
-
-
-def test_leaving_a_loop_closes_the_source() -> None:
-    source = Source(PIECES)
-    for event in stream(source):
+    for event in stream(left):
         if event.type == "tool_call_started":
             break
     gc.collect()
-    assert source.closed
-
-
-def test_a_source_that_was_read_to_its_end_is_left_alone() -> None:
-    source = Source(PIECES)
-    with stream(source) as events:
+    with stream(read) as events:
         list(events)
-    assert not source.closed
+    assert (unread.closed, left.closed, read.closed) == (True, True, False)
 
 
 def test_an_exception_of_the_source_comes_after_the_verdicts_unchanged() -> None:
     """Invariant 9."""
     error = ConnectionResetError("gone")
+    source = Source(PIECES[:3], error)
     seen: list[Event] = []
     with pytest.raises(ConnectionResetError) as raised:
-        seen.extend(stream(Source(PIECES[:3], error)))
+        seen.extend(stream(source))
     assert raised.value is error
+    assert source.closed
     invalid = seen[-1]
     assert isinstance(invalid, ToolArgsInvalid)
-    source = Source(PIECES[:3], error)
-    with pytest.raises(ConnectionResetError):
-        list(stream(source))
-    assert source.closed
     assert (invalid.verdict, invalid.raw) == ("truncated", '{"path": "/t')
     assert "ConnectionResetError" in invalid.error.message
 
@@ -447,66 +373,46 @@ def test_an_interrupt_is_not_held_up() -> None:
     assert [call.verdict for call in events.calls] == ["aborted"]
 
 
-def test_async_streams_end_like_sync_ones() -> None:
-    async def run() -> None:
-        early = AsyncSource(PIECES)
-        async with stream(early) as events:
-            async for event in events:
-                if event.type == "argument_delta":
-                    break
-        assert early.closed
-        assert [call.verdict for call in events.calls] == ["aborted"]
+async def test_async_streams_end_like_sync_ones() -> None:
+    early = AsyncSource(PIECES)
+    async with stream(early) as events:
+        async for event in events:
+            if event.type == "argument_delta":
+                break
+    assert early.closed
+    assert [call.verdict for call in events.calls] == ["aborted"]
 
-        unread = AsyncSource(PIECES)
-        await stream(unread).aclose()
-        assert unread.closed
-        await stream(each(PIECES)).aclose()
-        with pytest.raises(UsageError, match="cannot read a int"):
-            await collect(stream(_nothing()))
+    unread = AsyncSource(PIECES)
+    await stream(unread).aclose()
+    assert unread.closed
+    await stream(each(PIECES)).aclose()
 
-        finished = AsyncSource(PIECES)
-        async with stream(finished) as events:
-            assert (await anext(events)).type == "tool_call_started"
-            assert joined([event async for event in events]) == EXPECTED[1:]
-            assert events.protocol == "anthropic"
-        assert not finished.closed
+    finished = AsyncSource(PIECES)
+    async with stream(finished) as events:
+        assert (await anext(events)).type == "tool_call_started"
+        assert joined(await collect(events)) == EXPECTED[1:]
+        assert events.protocol == "anthropic"
+    assert not finished.closed
 
-        failing = AsyncSource(PIECES[:3], ConnectionResetError("gone"))
-        events = stream(failing)
-        with pytest.raises(ConnectionResetError):
-            await collect(events)
-        assert [call.verdict for call in events.calls] == ["truncated"]
-
-    asyncio.run(run())
+    events = stream(AsyncSource(PIECES[:3], ConnectionResetError("gone")))
+    with pytest.raises(ConnectionResetError):
+        await collect(events)
+    assert [call.verdict for call in events.calls] == ["truncated"]
 
 
-def test_a_cancelled_task_closes_its_source() -> None:
-    class Endless:
-        closed = False
-
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return self._pieces()
-
-        async def _pieces(self) -> AsyncIterator[bytes]:
+async def test_a_cancelled_task_closes_its_source() -> None:
+    class Endless(AsyncSource):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
             for piece in PIECES[:3]:
                 yield piece
             await asyncio.sleep(3600)
 
-        async def aclose(self) -> None:
-            self.closed = True
-
-    async def run() -> None:
-        source = Endless()
-        events = stream(source)
-        task = asyncio.create_task(collect(events))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert source.closed
-        assert [call.verdict for call in events.calls] == ["aborted"]
-
-    asyncio.run(run())
+    source = Endless([])
+    events = stream(source)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(collect(events), 0.01)
+    assert source.closed
+    assert [call.verdict for call in events.calls] == ["aborted"]
 
 
 GEMINI = [
@@ -557,23 +463,19 @@ def test_usage_alone_does_not_tell_which_protocol_it_is() -> None:
     assert [call.arguments for call in events.calls] == [{"a": 1}]
 
 
-def test_what_only_seems_to_be_sync_is_read_with_async_for() -> None:
+async def test_what_only_seems_to_be_sync_is_read_with_async_for() -> None:
     """aiobotocore's streams have an ``__iter__`` that says that it is not implemented."""
 
     class Stream:
         def __iter__(self) -> Iterator[object]:
             raise NotImplementedError
 
-        async def __aiter__(self) -> AsyncIterator[object]:
-            for payload in TURN:
-                yield payload
+        def __aiter__(self) -> AsyncIterator[object]:
+            return each(TURN)
 
-    async def read(source: object) -> list[Event]:
-        events = stream(source)  # type: ignore[call-overload]
-        return [event async for event in events]
-
+    source: Any
     for source in (Stream(), {"ResponseMetadata": {}, "stream": Stream()}):
-        assert types(asyncio.run(read(source))) == types(stream(TURN))
+        assert types(await collect(stream(source))) == types(stream(TURN))
 
 
 # Failures, for those who do not match the event
@@ -608,16 +510,10 @@ def test_raise_for_failure_raises_what_the_event_says(
     assert (error.message, error.retryable) == (failed.message, failed.retryable)
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_raise_for_failure_does_nothing_without_a_failure(is_async: bool) -> None:
-    items = anthropic_call('{"path": "a.py"}')
-    if is_async:
-        events: Any = stream(each(items))
-        asyncio.run(collect(events))
-    else:
-        events = stream(items)
-        events.raise_for_failure()  # nothing has been read
-        list(events)
+def test_raise_for_failure_does_nothing_without_a_failure() -> None:
+    events = stream(TURN)
+    events.raise_for_failure()  # nothing has been read
+    list(events)
     events.raise_for_failure()
 
 
@@ -633,24 +529,11 @@ def test_failure_is_known_while_the_stream_goes_on() -> None:
         events.raise_for_failure()
 
 
-# The wrong kind of loop
-
-
-def test_for_over_an_async_stream_says_what_to_use() -> None:
+async def test_the_wrong_kind_of_loop_says_what_to_use() -> None:
     events: Any = stream(each([]))
     with pytest.raises(TypeError, match='use "async for"'):
-        iter(events)
-    with pytest.raises(TypeError, match='use "async for"'):
         list(events)
-
-
-def test_async_for_over_a_sync_stream_says_what_to_use() -> None:
-    events: Any = stream([])
-
-    async def loop() -> None:
-        async for _ in events:
-            pass
-
+    events = stream([])
     with pytest.raises(TypeError, match='use "for"'):
-        asyncio.run(loop())
-    assert [event.type for event in events] == ["stream_failed"]
+        await collect(events)
+    assert types(events) == ["stream_failed"]

@@ -1,18 +1,17 @@
 """Usage that the provider has reported is kept, however the turn ends. What is unknown is None."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 
-from argstream import Usage, stream
-from argstream.adapters import ProtocolName
-from argstream.assembly import StopOn
-from argstream.events import StreamFailed, TurnCompleted
+from argstream import stream
+from argstream.events import StreamFailed, TurnCompleted, Usage
 from argstream.policy import Glob, Policy, Rule
-from tests.providers import (
+from argstream.providers import ProtocolName
+from tests.provider_streams import (
     Payload,
     arguments_delta,
     block_stop,
@@ -27,11 +26,24 @@ from tests.providers import (
     response_ended,
     tool_use,
 )
+from tests.streaming.faces import each
 
 # 472 tokens that were not cached, and 100 that were.
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
 STARTED = [message_start(usage=COUNTS), tool_use(0), input_json(0, '{"path": "/etc/passwd"')]
 FINISHED = [*STARTED, input_json(0, "}"), block_stop(0), *message_end()]
+
+CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": None}
+GEMINI_USAGE = {"promptTokenCount": 9, "thoughtsTokenCount": 3}
+GEMINI_CHUNK = {"candidates": [{"content": {"parts": [{"text": "So"}]}}]}
+LIVE_CHUNK = {"serverContent": {"modelTurn": {"parts": [{"text": "So"}]}}}
+XAI_CHUNK = {"id": "r", "outputs": [{"delta": {"role": "ROLE_ASSISTANT", "content": "So"}}]}
+XAI_USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "reasoning_tokens": 1}
+LANGCHAIN_USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+CLAUDE_LINES = [
+    {"type": "system", "subtype": "init"},
+    {"type": "stream_event", "parent_tool_use_id": None, "event": message_start(usage=COUNTS)},
+]
 
 NO_ETC = Policy([Rule("deny", argument="path", when=Glob("/etc/**"))], default="allow")
 NUMBER = {
@@ -40,51 +52,33 @@ NUMBER = {
 }
 
 
-def test_turn_denied_by_a_policy_has_the_usage_reported_before() -> None:
-    (turn,) = of_type(list(stream(FINISHED, policy=NO_ETC)), TurnCompleted)
-    assert turn.stop_reason == "rejected"
-    assert turn.usage == Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
-
-
-@pytest.mark.parametrize(("stop_on", "written"), [("rejected", 1), ("never", 5)])
-def test_turn_rejected_by_a_schema_has_the_usage_reported_before(
-    stop_on: StopOn, written: int
-) -> None:
-    (turn,) = of_type(list(stream(FINISHED, tools=[NUMBER], stop_on=stop_on)), TurnCompleted)
-    assert turn.usage == Usage(input_tokens=572, output_tokens=written, cache_read_tokens=100)
-
-
-def test_completed_turn_has_the_usage_reported_last() -> None:
-    events = stream(FINISHED)
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        ({}, 5),
+        ({"policy": NO_ETC}, 1),
+        ({"tools": [NUMBER], "stop_on": "rejected"}, 1),
+        ({"tools": [NUMBER], "stop_on": "never"}, 5),
+    ],
+)
+def test_turn_has_the_usage_that_was_reported_when_it_ended(options: Any, written: int) -> None:
+    events = stream(FINISHED, **options)
     (turn,) = of_type(list(events), TurnCompleted)
-    assert turn.usage == Usage(input_tokens=572, output_tokens=5, cache_read_tokens=100)
-    assert events.usage == turn.usage
+    assert turn.usage == events.usage == Usage(572, written, 100)
 
 
-def test_usage_grows_while_the_stream_is_read() -> None:
-    events = stream(iter(FINISHED))
-    assert events.usage == Usage()
-    next(events)
-    assert events.usage == Usage(572, 1, 100)
-
-
-def test_closed_stream_keeps_its_usage() -> None:
+def test_usage_grows_while_the_stream_is_read_and_is_kept_when_it_is_closed() -> None:
     with stream(iter(FINISHED)) as events:
+        assert events.usage == Usage()
         next(events)
+        assert events.usage == Usage(572, 1, 100)
     assert events.usage == Usage(572, 1, 100)
 
 
-def test_closed_async_stream_keeps_its_usage() -> None:
-    async def source() -> AsyncIterator[Payload]:
-        for payload in FINISHED:
-            yield payload
-
-    async def closed() -> Usage:
-        async with stream(source()) as events:
-            await anext(events)
-        return events.usage
-
-    assert asyncio.run(closed()) == Usage(572, 1, 100)
+async def test_closed_async_stream_keeps_its_usage() -> None:
+    async with stream(each(FINISHED)) as events:
+        await anext(events)
+    assert events.usage == Usage(572, 1, 100)
 
 
 def test_stream_whose_source_raises_keeps_its_usage() -> None:
@@ -98,11 +92,42 @@ def test_stream_whose_source_raises_keeps_its_usage() -> None:
     assert events.usage == Usage(572, 1, 100)
 
 
-def test_turn_that_the_provider_fails_keeps_its_usage() -> None:
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    events = stream([*STARTED, error])
-    assert of_type(list(events), StreamFailed)[0].code == "overloaded_error"
-    assert events.usage == Usage(572, 1, 100)
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+RESPONSE_FAILED = [
+    response_created(),
+    item_added(0, type="function_call", id="fc_1", call_id="call_1", name="write"),
+    arguments_delta(0, '{"a'),
+    response_ended(
+        "failed", error={"code": "server_error"}, usage={"input_tokens": 9, "output_tokens": 3}
+    ),
+]
+INTERACTION = {
+    "id": "i",
+    "status": "failed",
+    "usage": {"total_input_tokens": 9, "total_output_tokens": 3},
+}
+INTERACTION_FAILED = [
+    {"event_type": "interaction.created", "interaction": {"id": "i"}},
+    {"event_type": "interaction.completed", "interaction": INTERACTION},
+]
+BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": GEMINI_USAGE}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "payloads", "code", "usage"),
+    [
+        ("anthropic", [*STARTED, OVERLOADED], "overloaded_error", Usage(572, 1, 100)),
+        ("openai-responses", RESPONSE_FAILED, "server_error", Usage(9, 3)),
+        ("gemini-interactions", INTERACTION_FAILED, "failed", Usage(9, 3)),
+        ("gemini", [BLOCKED], "SAFETY", Usage(9, 3, reasoning_tokens=3)),
+    ],
+)
+def test_turn_that_the_provider_fails_keeps_its_usage(
+    protocol: ProtocolName, payloads: list[Payload], code: str, usage: Usage
+) -> None:
+    events = stream(payloads, protocol=protocol)
+    assert of_type(list(events), StreamFailed)[0].code == code
+    assert events.usage == usage
 
 
 def test_turn_that_another_one_interrupts_is_part_of_the_sum() -> None:
@@ -124,19 +149,6 @@ def test_stream_of_nothing_but_usage_is_an_empty_stream() -> None:
     (failed,) = list(stream([usage], protocol="anthropic"))
     assert isinstance(failed, StreamFailed)
     assert failed.code == "empty"
-
-
-CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": None}
-GEMINI_USAGE = {"promptTokenCount": 9, "thoughtsTokenCount": 3}
-GEMINI_CHUNK = {"candidates": [{"content": {"parts": [{"text": "So"}]}}]}
-LIVE_CHUNK = {"serverContent": {"modelTurn": {"parts": [{"text": "So"}]}}}
-XAI_CHUNK = {"id": "r", "outputs": [{"delta": {"role": "ROLE_ASSISTANT", "content": "So"}}]}
-XAI_USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "reasoning_tokens": 1}
-LANGCHAIN_USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
-CLAUDE_LINES = [
-    {"type": "system", "subtype": "init"},
-    {"type": "stream_event", "parent_tool_use_id": None, "event": message_start(usage=COUNTS)},
-]
 
 
 @pytest.mark.parametrize(
@@ -176,50 +188,14 @@ def test_cut_stream_keeps_the_usage_reported_before(
     assert events.usage == usage
 
 
-def test_failed_response_has_its_usage() -> None:
-    usage = {"input_tokens": 9, "output_tokens": 3}
-    failed = response_ended("failed", error={"code": "server_error"}, usage=usage)
-    call = item_added(0, type="function_call", id="fc_1", call_id="call_1", name="write")
-    events = stream([response_created(), call, arguments_delta(0, '{"a'), failed])
-    assert of_type(list(events), StreamFailed)[0].code == "server_error"
-    assert events.usage == Usage(9, 3)
-
-
-def test_failed_interaction_has_its_usage() -> None:
-    usage = {"total_input_tokens": 9, "total_output_tokens": 3}
-    interaction = {"id": "i", "status": "failed", "usage": usage}
-    events = stream(
-        [
-            {"event_type": "interaction.created", "interaction": {"id": "i"}},
-            {"event_type": "interaction.completed", "interaction": interaction},
-        ],
-        protocol="gemini-interactions",
-    )
-    assert of_type(list(events), StreamFailed)[0].code == "failed"
-    assert events.usage == Usage(9, 3)
-
-
-def test_blocked_prompt_has_its_usage() -> None:
-    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": GEMINI_USAGE}
-    events = stream([blocked], protocol="gemini")
-    assert [event.type for event in events] == ["stream_failed"]
-    assert events.usage.input_tokens == 9
-
-
-def test_chat_without_include_usage_has_no_usage() -> None:
+def test_unknown_counts_are_none_and_reported_zeros_are_zero() -> None:
     events = stream(chat_call('{"path": 1}'))
     (turn,) = of_type(list(events), TurnCompleted)
     assert turn.usage == events.usage == Usage()
-    assert turn.usage.input_tokens is None
-
-
-def test_zero_that_the_provider_reports_is_zero() -> None:
     usage = {**CHAT_USAGE, "prompt_tokens_details": {"cached_tokens": 0}}
-    (turn,) = of_type(
-        list(stream([*chat_call('{"path": 1}'), {"choices": [], "usage": usage}])), TurnCompleted
-    )
-    assert turn.usage.cache_read_tokens == 0
-    assert turn.usage.cache_write_tokens is None
+    payloads = [*chat_call('{"path": 1}'), {"choices": [], "usage": usage}]
+    (turn,) = of_type(list(stream(payloads)), TurnCompleted)
+    assert (turn.usage.cache_read_tokens, turn.usage.cache_write_tokens) == (0, None)
 
 
 def test_sum_adds_only_what_is_known() -> None:

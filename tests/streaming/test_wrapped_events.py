@@ -19,7 +19,6 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from argstream import stream
-from argstream.adapters import ProtocolName
 from argstream.events import (
     Event,
     StreamFailed,
@@ -28,8 +27,9 @@ from argstream.events import (
     ToolCallStarted,
     TurnCompleted,
 )
+from argstream.providers import ProtocolName
 from tests.answering import answering
-from tests.providers import (
+from tests.provider_streams import (
     Payload,
     arguments_delta,
     arguments_done,

@@ -18,19 +18,18 @@ import requests
 from argstream import (
     ArgumentDelta,
     AsyncEventStream,
-    Call,
     Event,
     EventStream,
-    PolicyDecision,
     ToolArgsCompleted,
     ToolCallStarted,
     TurnCompleted,
-    Usage,
     stream,
 )
+from argstream.assembly import Call
 from argstream.errors import StreamFailure
+from argstream.events import PolicyDecision, Usage
 from argstream.jsonstream import JsonPath
-from argstream.readers import AsyncCallReader, CallReader
+from argstream.streaming import AsyncCallReader, CallReader
 
 
 def sync_sources(

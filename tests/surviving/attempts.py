@@ -12,10 +12,14 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from argstream.decisions import Approval, Approve, Decisions
-from argstream.log import Record, Store
+from argstream import Approve
+from argstream.agent import Agent, Approval, Decisions
+from argstream.history import Message
+from argstream.models import ScriptedModel
+from argstream.runs import Record, Store
 from tests.surviving.outside import Execution, Outside
 from tests.surviving.parts import Part, Place
+from tests.surviving.stories import USER
 from tests.surviving.zygote import Zygote
 
 PATIENCE = 20.0
@@ -180,6 +184,16 @@ class Attempt:
             return []
 
         return self._in_store(read)
+
+    def messages(self) -> tuple[Message, ...]:
+        """Give the conversation, as anybody can read it from the log."""
+        session_id = self.log[-1].session_id
+
+        async def found(store: Store) -> tuple[Message, ...]:
+            agent = Agent(ScriptedModel("."), store=store)
+            return (await agent.conversation(session_id, user=USER)).messages
+
+        return self._in_store(found)
 
     def _in_store(self, work: Callable[[Store], Awaitable[Answer]]) -> Answer:
         async def opened() -> Answer:

@@ -3,14 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from argstream.agent._machine import Machine
-from argstream.agent._state import LoopRules
-from argstream.agent._toolbox import Toolbox
-from argstream.agent._wording import INTERRUPTED
 from argstream.events import (
     ApprovalDecided,
     Event,
@@ -24,19 +19,21 @@ from argstream.events import (
     ToolCallFailed,
     ToolExecutionStarted,
     ToolOutputDelta,
-    TurnCompleted,
     TurnStarted,
 )
 from argstream.history import Message, TextPart
-from argstream.log import Record, merged, status_after
-from tests.agent.following import only
+from argstream.runs import Record, RunView
+from tests.agent.following import merged, only
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import RunOrder
 from tests.surviving.attempts import Attempt, Passage, Suspension
-from tests.surviving.outside import Execution, Outside
-from tests.surviving.points import Points
-from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, USER, tools
+from tests.surviving.outside import Execution
+from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, USER
 
+INTERRUPTED = (
+    "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
+    " was not run again"
+)
 GROWING = TextDelta | ThinkingDelta | ToolOutputDelta
 
 
@@ -62,7 +59,7 @@ def check_woken(attempt: Attempt, suspension: Suspension) -> None:
     assert attempt.outside.executed == suspension.executed, "nothing more is begun"
     assert attempt.read_log() == suspension.log, "nothing more is written"
     check_passage(passage, attempt.outside.told(1))
-    had_paused = status_after(events_of(passage.after)) == "paused"
+    had_paused = has_paused(passage.after)
     ending = attempt.outside.ending(1)
     assert ending is not None
     assert ending.outcome == "RunTaken" or (had_paused and ending.outcome == "paused")
@@ -105,79 +102,17 @@ def is_piece(piece: Event, event: Event) -> bool:
 
 
 def check_taken_up(killed: Passage, next_: Passage) -> None:
-    """Check that who goes on with the run says so, and what has become of what was under way."""
-    log, new = events_of(killed.after), events_of(next_.after[len(next_.before) :])
+    """Check that who goes on with the run says so; ``RunOrder`` checks what follows."""
+    new = events_of(next_.after[len(next_.before) :])
     if not new:
         assert next_.was_killed, "who is not killed goes on with the run"
-        return
-    if next_.knew_of_stop or not isinstance(new[0], RunResumed):
-        check_given_up(new)
-        return
-    resumed = new[0]
-    if status_after(events_of(killed.after)) == "paused":
-        assert resumed.cause == "pause"
-        return
-    running = running_in(log)
-    assert resumed.cause == "crash"
-    assert set(resumed.interrupted) == set(running)
-    turn = open_turn_in(log)
-    if turn is None:
-        check_interrupted(running.values(), new)
+    elif next_.knew_of_stop or not isinstance(new[0], RunResumed):
+        assert isinstance(new[-1], RunStopped), "it was to be stopped, so nothing else is begun"
+        assert not [one for one in new if isinstance(one, ToolExecutionStarted | TurnStarted)]
+    elif has_paused(killed.after):
+        assert new[0].cause == "pause"
     else:
-        again = next(iter(only(new, TurnStarted)))
-        assert (again.turn, again.attempt) == (turn.turn, turn.attempt + 1)
-        assert all(event.name in resumed.note for event in running.values())
-        assert bool(resumed.note) == bool(running)
-
-
-def check_given_up(new: list[Event]) -> None:
-    """Check that a run that was to be stopped was ended, and nothing else was begun."""
-    assert isinstance(new[-1], RunStopped)
-    assert not only(new, ToolExecutionStarted)
-    assert not only(new, TurnStarted)
-
-
-def check_interrupted(running: Iterable[ToolExecutionStarted], new: list[Event]) -> None:
-    """Check that what had begun is not run again, but for a tool that says it can be."""
-    assert all(event.attempt == 1 for event in only(new, TurnStarted)), "no turn was cut off"
-    for before in running:
-        again = [one for one in only(new, ToolExecutionStarted) if one.call_id == before.call_id]
-        if before.name in IDEMPOTENT:
-            (started,) = again
-            assert started.attempt == before.attempt + 1
-            assert started.idempotency_key == before.idempotency_key
-        else:
-            assert again == []
-            failed = ToolCallFailed(before.call_id, before.name, INTERRUPTED)
-            assert failed in new
-
-
-def running_in(events: Iterable[Event]) -> dict[str, ToolExecutionStarted]:
-    """The calls that have begun and not ended, where a log ends."""
-    running: dict[str, ToolExecutionStarted] = {}
-    for event in events:
-        match event:
-            case ToolExecutionStarted():
-                running[event.call_id] = event
-            case ToolCallCompleted() | ToolCallFailed():
-                running.pop(event.call_id, None)
-            case _:
-                pass
-    return running
-
-
-def open_turn_in(events: Iterable[Event]) -> TurnStarted | None:
-    """The turn that the model has not ended, where a log ends."""
-    turn: TurnStarted | None = None
-    for event in events:
-        match event:
-            case TurnStarted():
-                turn = event
-            case TurnCompleted():
-                turn = None
-            case _:
-                pass
-    return turn
+        assert new[0].cause == "crash"
 
 
 # The whole log
@@ -185,6 +120,13 @@ def open_turn_in(events: Iterable[Event]) -> TurnStarted | None:
 
 def events_of(records: Iterable[Record]) -> list[Event]:
     return [record.event for record in records]
+
+
+def has_paused(records: Iterable[Record]) -> bool:
+    view = RunView()
+    for event in events_of(records):
+        view.take(event)
+    return view.snapshot().status == "paused"
 
 
 def check_order(events: Iterable[Event]) -> None:
@@ -224,7 +166,7 @@ def check_end(attempt: Attempt, events: list[Event]) -> None:
         for event in only(events, ToolCallFailed)
         if event.error == INTERRUPTED
     )
-    for result in (one for message in restored(attempt) for one in results_of(message)):
+    for result in (one for message in attempt.messages() for one in results_of(message)):
         assert not result.failed or result.call_id in interrupted
 
 
@@ -233,7 +175,7 @@ def check_end(attempt: Attempt, events: list[Event]) -> None:
 
 def check_conversation(attempt: Attempt, events: list[Event]) -> None:
     """Check that each question to the model, and all that was said in the end, is well-formed."""
-    messages = restored(attempt)
+    messages = attempt.messages()
     check_history(messages, is_over=True)
     check_told(messages, events)
     ending = attempt.outside.ending(len(attempt.passages))
@@ -247,16 +189,6 @@ def check_conversation(attempt: Attempt, events: list[Event]) -> None:
     assert [text for text in texts_of(messages) if text in notes] == notes
 
 
-def restored(attempt: Attempt) -> tuple[Message, ...]:
-    """The conversation, as anybody can read it from the log."""
-    machine = Machine(attempt.outside.run_id, _TOOLS, LoopRules())
-    machine.restore(events_of(attempt.log))
-    return machine.final_messages
-
-
 def texts_of(messages: Iterable[Message]) -> list[str]:
     parts = [part for message in messages for part in message.parts]
     return [part.text for part in parts if isinstance(part, TextPart)]
-
-
-_TOOLS = Toolbox(tools(Outside(Path()), Points()), None)

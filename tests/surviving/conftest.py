@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.surviving.lanes import Lanes
+from tests.surviving.trials import Lanes
 
 
 @pytest.fixture(scope="package")

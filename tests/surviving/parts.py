@@ -5,12 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from argstream.agent import Agent, AgentRun, Conversation
-from argstream.decisions import Approval, Approve
+from argstream import Approve
+from argstream.agent import Agent, AgentRun, Approval, Conversation
 from argstream.errors import RunTaken, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
-from argstream.log import Store
-from argstream.stores import RedisStore, SqliteStore
+from argstream.runs import RedisStore, SqliteStore, Store
 from tests.surviving.outside import Ending, Outside
 from tests.surviving.points import Points, watch_redis, watch_sqlite
 from tests.surviving.stories import PROMPT, STORIES, USER, model, tools

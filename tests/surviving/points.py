@@ -4,26 +4,19 @@ A write is what is handed to the medium of a store: a statement to SQLite, a com
 a tool does to the world is one, too. Points are counted in the whole process, whatever its thread.
 """
 
-import hashlib
 import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from redis.asyncio.connection import AbstractConnection
 
-from argstream.stores._redis_scripts import SCRIPTS
-
 LOOKS: Final = ("PRAGMA data_version", "SELECT run_id, seq, posts_version")
 """How a store sees, every few milliseconds, whether others have written."""
 AROUND_TRANSACTIONS: Final = ("PRAGMA synchronous", "BEGIN IMMEDIATE", "COMMIT")
 """What a store says when it does not hold the file, or is about to, or has just let go of it."""
-SCRIPT_NAMES: Final = {
-    hashlib.sha1(text.encode()).hexdigest().encode(): name for name, text in SCRIPTS.items()
-}
 
 
 class Points:
@@ -113,6 +106,4 @@ def _in_words(command: object) -> str:
     """Say what is sent: the script, if it is one, and its last argument."""
     assert isinstance(command, bytes)
     words = command.split(b"\r\n")[2::2]
-    with suppress(KeyError, IndexError):
-        words[:2] = [SCRIPT_NAMES[words[1]].encode()]
     return b" ".join([words[0], words[-1]]).decode(errors="replace")[:200]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from argstream.agent import Streamed, Tool, ToolContext, tool
-from argstream.clients import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.history import Message, ResultPart
+from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from tests.surviving.outside import Outside
 from tests.surviving.points import Points
 

@@ -1,6 +1,6 @@
 """kill -9 at every write of a run: nothing is lost, nothing is done twice, and it finishes.
 
-At every tenth, and fewer of the runs that differ in one thing; or at all of them, if the
+At every twentieth, and fewer of the runs that differ in one thing; or at all of them, if the
 environment says ``ARGSTREAM_HYPOTHESIS=soak``.
 """
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.surviving.lanes import Lanes
-from tests.surviving.trials import IS_SOAK, Trials
+from tests.surviving.trials import IS_SOAK, Lanes, Trials
 
-STEP, LARGER_STEP = (1, 1) if IS_SOAK else (10, 40)
-SAMPLES = 150 if IS_SOAK else 4
+STEP, LARGER_STEP = (1, 1) if IS_SOAK else (20, 60)
+SAMPLES = 150 if IS_SOAK else 3
 POINTS = {"sqlite": 120, "redis": 40}
 """How many there are at least: fewer, if the store is slow, since then more is written at once."""
 
@@ -52,3 +51,11 @@ def test_a_run_survives_a_kill_at_any_moment(kind: str, lanes: Lanes, tmp_path: 
     trials = Trials(lanes, kind, "letters", tmp_path)
     trials.survive([chance.uniform(0, 0.3), chance.uniform(0, 0.3)] for _ in range(SAMPLES))
     assert max(trials.cut_off) > 0
+
+
+def test_a_process_that_has_been_away_for_too_long_does_nothing_more(
+    kind: str, lanes: Lanes, tmp_path: Path
+) -> None:
+    trials = Trials(lanes, kind, "letters", tmp_path)
+    trials.take_over(STEP // 2 + 1, STEP)
+    assert sum(trials.cut_off) * STEP >= 40

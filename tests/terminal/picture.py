@@ -16,8 +16,8 @@ from xml.sax.saxutils import escape
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
+from wcwidth import wcswidth
 
-from argstream.terminal.widths import width
 from tests.terminal.emulator import Emulator
 from tests.terminal.tmux import Tmux
 
@@ -70,7 +70,7 @@ def drawn(text: Text, columns: int, title: str) -> str:
 def _row(line: Text, number: int) -> Iterator[str]:
     column, console = 0, Console(file=io.StringIO())
     for piece, style, _ in line.render(console):
-        cells = width(piece)
+        cells = wcswidth(piece)
         if piece.strip() or (style is not None and style.reverse):
             yield _piece(piece, style or Style.null(), column, number, cells)
         column += cells

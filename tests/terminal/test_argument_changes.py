@@ -3,18 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal.argument_changes import argument_changes
-from argstream.terminal.spans import Line, Span, text_of
+from argstream.events import ApprovalDecided
+from tests.terminal.scenes.watching import Watcher, call
 
 values = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab\n", max_size=5)
 
 
-def texts_of(lines: list[Line]) -> list[str]:
-    return [text_of(line.margin) + text_of(line.spans) for line in lines]
-
-
 def changes(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    return texts_of(argument_changes(before, after))
+    """Return what is shown of edited arguments when a call is approved."""
+    watcher = Watcher()
+    watcher.take(*call(before))
+    first, *rows = watcher.take(ApprovalDecided("c1", "write", "edited", "", after))
+    assert first == "✓ write is approved with other arguments"
+    return rows
 
 
 def test_short_values_stand_one_below_the_other() -> None:
@@ -42,7 +43,7 @@ def test_a_long_text_is_a_diff() -> None:
 
 
 def test_a_newline_at_the_end_is_seen() -> None:
-    assert changes({"text": "a\nb"}, {"text": "a\nb\n"})[-1] == "  + "
+    assert changes({"text": "a\nb"}, {"text": "a\nb\n"})[-1] == "  +"
 
 
 def test_lines_that_look_like_those_of_a_diff_are_shown_as_they_are() -> None:
@@ -87,19 +88,13 @@ def test_what_hides_is_seen() -> None:
         "  @@ -1 +1,2 @@",
         "  - x",
         "  + ⟦RLO⟧x⟦ESC⟧",
-        "  + ",
+        "  +",
     ]
 
 
 def test_blanks_at_the_end_of_a_line_are_seen() -> None:
-    lines = argument_changes({"text": "a \nb\n"}, {"text": "a \nb  \n"})
-    assert texts_of(lines)[2:] == ["    a·", "  - b", "  + b··"]
-    assert lines[-1].spans[-1] == Span("··", "warning")
-
-
-def test_roles_say_what_is_added_and_what_is_removed() -> None:
-    lines = argument_changes({"a": 1}, {"a": 2})
-    assert [line.spans[0].role for line in lines] == ["argument", "removed", "added"]
+    rows = changes({"text": "a \nb\n"}, {"text": "a \nb  \n"})
+    assert rows[2:] == ["    a·", "  - b", "  + b··"]
 
 
 @given(
@@ -111,5 +106,5 @@ def test_there_is_a_change_to_be_seen_whenever_something_differs(
     is_same = {name: repr(value) for name, value in before.items()} == {
         name: repr(value) for name, value in after.items()
     }
-    signs = [line.margin[0].text.strip() for line in argument_changes(before, after)]
-    assert ("-" in signs or "+" in signs) is not is_same
+    has_signs = any(row.startswith(("  -", "  +")) for row in changes(before, after))
+    assert has_signs is not is_same

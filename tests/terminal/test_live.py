@@ -28,18 +28,15 @@ from argstream.events import (
     ToolArgsDelta,
     ToolCallStarted,
 )
-from argstream.terminal.live import LiveTerminal
-from argstream.terminal.palette import Palette
-from argstream.terminal.scene import Scene
-from argstream.terminal.screen import Screen, tail_bound
-from argstream.terminal.spans import Line, line, shown
+from argstream.terminal import Line, LiveTerminal, Palette, Scene, Screen, line, shown
 from tests.terminal.emulator import Emulator
 
 
-class Words:
+class Words(Scene):
     """A scene in which each completed line is final, and the others are in the tail."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.text = ""
         self.looks = 0  # how often the tail was asked for
 
@@ -263,11 +260,9 @@ class TestPace:
         with LiveTerminal(Words(), output) as terminal:
             terminal.show(said("line 0\n"))
             output.is_waiting.wait()
-            begun = time.monotonic()
             for number in range(1, 1_000):
                 terminal.show(said(f"line {number}\n"))
-            assert time.monotonic() - begun < 1
-            output.can_go_on.set()
+            output.can_go_on.set()  # until then, nothing can be written
         written = [row for row in output.getvalue().split("\r\n") if "line" in row]
         assert len(written) == 1_000
 
@@ -275,20 +270,20 @@ class TestPace:
         output = SlowOutput()
         with LiveTerminal(Words(), output) as terminal:
             begun = time.monotonic()
-            while time.monotonic() < begun + 0.5:
+            while output.frames < 8:
                 terminal.show(said("."))
                 time.sleep(0.001)
-            assert 2 <= output.frames <= (time.monotonic() - begun) * 20 + 1
+            assert output.frames <= (time.monotonic() - begun) * 20 + 1
 
     def test_a_slow_terminal_gets_fewer(self) -> None:
         output = SlowOutput(delay=0.1)
         with LiveTerminal(Words(), output) as terminal:
             begun = time.monotonic()
-            while time.monotonic() < begun + 0.7:
+            while output.frames < 3:
                 terminal.show(said("."))
                 time.sleep(0.001)
             # A frame takes 0.1 s, and the rest after it twice as long.
-            assert 1 <= output.frames <= (time.monotonic() - begun) / 0.3 + 1
+            assert output.frames <= (time.monotonic() - begun) / 0.3 + 1
 
 
 class BrokenOutput(io.StringIO):
@@ -408,8 +403,7 @@ terminal.close()
 _OPEN = """
 import os, sys, time
 from argstream.events import TextDelta
-from argstream.terminal.live import LiveTerminal
-from argstream.terminal.spans import line
+from argstream.terminal import LiveTerminal, line
 from tests.terminal.test_live import Words
 terminal = LiveTerminal(Words())
 terminal.show(TextDelta("open", 0))
@@ -457,7 +451,7 @@ def test_a_long_argument_costs_less_than_a_twentieth_of_a_core() -> None:
                 scene.take(ToolArgsDelta("call", "write_file", piece), seconds)
                 scene.take(ArgumentDelta("call", "write_file", ("content",), piece), seconds)
                 if number % 5 == 4:
-                    screen.paint(scene.committed(), scene.tail(seconds, 119, tail_bound(40)))
+                    screen.paint(scene.committed(), scene.tail(seconds, 119, 12))
             used = time.thread_time() - begun
             screen.close()
         return used / seconds

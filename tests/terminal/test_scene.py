@@ -34,8 +34,8 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import Message, TextPart
-from argstream.snapshots import RunView
-from argstream.terminal.looks import Looks
+from argstream.runs import RunView
+from argstream.terminal.tool_views import Looks
 from tests.terminal.scenes.watching import (
     COLUMNS,
     Watcher,
@@ -49,7 +49,39 @@ from tests.terminal.scenes.watching import (
 )
 
 TEXT = "all is well, in every file\nand more\n"
+REJECTED = ToolArgsInvalid("c1", "write", "rejected", "", ArgumentsError("x", "no"))
 TURN_OVER = TurnCompleted("tool_use", Message(role="assistant", parts=()), Usage(7, 5))
+
+
+@pytest.mark.parametrize(
+    ("events", "rows"),
+    [
+        ([RunStarted("r", "One\ntwo")], ["> One", "> two"]),
+        (
+            [ThinkingStarted(0), ThinkingCompleted("", 0)],
+            ["~ thought for 1.0 s, and does not say what"],
+        ),
+        ([ThinkingStarted(0), ThinkingCompleted("Hm.", 0)], ["~ Hm."]),
+        ([TextDelta("Hi\n", 0, "task_9")], ["┊ ┄ sub-agent of task_9", "┊ │ Hi"]),
+        ([ToolCallFailed("c1", "write", {"code": 2})], ["● write", '  ✗ {"code": 2}']),
+        (
+            [started(), REJECTED, ToolCallFailed("c1", "write", "it was rejected: no")],
+            ["● write", "  ✗ rejected: no"],
+        ),
+        ([TURN_OVER], ["— tool_use · 7 tokens in, 5 out"]),
+        (
+            [TurnCompleted("rejected", Message(role="assistant", parts=()), characters_read=28)],
+            ["— rejected: not read further than 28 characters"],
+        ),
+        (
+            [TextDelta("Wel", 0), StreamFailed("cut", "hung up")],
+            ["│ Wel", "✗ the stream failed (cut): hung up"],
+        ),
+        ([RunResumed("r")], ["▶ goes on after a pause"]),
+    ],
+)
+def test_lines_of_single_events(events: list[Event], rows: list[str]) -> None:
+    assert watch(events) == rows
 
 
 class TestWords:
@@ -115,14 +147,6 @@ class TestWords:
         rows = watch([ThinkingStarted(0), ThinkingDelta(thought, 0), ThinkingCompleted(thought, 0)])
         assert len(rows) == 2
         assert all(row.startswith("~ Hm.") for row in rows)
-
-    def test_thinking_that_shows_nothing_is_told_with_its_time(self) -> None:
-        assert watch([ThinkingStarted(0), ThinkingCompleted("", 0)]) == [
-            "~ thought for 1.0 s, and does not say what"
-        ]
-
-    def test_thinking_that_comes_whole_is_shown(self) -> None:
-        assert watch([ThinkingStarted(0), ThinkingCompleted("Hm.", 0)]) == ["~ Hm."]
 
     def test_code_between_fences_has_colours_and_all_else_stays_as_it_is(self) -> None:
         text = "# A\n**b** `c`\n```python\ndef f(): pass\n``` no end\n```\n"
@@ -319,15 +343,6 @@ class TestTools:
         shown = " ".join(watch([returned("x" * 5000)]))
         assert shown.replace(" ", "").endswith("xx…4400morecharacters")
 
-    def test_a_failure_has_a_mark_of_its_own(self) -> None:
-        assert watch([ToolCallFailed("c1", "write", {"code": 2})]) == ["● write", '  ✗ {"code": 2}']
-
-    def test_a_failure_that_was_said_is_not_said_again(self) -> None:
-        error = ArgumentsError("x", "no")
-        invalid = ToolArgsInvalid("c1", "write", "rejected", "", error)
-        rows = watch([started(), invalid, ToolCallFailed("c1", "write", "it was rejected: no")])
-        assert rows == ["● write", "  ✗ rejected: no"]
-
     def test_output_waits_while_something_is_written(self) -> None:
         watcher = Watcher()
         watcher.take(started(), wrote('{"a": "x'), runs("c2", "read"), said("one\n", "c2", "read"))
@@ -395,22 +410,6 @@ class TestApprovals:
         shown = " ".join(" ".join(watch([self.REQUEST, decided])).split())
         assert shown.endswith(f"✓ write is approved; {told}")
 
-    def test_of_two_questions_each_decision_stands_below_its_own_call(self) -> None:
-        other = ApprovalRequested("c2", "read", {"path": "b"}, "digest", "")
-        watcher = Watcher()
-        watcher.take(*call({"a": 1}), *call({"path": "b"}, "c2", "read"))
-        assert watcher.take(other)[0].startswith("? read")
-        assert watcher.take(self.REQUEST)[:2] == ["● write", "? write must be approved: it writes"]
-        assert watcher.take(ApprovalDecided("c2", "read", "denied")) == [
-            "● read",
-            "✗ read is denied",
-        ]
-        assert watcher.take(ApprovalDecided("c1", "write", "approved"), runs(), returned(1)) == [
-            "● write",
-            "✓ write is approved",
-            "  └ 1",
-        ]
-
     def test_other_arguments_are_shown_as_changes(self) -> None:
         decided = ApprovalDecided("c1", "write", "edited", "", {"a": 2})
         rows = watch([*call({"a": 1}), decided])
@@ -425,23 +424,11 @@ class TestApprovals:
 
 
 class TestRuns:
-    def test_a_prompt_has_a_mark_at_each_row(self) -> None:
-        assert watch([RunStarted("r", "One\ntwo")]) == ["> One", "> two"]
-
     def test_a_turn_is_closed_after_the_results_of_its_calls(self) -> None:
         watcher = Watcher()
         watcher.take(RunStarted("r", "Go"), TurnStarted(1), *call({}), TURN_OVER)
         assert watcher.take(runs(), returned("done")) == ["  └ done"]
         assert watcher.take(TurnStarted(2)) == ["— tool_use · 7 tokens in, 5 out", ""]
-
-    def test_without_a_run_it_is_closed_at_once(self) -> None:
-        assert watch([TURN_OVER]) == ["— tool_use · 7 tokens in, 5 out"]
-
-    def test_a_stream_that_was_not_read_to_its_end_says_so(self) -> None:
-        message = Message(role="assistant", parts=())
-        assert watch([TurnCompleted("rejected", message, characters_read=28)]) == [
-            "— rejected: not read further than 28 characters"
-        ]
 
     def test_an_end_says_what_it_cost(self) -> None:
         begun: list[Event] = [RunStarted("r", "Go"), TurnStarted(1), TURN_OVER]
@@ -483,29 +470,6 @@ class TestRuns:
         rows = watch([started(), wrote('{"a": 1'), *call({"b": 2})])
         assert rows[:2] == ["● write", "  ✗ lost after 7 B, 2.0 s"]
         assert rows[-3:] == ["● write", "  b = 2", "  ✓ 8 B in 2.0 s"]
-
-    def test_a_failing_stream_ends_what_was_being_said(self) -> None:
-        assert watch([TextDelta("Wel", 0), StreamFailed("cut", "hung up")]) == [
-            "│ Wel",
-            "✗ the stream failed (cut): hung up",
-        ]
-
-    def test_after_a_pause_it_goes_on(self) -> None:
-        assert watch([RunResumed("r")]) == ["▶ goes on after a pause"]
-
-    def test_a_crash_tells_what_is_uncertain(self) -> None:
-        resumed = RunResumed("r", "crash", ("c1",), "Look first.")
-        rows = watch(
-            [*call({}), runs(), said("half"), resumed, ToolCallFailed("c1", "write", "cut")]
-        )
-        assert rows[-6:] == [
-            "▶ goes on after a crash; cut off: write",
-            "  the model is told: Look first.",
-            "● write",
-            "  ┆ half",
-            "  ✗ cut",
-            "  ran for 3.0 s",
-        ]
 
     def test_at_the_end_what_is_open_is_final_as_far_as_it_came(self) -> None:
         watcher = Watcher()
@@ -600,16 +564,6 @@ class TestSnapshots:
             view.take(event)
         return view.snapshot()
 
-    def test_what_was_before_is_shown_without_times_that_nobody_knows(self) -> None:
-        snapshot = self.snapshot(RunStarted("r", "Go"), TurnStarted(1), *call({"a": "x"}))
-        assert watch([snapshot]) == [
-            "┄ joined in turn 1; first what came before",
-            "> Go",
-            "● write",
-            '  a = "x"',
-            "  ✓ 10 B",
-        ]
-
     def test_what_is_open_goes_on(self) -> None:
         watcher = Watcher()
         watcher.take(
@@ -646,34 +600,6 @@ class TestSnapshots:
 
 
 class TestSubAgents:
-    def test_what_they_do_is_behind_a_bar_and_announced(self) -> None:
-        rows = watch(
-            [
-                *call({"x": 1}, "task", "run"),
-                TextDelta("I look.\n", 0, "task"),
-                ToolCallStarted("c2", 1, "read", "function", "task"),
-                *call({"path": 1}, "c2", "read")[1:],
-                returned("A", "c2", "read"),
-                returned("done", "task", "run"),
-            ]
-        )
-        assert rows == [
-            "● run",
-            "  x = 1",
-            "  ✓ 8 B in 2.0 s",
-            "┊ ┄ sub-agent of run  task",
-            "┊ │ I look.",
-            "┊ ● read",
-            "┊   path = 1",
-            "┊   ✓ 11 B in 2.0 s",
-            "┊   └ A",
-            "● run",
-            "  └ done",
-        ]
-
-    def test_one_whose_call_was_not_seen_has_its_id(self) -> None:
-        assert watch([TextDelta("Hi\n", 0, "task_9")]) == ["┊ ┄ sub-agent of task_9", "┊ │ Hi"]
-
     def test_the_tail_has_the_bar_too(self) -> None:
         watcher = Watcher()
         watcher.take(*call({}, "task", "run"), TextDelta("I lo", 0, "task"))

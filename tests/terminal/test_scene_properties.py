@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argstream.argument_views import with_arguments
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -21,14 +20,13 @@ from argstream.events import (
     ToolCallStarted,
     ToolOutputDelta,
 )
+from argstream.runs import RunView, with_arguments
 from argstream.sanitise import visible
-from argstream.snapshots import RunView
-from argstream.terminal.looks import Looks
-from argstream.terminal.scene import Scene
-from argstream.terminal.spans import Line, text_of
-from argstream.terminal.widths import rows_of
+from argstream.terminal import Line, Scene, rows_of
+from argstream.terminal.tool_views import Looks
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
+from tests.terminal.looks.following import text_of
 
 some = settings(max_examples=settings().max_examples * 2 // 5)  # a scene is a lot of work
 chance = st.one_of(runs(), st.just(claude_code()))

@@ -17,11 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argstream.terminal.palette import Palette
-from argstream.terminal.screen import Screen, tail_bound
-from argstream.terminal.spans import Line, Span, line, text_of
-from argstream.terminal.widths import rows_of
+from argstream.terminal import Line, Palette, Screen, Span, line, rows_of
 from tests.terminal.emulator import Emulator, Kind
+from tests.terminal.looks.following import text_of
 from tests.terminal.tmux import Tmux
 
 _SIZES = [(40, 12), (80, 24), (200, 50)]
@@ -54,7 +52,9 @@ class TestFrames:
     def test_the_tail_takes_a_third_of_the_screen_and_at_most_twelve_rows(
         self, rows: int, bound: int
     ) -> None:
-        assert tail_bound(rows) == bound
+        emulator = Emulator(40, rows)
+        on(emulator).paint([], lines(*"abcdefghijklmnop"))
+        assert len(emulator.tail_lines()) == bound
 
     def test_long_lines_are_wrapped_with_their_margin_and_the_tail_is_cut(self) -> None:
         emulator = Emulator(10, 12)
@@ -188,7 +188,7 @@ _STEPS = st.lists(
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("size", _SIZES)
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 3)  # for each kind and size
 @given(steps=_STEPS)
 def test_whatever_the_size_becomes_each_line_is_there_once_and_nothing_of_the_tail(
     kind: Kind, size: tuple[int, int], steps: list[Frame | Size]
@@ -327,8 +327,7 @@ class TestRealTerminals:
 
 _PAINTING = """
 import sys, time
-from argstream.terminal.screen import Screen
-from argstream.terminal.spans import line
+from argstream.terminal import Screen, line
 screen = Screen(sys.stdout)
 screen.open()
 number = 0
@@ -347,8 +346,7 @@ screen.close()
 
 _WAITING = """
 import sys, time
-from argstream.terminal.screen import Screen
-from argstream.terminal.spans import line
+from argstream.terminal import Screen, line
 screen = Screen(sys.stdout)
 screen.open()
 while True:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal.streaming_diff import MAX_HELD, Change, StreamingDiff
+from argstream.terminal._diff import MAX_HELD, Change, StreamingDiff
 from tests.growth import BOUND, growth
 
 

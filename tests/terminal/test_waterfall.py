@@ -1,35 +1,144 @@
-"""What a waterfall knows: when each thing could be known, on which axis, and what it comes to."""
+"""The waterfall: the times that it knows, its axis, its text and its SVG document."""
 
-from itertools import pairwise
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, takewhile
+from random import Random
+from typing import Literal
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import wcswidth
 
 from argstream import stream
-from argstream.argument_views import with_arguments
 from argstream.events import (
     ApprovalDecided,
+    ApprovalRequested,
+    ArgumentCompleted,
+    ArgumentsError,
     ArgumentStarted,
+    CallKind,
     Event,
     RunFailed,
     RunResumed,
     StreamFailed,
     ToolArgsCompleted,
     ToolArgsDelta,
+    ToolArgsInvalid,
+    ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
     ToolExecutionStarted,
+    Verdict,
 )
-from argstream.terminal.waterfall import Moment, Timeline, conclusion, silence
-from argstream.terminal.waterfall.axis import Axis, Stretch
-from argstream.terminal.waterfall.rows import busy, rows_of_calls
-from tests.providers import anthropic_call, sse
-from tests.terminal.waterfall_calls import WORK, Timed, call, noted, timelines
+from argstream.runs import with_arguments
+from argstream.sanitise import visible_line
+from argstream.terminal import rows_of
+from argstream.terminal.timeline import Moment, Timeline, conclusion, silence
+from argstream.terminal.waterfall import Axis, draw, svg
+from tests.provider_streams import anthropic_call, sse
+from tests.terminal.looks.following import text_of
+
+Timed = tuple[float, Event]
+Argument = tuple[str, float, float | None]
+"""Its name, when it was first seen and when it settled, in seconds since the call began."""
+
+
+def call(
+    at: float,
+    name: str,
+    arguments: Sequence[Argument] = (),
+    *,
+    took: float,
+    verdict: Verdict | None = "complete",
+    kind: CallKind = "function",
+    call_id: str = "",
+    parent: str | None = None,
+    asked: float | None = None,
+    ran: float | None = None,
+) -> list[Timed]:
+    """A call that is written, perhaps asked about, and perhaps run."""
+    id_ = call_id or name
+    end = at + took
+    events: list[Timed] = [(at, ToolCallStarted(id_, 0, name, kind, parent))]
+    for argument, seen, settled in arguments:
+        if kind == "custom":
+            events.append((at + seen, ToolArgsDelta(id_, name, "text")))
+            continue
+        events.append((at + seen, ArgumentStarted(id_, name, (argument,), "string")))
+        if settled is not None:
+            events.append((at + settled, ArgumentCompleted(id_, name, (argument,), "")))
+    if verdict == "complete":
+        events.append((end, ToolArgsCompleted(id_, name, {})))
+    elif verdict is not None:
+        error = ArgumentsError("a_reason", "a message")
+        events.append((end, ToolArgsInvalid(id_, name, verdict, "", error)))
+    if asked is not None:
+        events.append((end, ApprovalRequested(id_, name, {}, "digest", "a reason")))
+        end += asked
+        events.append((end, ApprovalDecided(id_, name, "approved")))
+    if ran is not None:
+        events.append((end, ToolExecutionStarted(id_, name, "key")))
+        events.append((end + ran, ToolCallCompleted(id_, name, {}, None)))
+    return events
+
+
+def noted(*calls: Iterable[Timed], by: Literal["seconds", "bytes"] = "seconds") -> Timeline:
+    """All of them, on one timeline; a second is a thousand bytes."""
+    timeline = Timeline(origin=0.0, by=by)
+    events = sorted((event for one in calls for event in one), key=lambda event: event[0])
+    for at, event in events:
+        timeline.note(event, at, byte=round(at * 1000))
+    return timeline
+
+
+WORK = (
+    call(0.6, "read_file", [("path", 0.2, 0.4)], took=0.5, ran=0.2),
+    call(1.5, "write_file", [("path", 0.3, 0.5), ("content", 0.6, 8.0)], took=8.2, ran=0.3),
+    call(10.5, "edit_file", [("old", 0.4, 0.9), ("new", 1.0, 1.9)], took=2.0, asked=0.8, ran=0.1),
+    call(13.5, "run_command", [("command", 0.2, None)], took=0.7, verdict="rejected"),
+)
+"""An agent that writes, asks and is refused something."""
+
+
+def chance_timeline(seed: int) -> Timeline:
+    """Any calls, one after the other or side by side, some of them of sub-agents."""
+    random = Random(seed)
+
+    def length() -> float:
+        return random.choice([0, 1, 40, 700, 9_000, 100_000]) * random.random() / 1000
+
+    def one(number: int) -> list[Timed]:
+        took = length()
+        arguments: list[Argument] = []
+        for index in range(random.randrange(9)):
+            seen, settled = sorted((random.random() * took, random.random() * took))
+            arguments.append((f"{index}", seen, random.choice([settled, None])))
+        names = ["path", "a name that is longer than any column", "名前", "\x1b[2J", ""]
+        return call(
+            random.choice([0, 1, 10, 10_000]) * random.random(),
+            random.choice(names),
+            arguments,
+            took=took,
+            verdict=random.choice(["complete", "rejected", None]),
+            kind=random.choice(["function", "custom"]),
+            call_id=str(number),
+            parent=random.choice([None, "0", "1", str(number), "unknown"]),
+            asked=random.choice([None, length()]),
+            ran=random.choice([None, length()]),
+        )
+
+    calls = [one(number) for number in range(random.choice([1, 2, 3, 13, 70]))]
+    return noted(*calls, by=random.choice(["seconds", "bytes"]))
+
+
+timelines = st.integers(0, 2**32).map(chance_timeline)
 
 
 class TestTimeline:
-    def test_it_counts_from_the_first_event_by_any_clock(self) -> None:
+    def test_times_count_from_the_first_event_by_any_clock(self) -> None:
         timeline = Timeline()
         for at, event in call(5000.0, "write", [("path", 0.5, 1.5)], took=2.0, ran=3.0):
             timeline.note(event, at)
@@ -39,26 +148,23 @@ class TestTimeline:
         assert (argument.seen.at, argument.settled) == (0.5, Moment(1.5))
         assert (times.executed, times.finished) == ([Moment(2.0)], Moment(5.0))
 
-    def test_it_can_count_from_an_origin_and_in_bytes(self) -> None:
+    def test_times_count_from_an_origin_with_bytes(self) -> None:
         timeline = Timeline(origin=10.0)
         timeline.note(ToolCallStarted("c", 0, "write"), 12.5, byte=300)
         assert timeline.calls[0].started == timeline.now == (2.5, 300)
 
-    def test_time_does_not_go_back_though_a_clock_may(self) -> None:
+    def test_a_clock_that_goes_back_is_ignored(self) -> None:
         timeline = Timeline()
         timeline.note(ToolCallStarted("c", 0, "write"), 10.0)
         timeline.note(ArgumentStarted("c", "write", ("a",), "string"), 12.0)
         timeline.note(ToolArgsCompleted("c", "write", {}), 7.0)
         assert timeline.calls[0].ended == Moment(2.0)
 
-    def test_of_a_call_whose_beginning_was_not_seen_nothing_is_noted(self) -> None:
+    def test_a_call_without_a_start_is_ignored_and_the_last_name_counts(self) -> None:
         timeline = Timeline()
         timeline.note(ToolArgsDelta("c", "write", "{"), 1.0)
         timeline.note(RunResumed("r", "crash", ("c",)), 1.0)
         assert timeline.calls == []
-
-    def test_the_last_name_counts(self) -> None:
-        timeline = Timeline()
         timeline.note(ToolCallStarted("c", 0, "wri"), 0.0)
         timeline.note(ToolArgsDelta("c", "write", "{"), 1.0)
         assert timeline.calls[0].name == "write"
@@ -68,188 +174,49 @@ class TestTimeline:
         (argument,) = timeline.calls[0].arguments.values()
         assert (argument.path, argument.seen.at, argument.settled) == ((), 1.0, Moment(3.0, 3000))
 
-    def test_deep_notes_what_is_inside_of_arguments(self) -> None:
-        for is_deep, paths in ((False, [("a",)]), (True, [("a",), ("a", 0)])):
-            timeline = Timeline(is_deep=is_deep)
-            for event in stream([sse(anthropic_call('{"a": [1]}'))]):
-                timeline.note(event, 0.0)
-            assert list(timeline.calls[0].arguments) == paths
+    @pytest.mark.parametrize(("is_deep", "paths"), [(False, [("a",)]), (True, [("a",), ("a", 0)])])
+    def test_deep_includes_what_is_inside_of_arguments(
+        self, is_deep: bool, paths: list[tuple[str | int, ...]]
+    ) -> None:
+        timeline = Timeline(is_deep=is_deep)
+        for event in stream([sse(anthropic_call('{"a": [1]}'))]):
+            timeline.note(event, 0.0)
+        assert list(timeline.calls[0].arguments) == paths
 
-    def test_a_log_whose_arguments_are_computed_gives_the_same(self) -> None:
-        told = list(
-            stream([sse(anthropic_call('{"path": "a', '.py", "x": [1, 2', "], ", '"y": 1}'))])
-        )
-        live, logged = Timeline(), Timeline()
-        for at, event in enumerate(told):
-            live.note(event, at)
-        at = 0
-        for event in with_arguments(_without_arguments(told)):
+    def test_a_log_with_computed_arguments_has_the_same_times(self) -> None:
+        body = sse(anthropic_call('{"path": "a', '.py", "x": [1, 2', "], ", '"y": 1}'))
+        told = list(stream([body]))
+        live, logged, at = Timeline(), Timeline(), 0
+        for index, event in enumerate(told):
+            live.note(event, index)
+        log = [event for event in told if not event.type.startswith("argument_")]
+        for event in with_arguments(log):
             at = next((index for index, one in enumerate(told) if one == event), at)
             logged.note(event, at)
         assert len(live.calls[0].arguments) == 3
         assert logged.calls == live.calls
 
-    def test_crashes_that_cut_off_its_tool_are_counted(self) -> None:
+    def test_crashes_decisions_and_failures_are_kept(self) -> None:
         timeline = noted(call(0.0, "count", took=1.0))
+        timeline.note(ApprovalDecided("count", "count", "denied"), 2.0)
         timeline.note(ToolExecutionStarted("count", "count", "key"), 2.0)
         timeline.note(RunResumed("r", "crash", ("count",)), 9.0)
         timeline.note(ToolCallFailed("count", "count", "it was interrupted"), 9.0)
+        timeline.note(StreamFailed("cut", "it broke"), 9.0)
+        timeline.note(RunFailed("oh", "all is lost"), 9.0)
         (times,) = timeline.calls
         assert (times.interruptions, times.finished) == (1, Moment(9.0, 1000))
-
-    def test_failures_and_decisions_are_kept(self) -> None:
-        timeline = noted(call(0.0, "write", took=1.0))
-        timeline.note(ApprovalDecided("write", "write", "denied"), 2.0)
-        timeline.note(StreamFailed("cut", "it broke"), 3.0)
-        timeline.note(RunFailed("oh", "all is lost"), 3.0)
+        assert times.decision == "denied"
         assert timeline.failures == ["it broke", "all is lost"]
-        assert timeline.calls[0].decision == "denied"
 
 
-def _without_arguments(events: list[Event]) -> list[Event]:
-    return [event for event in events if not event.type.startswith("argument_")]
-
-
-class TestAxis:
-    def test_it_begins_at_zero_and_ends_with_the_last_that_is_drawn(self) -> None:
-        axis = Axis([Stretch(1.0, 4.0), Stretch(3.0, 8.0)], "seconds")
-        assert axis.stretches == [(0.0, 8.0)]
-        places = axis.places(80, gap=2)
-        assert [places.of(value) for value in (0.0, 2.0, 8.0, 9.0)] == [0, 20, 80, 80]
-
-    def test_a_long_time_in_which_nothing_is_drawn_is_left_out(self) -> None:
-        axis = Axis([Stretch(100.0, 101.0), Stretch(101.2, 102.0), Stretch(4000, 4001)], "seconds")
-        assert axis.stretches == [(100.0, 102.0), (4000.0, 4001.0)]
-        assert (axis.length, axis.gaps) == (3.0, [(102.0, 4000.0)])
-        places = axis.places(62, gap=2)
-        assert [places.of(value) for value in (100, 102, 4000, 4001)] == [0, 40, 42, 62]
-        assert list(places.gaps()) == [(40, 42)]
-
-    def test_what_takes_no_time_has_a_place(self) -> None:
-        assert Axis([Stretch(3.0, 3.0)], "seconds").places(10, gap=2).of(3.0) == 10
-        assert Axis([Stretch(0.0, 0.0)], "seconds").places(10, gap=2).of(0.0) == 0
-        next_to_none = Axis([Stretch(0.0, 5e-324)], "seconds")
-        assert next_to_none.places(10, gap=2).of(1.0) == 0
-        assert [tick.label for tick in next_to_none.ticks(5)] == ["0.0 ms"]
-
-    @pytest.mark.parametrize(
-        ("end", "unit", "labels"),
-        [
-            (8.2, "seconds", ["0 s", "2 s", "4 s", "6 s", "8 s"]),
-            (0.9, "seconds", ["0.0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s"]),
-            (0.004, "seconds", ["0 ms", "1 ms", "2 ms", "3 ms", "4 ms"]),
-            (190.0, "seconds", ["0:00", "1:00", "2:00", "3:00"]),
-            (9000.0, "seconds", ["0:00", "30:00", "1:00:00", "1:30:00", "2:00:00", "2:30:00"]),
-            (900, "bytes", ["0 B", "200 B", "400 B", "600 B", "800 B"]),
-            (31_000, "bytes", ["0 kB", "10 kB", "20 kB", "30 kB"]),
-            (21_000_000, "bytes", ["0 MB", "5 MB", "10 MB", "15 MB", "20 MB"]),
-        ],
-    )
-    def test_round_values_are_labelled(self, end: float, unit: str, labels: list[str]) -> None:
-        axis = Axis([Stretch(0.0, end)], "bytes" if unit == "bytes" else "seconds")
-        assert [tick.label for tick in axis.ticks(5)] == labels
-
-    def test_each_part_of_an_axis_with_gaps_is_labelled(self) -> None:
-        axis = Axis([Stretch(0.2, 0.6), Stretch(4000.7, 4001.2)], "seconds")
-        labels = [tick.label for tick in axis.ticks(4)]
-        assert labels == ["0:00.0", "0:00.5", "1:06:41.0"]
-
-    @given(
-        st.lists(
-            st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)).map(
-                lambda pair: Stretch(pair[0] / 1000, (pair[0] + pair[1]) / 1000)
-            ),
-            min_size=1,
-            max_size=9,
-        ),
-        st.lists(st.floats(-1, 1.1e6), min_size=2).map(sorted),
-        st.integers(4, 200),
-    )
-    def test_places_keep_the_order_and_stay_in_the_room(
-        self, drawn: list[Stretch], values: list[float], room: int
-    ) -> None:
-        axis = Axis(drawn, "seconds")
-        found = [axis.places(room, gap=2).of(value) for value in values]
-        assert all(0 <= place <= room for place in found)
-        assert all(before <= after + 1e-6 for before, after in pairwise(found))
-        end = axis.stretches[-1].end
-        parts = axis.length + sum(gap.end - gap.begin for gap in axis.gaps)
-        assert parts + axis.stretches[0].begin == pytest.approx(end)
-        assert len(axis.ticks(8)) <= 9 + len(axis.stretches)
-
-
-class TestRows:
-    @given(timelines())
-    def test_each_call_is_there_once_and_no_bar_begins_before_it(self, timeline: Timeline) -> None:
-        axis = Axis(busy(timeline), timeline.by)
-        rows = list(rows_of_calls(timeline))
-        assert sum(row.kind == "call" for row in rows) == len(timeline.calls)
-        begun = 0.0
-        for row in rows:
-            if row.kind == "call":
-                begun = min(bar.begin for bar in row.bars)
-            assert all(begun <= bar.begin <= bar.end for bar in row.bars)
-            if row.kind in ("call", "argument", "silence"):
-                assert all(bar.end <= axis.stretches[-1].end for bar in row.bars)
-
-    def test_arguments_beyond_some_are_one_row_that_says_how_many(self) -> None:
-        arguments = [(f"a{number}", number, number + 1.0) for number in range(9)]
-        rows = list(rows_of_calls(noted(call(0.0, "set", arguments, took=10.0))))
-        labels = [row.label for row in rows if row.kind == "argument"]
-        assert labels == ["a0", "a1", "a2", "a3", "a4", "… and 4 more"]
-        (bar,) = rows[6].bars
-        assert (bar.begin, bar.end) == (5.0, 9.0)
-
-    def test_more_calls_than_anybody_reads_are_counted(self) -> None:
-        calls = [call(float(number), "tick", took=0.5, call_id=str(number)) for number in range(99)]
-        rows = list(rows_of_calls(noted(*calls)))
-        assert [row.label for row in rows[-2:]] == ["tick", "… and 39 more calls"]
-        assert len(rows) == 61
-
-    def test_calls_of_sub_agents_follow_the_call_that_they_work_for(self) -> None:
-        timeline = noted(
-            call(0.0, "a", took=1.0),
-            call(0.5, "b", took=1.0),
-            call(2.0, "a1", took=1.0, parent="a"),
-            call(2.5, "b1", took=1.0, parent="b"),
-            call(3.0, "a2", took=1.0, parent="a"),
-            call(4.0, "a1x", took=1.0, parent="a1"),
-        )
-        calls = [(row.depth, row.label) for row in rows_of_calls(timeline) if row.kind == "call"]
-        assert calls == [(0, "a"), (1, "a1"), (2, "a1x"), (1, "a2"), (0, "b"), (1, "b1")]
-
-    def test_calls_whose_parents_go_in_a_circle_are_shown(self) -> None:
-        timeline = noted(call(0.0, "a", took=1.0, parent="b"), call(0.5, "b", took=1.0, parent="a"))
-        assert {row.label for row in rows_of_calls(timeline) if row.kind == "call"} == {"a", "b"}
-
-    def test_a_tool_that_somebody_else_runs_is_shown_until_its_result(self) -> None:
-        timeline = noted(call(0.0, "Bash", took=1.0))
-        timeline.note(ToolCallFailed("Bash", "Bash", "oh"), 3.5)
-        (row,) = (row for row in rows_of_calls(timeline) if row.kind == "tool")
-        assert row.label == "until its result"
-        assert [(bar.begin, bar.end) for bar in row.bars] == [(1.0, 3.5)]
-
-    def test_a_tool_that_was_cut_off_is_not_said_to_have_run_so_long(self) -> None:
-        timeline = noted(call(0.0, "count", took=1.0))
-        timeline.note(ToolExecutionStarted("count", "count", "key"), 1.2)
-        timeline.note(RunResumed("r", "crash", ("count",)), 900.0)
-        timeline.note(ToolExecutionStarted("count", "count", "key", 2), 900.0)
-        timeline.note(ToolCallFailed("count", "count", "oh"), 901.0)
-        (row,) = (row for row in rows_of_calls(timeline) if row.kind == "tool")
-        assert [(bar.mark, bar.caption) for bar in row.bars] == [("✗", "cut off"), ("", "1.0 s")]
-        assert Axis(busy(timeline), "seconds").gaps == [(1.2, 900.0)]
-
-
-class TestFigures:
-    @given(timelines())
+class TestConclusion:
+    @given(timelines)
     def test_silence_is_counted_once_however_many_calls_share_it(self, timeline: Timeline) -> None:
-        def length(begin: Moment, end: Moment) -> float:
-            return end.at - begin.at if timeline.by == "seconds" else end.byte - begin.byte
-
-        each = [length(one.started, one.ended) for one in timeline.calls if one.ended is not None]
-        total = silence(timeline)
-        assert max(each, default=0.0) <= total + 1e-6
-        assert total <= sum(each) + 1e-6
+        unit = 0 if timeline.by == "seconds" else 1
+        each = [one.ended[unit] - one.started[unit] for one in timeline.calls if one.ended]
+        assert max(each, default=0) <= silence(timeline) + 1e-6
+        assert silence(timeline) <= sum(each) + 1e-6
 
     @pytest.mark.parametrize(
         ("calls", "by", "sentence"),
@@ -307,3 +274,437 @@ class TestFigures:
         self, calls: list[list[Timed]], by: str, sentence: str
     ) -> None:
         assert conclusion(noted(*calls, by="bytes" if by == "bytes" else "seconds")) == sentence
+
+
+class TestAxis:
+    def test_it_begins_at_zero_and_ends_with_the_last_stretch(self) -> None:
+        axis = Axis([(1.0, 4.0), (3.0, 8.0)], "seconds")
+        assert axis.stretches == [(0.0, 8.0)]
+        assert [axis.place(value, 80, 2) for value in (0.0, 2.0, 8.0, 9.0)] == [0, 20, 80, 80]
+
+    def test_a_long_time_without_a_bar_is_left_out(self) -> None:
+        axis = Axis([(100.0, 101.0), (101.2, 102.0), (4000, 4001)], "seconds")
+        assert axis.stretches == [(100.0, 102.0), (4000.0, 4001.0)]
+        assert (axis.length, axis.gaps) == (3.0, [(102.0, 4000.0)])
+        places = [axis.place(value, 62, 2) for value in (99, 100, 102, 2051, 4000, 4001)]
+        assert places == [0, 0, 40, 41, 42, 62]
+
+    def test_what_takes_no_time_has_a_place(self) -> None:
+        assert Axis([(3.0, 3.0)], "seconds").place(3.0, 10, 2) == 10
+        assert Axis([], "seconds").place(0.0, 10, 2) == 0
+        next_to_none = Axis([(0.0, 5e-324)], "seconds")
+        assert next_to_none.place(1.0, 10, 2) == 0
+        assert next_to_none.ticks(5) == [(0.0, "0.0 ms")]
+
+    @pytest.mark.parametrize(
+        ("end", "unit", "labels"),
+        [
+            (8.2, "seconds", ["0 s", "2 s", "4 s", "6 s", "8 s"]),
+            (0.9, "seconds", ["0.0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s"]),
+            (0.004, "seconds", ["0 ms", "1 ms", "2 ms", "3 ms", "4 ms"]),
+            (190.0, "seconds", ["0:00", "1:00", "2:00", "3:00"]),
+            (9000.0, "seconds", ["0:00", "30:00", "1:00:00", "1:30:00", "2:00:00", "2:30:00"]),
+            (900, "bytes", ["0 B", "200 B", "400 B", "600 B", "800 B"]),
+            (31_000, "bytes", ["0 kB", "10 kB", "20 kB", "30 kB"]),
+            (21_000_000, "bytes", ["0 MB", "5 MB", "10 MB", "15 MB", "20 MB"]),
+        ],
+    )
+    def test_round_values_are_labelled(self, end: float, unit: str, labels: list[str]) -> None:
+        axis = Axis([(0.0, end)], "bytes" if unit == "bytes" else "seconds")
+        assert [label for _, label in axis.ticks(5)] == labels
+
+    def test_each_part_of_an_axis_with_gaps_is_labelled(self) -> None:
+        axis = Axis([(0.2, 0.6), (4000.7, 4001.2)], "seconds")
+        assert [label for _, label in axis.ticks(4)] == ["0:00.0", "0:00.5", "1:06:41.0"]
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), min_size=1, max_size=9),
+        st.lists(st.floats(-1, 1.1e6), min_size=2).map(sorted),
+        st.integers(4, 200),
+    )
+    def test_places_keep_the_order_and_stay_in_the_room(
+        self, drawn: list[tuple[int, int]], values: list[float], room: int
+    ) -> None:
+        axis = Axis([(begin / 1000, (begin + long) / 1000) for begin, long in drawn], "seconds")
+        found = [axis.place(value, room, gap=2) for value in values]
+        assert all(0 <= place <= room for place in found)
+        assert all(before <= after + 1e-6 for before, after in pairwise(found))
+        parts = axis.length + sum(end - begin for begin, end in axis.gaps)
+        assert parts + axis.stretches[0][0] == pytest.approx(axis.stretches[-1][1])
+        assert len(axis.ticks(8)) <= 9 + len(axis.stretches)
+
+
+def drawn(timeline: Timeline, columns: int = 79) -> list[str]:
+    """The rows of a screen, on which sentences are wrapped."""
+    rows = (row for line in draw(timeline, columns) for row in rows_of(line, columns))
+    return [text_of(row).rstrip() for row in rows]
+
+
+def names(timeline: Timeline) -> list[str]:
+    """What stands at the left of each row, with its indentation."""
+    table = list(takewhile(bool, (text_of(line.spans) for line in draw(timeline, 200))))[2:]
+    return [re.split("(?<=\\S)  ", row)[0] for row in table]
+
+
+def picture(text: str) -> list[str]:
+    """The lines of a picture in a test: without its margin, with slashes for what is left out."""
+    lines = text.replace("/", "\u2571").strip("\n").split("\n")
+    return [line[8:].rstrip() for line in lines[:-1]]
+
+
+class TestText:
+    def test_an_agent_at_work(self) -> None:
+        assert drawn(noted(*WORK)) == picture(
+            """
+                               sooner  0 s   2 s    4 s    6 s    8 s   10 s   12 s
+                                       ┬─────┬──────┬──────┬──────┬─────┬──────┬───────
+        ● read_file             0.5 s    ├✓
+            path                0.3 s    ▕▌
+            tool runs                     ▒▒ 0.2 s
+            without argstream            ░░ 0.5 s of silence
+        ● write_file            8.2 s       ├──────────────────────────✓
+            path                7.9 s        ▊
+            content             7.6 s         ▐████████████████████████▏
+            tool runs                                                  ▒▒ 0.3 s
+            without argstream               ░░░░░ 8.2 s of silence ░░░░░
+        ● edit_file             2.0 s                                     ├──────✓
+            old                 1.6 s                                      ▕█▋
+            new                 1.0 s                                        ▕███
+            asks a person                                                  0.8 s ┄┄┄
+            tool runs                                                        0.1 s ▒▒
+            without argstream                            2.0 s of silence ░░░░░░░░
+        ● run_command           0.7 s                                      rejected ├─✗
+            command             0.5 s                                                ▐✗
+            without argstream                                      0.7 s of silence ░░░
+
+        The first argument of write_file was visible 7.9 s before the last brace; in
+        all, 11.4 s of silence were replaced.
+        """
+        )
+
+    def test_at_forty_columns(self) -> None:
+        assert drawn(noted(*WORK), 40) == picture(
+            """
+                       sooner  0 s        10 s
+                               ┬──────────┬─────
+        ● read_file     0.5 s  ├✓
+          path          0.3 s  ▕▎
+          tool                  ▒ 0.2 s
+          silence              ░░
+        ● write_file    8.2 s   ├─────────✓
+          path          7.9 s    ▎
+          content       7.6 s    ▕████████▍
+          tool                      0.3 s ▒
+          silence               ░░░░░░░░░░░
+        ● edit_file     2.0 s              ├─✓
+          old           1.6 s               ▋
+          new           1.0 s               ▕▉
+          asks                         0.8 s ┄┄
+          tool                          0.1 s ▒▒
+          silence                          ░░░
+        ● run_command   0.7 s         rejected ✗
+          command       0.5 s                  ✗
+          silence                              ░
+
+        The first argument of write_file was
+        visible 7.9 s before the last brace; in
+        all, 11.4 s of silence were replaced.
+        """
+        )
+
+    def test_a_person_who_takes_an_hour_is_left_out(self) -> None:
+        timeline = noted(
+            call(0.2, "send", [("to", 0.1, 0.1), ("text", 0.1, 0.3)], took=0.3),
+            [
+                (0.5, ApprovalRequested("send", "send", {}, "digest", "a reason")),
+                (4000.6, ApprovalDecided("send", "send", "approved")),
+                (4001.0, ToolCallCompleted("send", "send", {}, None)),
+            ],
+        )
+        assert drawn(timeline) == picture(
+            """
+                               sooner  0:00.0                   0:00.5        1:06:41.0
+                                       ┬────────────────────────//────────────────────┬
+        ● send                  0.3 s            ├──────────────✓
+            to                  0.2 s                 ▎
+            text                0.2 s                 ▐█████████▋
+            asks a person                                       ┄┄┄ 1 h 6 min
+            until its result                                      ▒▒▒▒▒▒▒ 0.4 s ▒▒▒▒▒▒▒
+            without argstream                    ░░░░░░░░░░░░░░░░ 0.3 s of silence
+
+        // 1 h 6 min are left out, in which no call was written and no tool is known to
+        have run.
+        The first argument was visible 0.2 s before the last brace: 0.3 s of silence
+        were replaced.
+        """
+        )
+
+    def test_sub_agents_and_free_text(self) -> None:
+        timeline = noted(
+            call(0.0, "Task", [("prompt", 0.1, 2.0)], took=2.4, ran=6.0),
+            call(3.0, "Read", [("file", 0.1, 0.2)], took=0.3, parent="Task"),
+            call(4.5, "sql", [("", 0.2, None)], took=1.0, kind="custom"),
+        )
+        assert drawn(timeline) == picture(
+            """
+                                 sooner  0 s       2 s        4 s        6 s        8 s
+                                         ┬─────────┬──────────┬──────────┬──────────┬──
+        ● Task                    2.4 s  ├────────────✓
+            prompt                2.3 s  ▕██████████
+            tool runs                                 ▒▒▒▒▒▒▒▒▒▒▒▒▒ 6.0 s ▒▒▒▒▒▒▒▒▒▒▒▒▒
+            without argstream            ░░░░░░░░░░░░░░ 2.4 s of silence
+          ● Read                  0.3 s                  ├─✓
+              file                0.2 s                  ▕▋
+              without argstream                          ░░░ 0.3 s of silence
+        ● sql (custom)            1.0 s                          ├─────✓
+            (text)                0.8 s                           ▕████▏
+            without argstream                   1.0 s of silence ░░░░░░░
+
+        The first argument of Task was visible 2.3 s before the last brace; in all, 3.7
+        s of silence were replaced.
+        """
+        )
+
+    def test_a_call_that_is_being_written_and_one_that_was_cut(self) -> None:
+        timeline = noted(
+            call(0.0, "cut", [("a", 0.5, 2.0), ("b", 2.5, None)], took=4.0, verdict="truncated"),
+            call(4.0, "open", [("a", 0.5, None)], took=4.0, verdict=None),
+        )
+        assert drawn(timeline) == picture(
+            """
+                               sooner  0 s       1 s        2 s        3 s       4 s
+                                       ┬─────────┬──────────┬──────────┬─────────┬─────
+        ● cut                   4.0 s  ├─────────────── truncated ───────────────✗
+            a                   3.5 s       ▐███████████████▍
+            b                   1.5 s                            ▕███████████████✗
+            without argstream          ░░░░░░░░░░░░ 4.0 s of silence ░░░░░░░░░░░░░
+        ● open                                                      not complete ├────…
+            a                                                                         …
+
+        The first argument of cut was visible 3.5 s before the call was found cut off:
+        4.0 s of silence were replaced.
+        """
+        )
+
+    def test_many_calls_have_one_row_each(self) -> None:
+        timeline = noted(
+            *(
+                call(number * 2.0, f"tool_{number}", [("a", 0.3, 0.5)], took=1.5, ran=0.4)
+                for number in range(12)
+            ),
+            call(24.0, "bad", [("a", 0.5, None)], took=1.5, verdict="malformed"),
+        )
+        assert drawn(timeline, 60) == picture(
+            """
+                   sooner  0 s     5 s     10 s    15 s    20 s
+                           ┬───────┬───────┬───────┬───────┬────────
+        ● tool_0    1.5 s  ▐█✓▒
+        ● tool_1    1.5 s     ▕█✓▒
+        ● tool_2    1.5 s        ▕█✓▒
+        ● tool_3    1.5 s           ├▐█✓
+        ● tool_4    1.5 s              ├▐█✓
+        ● tool_5    1.5 s                  ▕█✓▒
+        ● tool_6    1.5 s                     ▕█✓▒
+        ● tool_7    1.5 s                        ▕█✓▒
+        ● tool_8    1.5 s                           ├▐█✓
+        ● tool_9    1.5 s                              ├▐█✓
+        ● tool_10   1.5 s                                  ▕█✓▒
+        ● tool_11   1.5 s                                     ▕█✓▒
+        ● bad       1.5 s                                        ├▐✗
+
+        There are 13 calls, so each has one row: thin while only its
+        name was known, solid from its first argument on, then its
+        tool.
+        The first argument of tool_0 was visible 1.2 s before the
+        last brace; in all, 19.5 s of silence were replaced.
+        """
+        )
+
+    def test_a_tool_that_a_crash_ended_has_no_duration(self) -> None:
+        timeline = noted(call(0.0, "count", took=1.0))
+        timeline.note(ToolExecutionStarted("count", "count", "key"), 1.2)
+        timeline.note(RunResumed("r", "crash", ("count",)), 900.0)
+        timeline.note(ToolExecutionStarted("count", "count", "key", 2), 900.0)
+        timeline.note(ToolCallFailed("count", "count", "oh"), 901.0)
+        (tool,) = (row for row in drawn(timeline) if "tool runs" in row)
+        assert " ".join(re.sub("▒+", "▒", tool).split()) == "tool runs cut off ▒ 1.0 s ▒"
+
+    def test_arguments_beyond_six_share_a_row(self) -> None:
+        arguments = [(f"a{number}", number, number + 1.0) for number in range(9)]
+        timeline = noted(call(0.0, "set", arguments, took=10.0))
+        shown = [f"    a{number}" for number in range(5)]
+        assert names(timeline)[1:7] == [*shown, "    … and 4 more"]
+        assert " ".join(drawn(timeline)[8].split()) == "… and 4 more 5.0 s ███████████████████▎"
+
+    def test_calls_beyond_sixty_are_counted(self) -> None:
+        calls = [call(float(number), "tick", took=0.5, call_id=str(number)) for number in range(99)]
+        assert names(noted(*calls)) == [*["● tick"] * 60, "… and 39 more calls"]
+
+    def test_calls_of_sub_agents_follow_their_parents(self) -> None:
+        timeline = noted(
+            call(0.0, "a", took=1.0),
+            call(0.5, "b", took=1.0),
+            call(2.0, "a1", took=1.0, parent="a"),
+            call(2.5, "b1", took=1.0, parent="b"),
+            call(3.0, "a2", took=1.0, parent="a"),
+            call(4.0, "a1x", took=1.0, parent="a1"),
+        )
+        calls = [name for name in names(timeline) if "●" in name]
+        assert calls == ["● a", "  ● a1", "    ● a1x", "  ● a2", "● b", "  ● b1"]
+
+    def test_calls_whose_parents_form_a_cycle_are_shown(self) -> None:
+        timeline = noted(call(0.0, "a", took=1.0, parent="b"), call(0.5, "b", took=1.0, parent="a"))
+        assert [name for name in names(timeline) if "●" in name] == ["● a", "  ● b"]
+
+    @given(timelines, st.integers(24, 220))
+    def test_no_line_but_a_sentence_is_wider_than_the_screen(
+        self, timeline: Timeline, columns: int
+    ) -> None:
+        texts = [text_of(line.spans) for line in draw(timeline, columns)]
+        table = list(takewhile(bool, texts))
+        assert sum("●" in text for text in table) == min(60, len(timeline.calls))
+        assert all(wcswidth(text) <= columns for text in table)
+        assert all(text.isprintable() for text in texts)
+
+    @pytest.mark.parametrize("columns", [1, 10, 23])
+    def test_a_screen_that_is_too_narrow_gets_the_narrowest_text(self, columns: int) -> None:
+        assert draw(noted(*WORK), columns) == draw(noted(*WORK), 24)
+
+    def test_without_a_call_there_is_no_line(self) -> None:
+        assert draw(Timeline(), 80) == []
+
+    def test_roles_show_what_is_what(self) -> None:
+        lines = draw(noted(*WORK), 79)
+        roles = {span.text.strip(): span.role for line in lines for span in line.spans}
+        expected = {"write_file": "tool", "content": "argument", "without argstream": "faint"}
+        expected |= {"✓": "good", "✗": "bad", "┄┄┄": "warning"}
+        assert {text: roles[text] for text in expected} == expected
+
+    def test_what_a_model_wrote_is_made_visible_once(self) -> None:
+        nasty = "\x1b⟦"
+        shown = "\n".join(drawn(noted(call(0.0, nasty, [(nasty, 0.1, 0.2)], took=1.0))))
+        assert shown.count("⟦ESC⟧⟦U+27E6⟧") == 2
+        assert "\x1b" not in shown
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "]]><script>alert(1)</script><![CDATA[",
+    "</text></svg><svg onload=alert(1)>",
+    "</style><script>alert(1)</script>",
+    "</title></desc><foreignObject><body onload=alert(1)/></foreignObject>",
+    "<!--><!ENTITY x SYSTEM 'file:///etc/passwd'>&x;",
+    "javascript:alert(1)",
+    "' onmouseover='alert(1)",
+    "{}@import url(http://evil.example/x.css);",
+    "&lt;script&gt;&#60;script&#62;",
+    "\x00\x08\x0b\x1b]0;gone\x07\x9b2J\x7f",
+    "\u202egnp.exe\u2066\u200b\ufeff",
+    "\ud800 \udfff \ufffe \uffff \U000e0041",
+    "\r\n\t\u2028\x85",
+]
+
+
+def texts(picture: ET.Element) -> list[str]:
+    return [element.text for element in picture.iter(f"{SVG}text") if element.text]
+
+
+def found(picture: str, look: str) -> list[ET.Element]:
+    return [one for one in ET.fromstring(picture).iter() if one.get("class") == look]
+
+
+class TestSvg:
+    def test_it_says_what_the_terminal_says(self) -> None:
+        timeline = noted(*WORK)
+        said = texts(ET.fromstring(svg(timeline, "turn.rec")))
+        assert said[:7] == [
+            "When each argument was visible", "turn.rec", "sooner", "0 s", "2 s", "4 s", "6 s"
+        ]  # fmt: skip
+        assert said.count("path") == 2
+        assert said.count("without argstream") == 4
+        assert {"● write_file", "8.2 s of silence", "rejected", "asks a person"} < set(said)
+        assert said[-1] == conclusion(timeline)
+
+    def test_bars_stand_where_their_times_are(self) -> None:
+        timeline = noted(call(0.0, "write", [("a", 0.0, 5.0), ("b", 5.0, 10.0)], took=10.0))
+        (left, one), (right, other) = (
+            (float(bar.get("x", "")), float(bar.get("width", "")))
+            for bar in found(svg(timeline), "solid")
+        )
+        assert one == pytest.approx(other, abs=8)
+        assert left + one == pytest.approx(right, abs=8)
+
+    def test_marks_show_how_calls_ended(self) -> None:
+        picture = ET.fromstring(svg(noted(*WORK, call(14.5, "open", took=1.0, verdict=None))))
+        marks = [circle.get("class") for circle in picture.iter(f"{SVG}circle")]
+        assert marks == ["good"] * 3 + ["bad"] * 2 + ["warning"]
+
+    def test_title_and_description_say_what_it_shows(self) -> None:
+        timeline = noted(call(0.0, "write", [("path", 0.5, 1.0)], took=2.0))
+        picture = ET.fromstring(svg(timeline, "turn.rec"))
+        assert picture.get("role") == "img"
+        said = {element.get("id"): element.text or "" for element in picture}
+        title, description = (said[id_] for id_ in picture.get("aria-labelledby", "").split())
+        assert title == "When each argument was visible: turn.rec"
+        assert description.startswith("write: 0 ms to 2.0 s; path: 0.5 s to 1.0 s; without")
+        assert description.endswith(conclusion(timeline))
+
+    def test_every_colour_has_one_for_dark_pages(self) -> None:
+        (style,) = ET.fromstring(svg(noted(*WORK))).iter(f"{SVG}style")
+        light, dark = (style.text or "").split("@media (prefers-color-scheme:dark)")
+        rules = [re.findall(r"([^{}\n]+){(\w+):#", theme) for theme in (light, dark)]
+        assert len(rules[0]) > 10
+        assert rules[0] == rules[1]
+
+    def test_a_time_that_is_left_out_is_shown_and_said(self) -> None:
+        picture = svg(noted(call(0.0, "a", took=1.0), call(500.0, "b", took=1.0)))
+        assert found(picture, "gap")
+        assert "8 min 19 s are left out" in picture
+
+    def test_it_can_be_drawn_without_a_call_and_with_one_that_has_just_started(self) -> None:
+        timeline = Timeline()
+        assert texts(ET.fromstring(svg(timeline)))[0] == "When each argument was visible"
+        timeline.note(ToolCallStarted("c", 0, "write"), 5.0)
+        assert "not complete" in texts(ET.fromstring(svg(timeline)))
+
+    @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+    def test_a_hostile_name_is_nothing_but_text(self, payload: str) -> None:
+        timeline = noted(call(0.0, payload, [(payload, 0.1, 0.2)], took=1.0, call_id=payload))
+        document = svg(timeline, payload)
+        document.encode()
+        elements = list(ET.fromstring(document).iter())
+        known = {"svg", "title", "desc", "style", "defs", "pattern", "g"}
+        known |= {"rect", "line", "path", "circle", "text"}
+        assert {element.tag.removeprefix(SVG) for element in elements} <= known
+        attributes = {name for element in elements for name in element.attrib}
+        allowed = "id class role aria-labelledby d r rx x y x1 x2 y1 y2 cx cy width height viewBox"
+        assert attributes <= {*allowed.split(), "patternUnits", "patternTransform"}
+        values = [value for element in elements for value in element.attrib.values()]
+        assert not [value for value in values if "alert" in value or "evil" in value]
+        said = texts(elements[0])
+        assert visible_line(payload).startswith(said[1].rstrip("…"))
+        assert all(text.isprintable() for text in said)
+
+    def test_it_loads_nothing(self) -> None:
+        document = svg(noted(*WORK))
+        assert re.findall(r"[a-z]+://[^\"]*", document) == ["http://www.w3.org/2000/svg"]
+        assert re.findall(r"url\(.*?\)", document) == ["url(#waterfall-silence)"]
+        assert "<script" not in document
+        assert "@import" not in document
+
+    def test_a_long_name_is_cut(self) -> None:
+        timeline = noted(call(0.0, "n" * 300_000, [("長" * 300_000, 0.1, 0.2)], took=1.0))
+        document = svg(timeline, "f" * 300_000)
+        assert len(document) < 20_000
+        assert any(text.endswith("…") and "長" in text for text in texts(ET.fromstring(document)))
+
+    @given(timelines)
+    def test_bars_of_any_timeline_are_inside(self, timeline: Timeline) -> None:
+        picture = ET.fromstring(svg(timeline))
+        high, wide = (float(picture.get(name, "")) for name in ("height", "width"))
+        for bar in picture.iter(f"{SVG}rect"):
+            x, y = float(bar.get("x", "")), float(bar.get("y", ""))
+            assert 0 <= x <= x + float(bar.get("width", "")) <= wide
+            assert 0 <= y <= y + float(bar.get("height", "")) <= high

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.sanitise import visible_line
-from argstream.terminal import _columns, widths
-from argstream.terminal._harmless import harmless
-from argstream.terminal.spans import Breaks, Line, Span, Spans, text_of
-from argstream.terminal.widths import cut, expand_tabs, row_of, rows_of, width
+from argstream.terminal import Line, Span, Spans, _layout
+from argstream.terminal._layout import cut, expand_tabs, row_of, rows_of, width
+from argstream.terminal._text import Breaks, harmless, text_of
 
 _MARGIN = (Span("> ", "faint"),)
 _PIECES = st.text(
@@ -160,7 +159,7 @@ class TestRows:
             seen.append(text)
             return harmless(text)
 
-        for module in (widths, _columns):
+        for module in (_layout, _layout):
             monkeypatch.setattr(module, "harmless", look)
         rows_of(Line((Span("é "),) * 30, (Span("once "),)), 50)
         rows_of(Line((Span("x"),) * 30, (Span("once "),)), 50)

@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
-from argstream import UsageError, stream
+from argstream import UsageError
 from argstream.testing import (
     CallTool,
     Cut,
@@ -24,50 +24,17 @@ from argstream.testing import (
     Fault,
     Malformed,
     MockProvider,
+    ReceivedRequest,
     Reply,
     Say,
     Slow,
     Split,
     Status,
-    Think,
+    parse_fault,
+    parse_script,
 )
-from argstream.testing._mock_wire import seal
-from argstream.testing.faults import parse_fault
-from argstream.testing.script import EXAMPLE, parse_script
 from argstream.wire import Frame, SseDecoder
-
-KEY = "sk-very-secret"
-USER = {"role": "user", "content": "hi"}
-HEADERS = {"anthropic-version": "2023-06-01", "x-api-key": KEY, "authorization": f"Bearer {KEY}"}
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/messages": {"model": "m", "max_tokens": 9, "messages": [USER]},
-    "/v1/chat/completions": {"model": "m", "messages": [USER]},
-    "/v1/responses": {"model": "m", "input": [USER]},
-}
-ROUTES = list(BODIES)
-SCRIPT = Reply(Think("Hm – é."), Say("Hello 😀."), CallTool("add", {"a": 1, "é": [2, "😀"]}))
-
-
-def post(
-    provider: MockProvider,
-    path: str,
-    body: object = None,
-    *,
-    method: str = "POST",
-    headers: dict[str, str] | None = None,
-    streamed: bool = False,
-) -> tuple[int, dict[str, str], bytes]:
-    host, port = provider.url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=5)
-    if body is None:
-        body = {**BODIES.get(path, {}), "stream": streamed}
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    try:
-        connection.request(method, path, data, HEADERS if headers is None else headers)
-        response = connection.getresponse()
-        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
-    finally:
-        connection.close()
+from tests.testing.posting import BODIES, HEADERS, KEY, ROUTES, SCRIPT, post
 
 
 def stream_body(provider: MockProvider, path: str) -> bytes:
@@ -96,6 +63,18 @@ def raw_stream(provider: MockProvider, path: str) -> bytes:
     return received.partition(b"\r\n\r\n")[2]
 
 
+def served(path: str, *faults: Fault, script: Reply = SCRIPT) -> bytes:
+    """The body of a stream with these faults."""
+    with MockProvider(script, faults=faults) as provider:
+        return stream_body(provider, path)
+
+
+def served_raw(path: str, *faults: Fault, script: Reply = SCRIPT) -> bytes:
+    """The same with the chunks of HTTP, also if it is cut."""
+    with MockProvider(script, faults=faults) as provider:
+        return raw_stream(provider, path)
+
+
 def unknown_fields(value: object) -> set[str]:
     """What a payload has that its type does not."""
     match value:
@@ -122,8 +101,7 @@ class TestShapes:
     @pytest.mark.parametrize("stop", [None, "max_tokens"])
     def test_every_event_is_one_of_the_api(self, path: str, type_: Any, stop: Any) -> None:
         adapter: TypeAdapter[object] = TypeAdapter(type_)
-        with MockProvider(Reply(*SCRIPT.parts, stop=stop)) as provider:
-            found = payloads(stream_body(provider, path))
+        found = payloads(served(path, script=Reply(*SCRIPT.parts, stop=stop)))
         for payload in found:
             if payload == {"type": "ping"}:
                 continue
@@ -144,13 +122,10 @@ class TestShapes:
         assert unknown_fields(answer) <= {"reasoning_content", "store"}
 
     def test_events_are_named_where_the_api_names_them(self) -> None:
-        with MockProvider(SCRIPT) as provider:
-            for path, named in zip(ROUTES, [True, False, True], strict=True):
-                frames = SseDecoder().feed(stream_body(provider, path))
-                for frame in frames:
-                    assert isinstance(frame, Frame)
-                    name = json.loads(frame.data)["type"] if named else ""
-                    assert frame.event == name
+        for path, named in zip(ROUTES, [True, False, True], strict=True):
+            for frame in SseDecoder().feed(served(path)):
+                assert isinstance(frame, Frame)
+                assert frame.event == (json.loads(frame.data)["type"] if named else "")
 
     def test_usage_comes_in_chat_if_it_was_asked_for(self) -> None:
         body = {**BODIES[ROUTES[1]], "stream": True, "stream_options": {"include_usage": True}}
@@ -163,15 +138,13 @@ class TestShapes:
         assert not any("usage" in chunk for chunk in without)
 
     def test_half_a_surrogate_pair_can_be_said(self) -> None:
-        with MockProvider(Reply("a\ud800b", piece_size=100)) as provider:
-            assert b"\\ud800" in stream_body(provider, ROUTES[0])
+        assert b"\\ud800" in served(ROUTES[0], script=Reply("a\ud800b", piece_size=100))
 
 
 class TestBytes:
     @pytest.mark.parametrize("path", ROUTES)
     def test_each_event_is_a_chunk_of_its_own(self, path: str) -> None:
-        with MockProvider(SCRIPT) as provider:
-            body = raw_stream(provider, path)
+        body = served_raw(path)
         chunks = body.split(b"\r\n")
         assert chunks[-3:] == [b"0", b"", b""]
         for size, data in zip(chunks[:-3:2], chunks[1:-3:2], strict=True):
@@ -180,48 +153,36 @@ class TestBytes:
             assert data.count(b"data: ") == 1
 
     def test_split_makes_every_byte_a_chunk(self) -> None:
-        with MockProvider(SCRIPT, faults=[Split()]) as provider:
-            body = raw_stream(provider, ROUTES[0])
-        with MockProvider(SCRIPT) as provider:
-            whole = stream_body(provider, ROUTES[0])
+        body = served_raw(ROUTES[0], Split())
+        whole = served(ROUTES[0])
         chunk = re.compile(rb"1\r\n(.)\r\n", re.DOTALL)
         assert chunk.sub(rb"\1", body) == whole + b"0\r\n\r\n"
 
     def test_random_splits_are_those_of_the_seed(self) -> None:
-        def split(seed: int) -> bytes:
-            with MockProvider(SCRIPT, faults=[Split((20,), seed=seed)]) as provider:
-                return raw_stream(provider, ROUTES[0])
-
-        assert split(1) == split(1)
-        assert split(1) != split(2)
+        one, again, other = (served_raw(ROUTES[0], Split((20,), seed=seed)) for seed in (1, 1, 2))
+        assert one == again != other
 
     @pytest.mark.parametrize("at", [0, 1, 300])
     def test_a_cut_ends_after_so_many_bytes_without_the_last_chunk(self, at: int) -> None:
-        with MockProvider(SCRIPT) as provider:
-            whole = stream_body(provider, ROUTES[0])
-        with MockProvider(SCRIPT, faults=[Cut(at), Split()]) as provider:
-            body = raw_stream(provider, ROUTES[0])
+        whole = served(ROUTES[0])
+        body = served_raw(ROUTES[0], Cut(at), Split())
         assert re.sub(rb"(?s)1\r\n(.)\r\n", rb"\1", body) == whole[:at]
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_a_cut_in_the_call_is_in_the_call(self, path: str) -> None:
-        with MockProvider(SCRIPT, faults=[Cut("call")]) as provider:
-            body = raw_stream(provider, path)
+        body = served_raw(path, Cut("call"))
         before, _, last = body.rpartition(b"\r\n")[0].rpartition(b"\r\n")
         assert b"arguments" in before or b"partial_json" in before
         assert not last.endswith(b"\n\n")
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_without_a_call_the_middle_is_that_of_the_answer(self, path: str) -> None:
-        with MockProvider(Reply("Hello, hello."), faults=[Cut("call")]) as provider:
-            assert b"content" in raw_stream(provider, path)
+        script = Reply("Hello, hello.")
+        assert b"content" in served_raw(path, Cut("call"), script=script)
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_malformed_is_one_payload_and_the_rest_is_as_it_was(self, path: str) -> None:
-        with MockProvider(SCRIPT) as provider:
-            good = stream_body(provider, path).split(b"\n\n")
-        with MockProvider(SCRIPT, faults=[Malformed(3)]) as provider:
-            bad = stream_body(provider, path).split(b"\n\n")
+        good, bad = served(path).split(b"\n\n"), served(path, Malformed(3)).split(b"\n\n")
         assert [n for n, pair in enumerate(zip(good, bad, strict=True)) if pair[0] != pair[1]] == [
             3
         ]
@@ -232,19 +193,15 @@ class TestBytes:
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_an_error_event_is_the_last(self, path: str) -> None:
-        with MockProvider(SCRIPT, faults=[ErrorEvent(2, message="no more")]) as provider:
-            found = payloads(stream_body(provider, path))
+        found = payloads(served(path, ErrorEvent(2, message="no more")))
         assert len(found) == 3
         assert found[-1]["error"]["message"] == "no more"
         if path == "/v1/responses":
             assert found[-1]["sequence_number"] == 2
 
     def test_a_place_after_the_end_is_the_end(self) -> None:
-        faults: list[Fault] = [Malformed(999), ErrorEvent(999)]
-        with MockProvider(SCRIPT, faults=faults[1:]) as provider:
-            assert payloads(stream_body(provider, ROUTES[0]))[-1]["type"] == "error"
-        with MockProvider(SCRIPT, faults=faults[:1]) as provider:
-            assert stream_body(provider, ROUTES[0]).endswith(b"\n\n")
+        assert payloads(served(ROUTES[0], ErrorEvent(999)))[-1]["type"] == "error"
+        assert served(ROUTES[0], Malformed(999)).endswith(b"\n\n")
 
     @pytest.mark.parametrize(
         ("status", "type_", "code"),
@@ -359,271 +316,44 @@ class TestSecrets:
         assert request.body == {**BODIES[ROUTES[0]], "stream": False}
 
 
-def call(call_id: str) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call_id, "name": "add", "input": {}}
-
-
-def result(call_id: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": "3"}
-
-
-def chat_call(call_id: str, arguments: object = "{}", name: str = "add") -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    calls = [{"id": call_id, "type": "function", "function": function}]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def says(role: str, *blocks: object) -> dict[str, Any]:
-    return {"role": role, "content": list(blocks)}
-
-
-def round_of(call_id: str, name: str = "add") -> list[dict[str, Any]]:
-    asked = says("assistant", call(call_id) | {"name": name})
-    return [USER, asked, says("user", result(call_id))]
-
-
-def response_call(call_id: str = "c1", name: str = "add") -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"}
-
-
-TEXT = {"type": "text", "text": "So."}
-SAID = {"type": "message", "role": "assistant", "content": "So."}
-REASONING = {
-    "id": "rs_1",
-    "type": "reasoning",
-    "summary": [{"type": "summary_text", "text": "Hm."}],
-    "encrypted_content": seal("Hm."),
-}
 SCHEMA = {"type": "object", "properties": {}}
-THOUGHT = {"type": "thinking", "thinking": "changed", "signature": "mock_1"}
-TOOLS: dict[str, Any] = {"tools": [{"name": "add", "input_schema": SCHEMA}]}
-THINKING: dict[str, Any] = {
-    **TOOLS,
-    "max_tokens": 2000,
-    "thinking": {"type": "enabled", "budget_tokens": 1024},
+WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "/v1/messages": [
+        ({"model": None}, "model: "),
+        ({"max_tokens": None}, "max_tokens: "),
+        ({"max_tokens": 0}, "max_tokens: "),
+        ({"messages": []}, "messages: "),
+        ({"messages": ["hi"]}, "messages.0: must be an object"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role: "),
+        ({"stream": "yes"}, "stream: "),
+        ({"tools": [{"name": "add"}]}, "tools.0.input_schema: "),
+        ({"tools": [{"input_schema": SCHEMA}]}, "tools.0.name: "),
+    ],
+    "/v1/chat/completions": [
+        ({"model": 3}, "model: "),
+        ({"messages": None}, "messages: "),
+        ({"messages": [{"role": "bot"}]}, "messages.0.role: "),
+        (
+            {"tools": [{"type": "function", "name": "add", "parameters": SCHEMA}]},
+            "tools.0.function: ",
+        ),
+        ({"tools": [{"name": "add"}]}, "tools.0.type: "),
+    ],
+    "/v1/responses": [
+        ({"model": ""}, "model: "),
+        ({"input": None}, "input: "),
+        ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools.0.name: "),
+        ({"tools": [{"name": "add"}]}, "tools.0.type: "),
+    ],
 }
-STRICT: dict[str, Any] = {
-    "strict": True,
-    "parameters": {
-        **SCHEMA,
-        "properties": {"v": {}},
-        "required": ["v"],
-        "additionalProperties": False,
-    },
-}
-OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2"}
-WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("/v1/messages", {"model": None}, "model: "),
-    ("/v1/messages", {"max_tokens": None}, "max_tokens: "),
-    ("/v1/messages", {"max_tokens": 0}, "max_tokens: "),
-    ("/v1/messages", {"messages": []}, "messages: "),
-    ("/v1/messages", {"messages": ["hi"]}, "messages.0: must be an object"),
-    ("/v1/messages", {"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role: "),
-    ("/v1/messages", {"messages": [{"role": "user"}]}, "messages.0.content: "),
-    ("/v1/messages", {"messages": [says("user", {"text": "x"})]}, "messages.0.content.0: a block"),
-    ("/v1/messages", {"messages": [{"role": "user", "content": ""}]}, "must not be empty"),
-    ("/v1/messages", {"stream": "yes"}, "stream: "),
-    ("/v1/messages", {"tools": [{"name": "add"}]}, "tools.0.input_schema: "),
-    ("/v1/messages", {"tools": [{"input_schema": SCHEMA}]}, "tools.0.name: "),
-    (
-        "/v1/messages",
-        {"tools": [{"name": "add now", "input_schema": SCHEMA}]},
-        "tools.0.name: ",
-    ),
-    ("/v1/messages", {"tools": [{"name": "a", "input_schema": SCHEMA}] * 2}, "'a' is there twice"),
-    ("/v1/messages", {"messages": [USER, says("assistant", call("t1"))]}, "result right after: t1"),
-    (
-        "/v1/messages",
-        {"messages": [USER, says("assistant", call("t1"), call("t2")), says("user", result("t1"))]},
-        "result right after: t2",
-    ),
-    ("/v1/messages", {"messages": [says("user", result("t9"))]}, "unexpected tool_use_id"),
-    ("/v1/messages", {"messages": [says("user", {"type": "tool_result"})]}, "needs a tool_use_id"),
-    (
-        "/v1/messages",
-        {"messages": [USER, says("assistant", call("t1") | {"input": "{}"})]},
-        "input that is an object",
-    ),
-    ("/v1/messages", {"messages": [USER, says("assistant", THOUGHT)]}, "unchanged"),
-    (
-        "/v1/messages",
-        {"messages": [USER, says("assistant", {"type": "thinking", "thinking": "x"})]},
-        "needs its signature",
-    ),
-    (
-        "/v1/messages",
-        {"messages": [USER, says("assistant", {**THOUGHT, "signature": "made up"}, TEXT)]},
-        "unchanged",
-    ),
-    (
-        "/v1/messages",
-        {"messages": [USER, says("assistant", TEXT, {"type": "redacted_thinking", "data": "x"})]},
-        "the final block of an assistant's message cannot be a thought",
-    ),
-    ("/v1/messages", {"messages": [says("user", {"type": "text", "text": " \n"})]}, "white space"),
-    (
-        "/v1/messages",
-        {"messages": [*round_of("t1"), *round_of("t1")]},
-        "tool_use ids must be unique, and 't1' is there twice",
-    ),
-    ("/v1/messages", {"messages": round_of("functions.add:0")}, "messages.1.content.0.id: "),
-    ("/v1/messages", {"messages": round_of("t1", name="a.b")}, "messages.1.content.0.name: "),
-    ("/v1/messages", {**THINKING, "tool_choice": {"type": "any"}}, "when a tool must be called"),
-    ("/v1/messages", {**THINKING, "temperature": 0.2}, "temperature: may only be 1"),
-    ("/v1/messages", {**THINKING, "top_p": 0.5}, "top_p: must be 0.95 or more"),
-    ("/v1/messages", {**THINKING, "top_k": 5}, "top_k: must not be set"),
-    ("/v1/messages", {**THINKING, "max_tokens": 1024}, "must be less than max_tokens"),
-    (
-        "/v1/messages",
-        {"thinking": {"type": "enabled", "budget_tokens": 1023}},
-        "budget_tokens: must be at least 1024",
-    ),
-    (
-        "/v1/messages",
-        {"thinking": {"type": "adaptive"}, "temperature": 0.2},
-        "temperature: may only be 1",
-    ),
-    ("/v1/messages", {**THINKING, "messages": round_of("t1")}, "it must begin with a thought"),
-    (
-        "/v1/messages",
-        {"messages": [*round_of("t1")[:2], says("user", TEXT, result("t1"))]},
-        "messages.2: tool_result blocks must come first",
-    ),
-    (
-        "/v1/messages",
-        {"messages": [*round_of("t1")[:2], says("user", result("t1"), result("t1"))]},
-        "must have a single result, and 't1' has two",
-    ),
-    ("/v1/messages", {"messages": [says("user")]}, "messages.0.content: must have at least one"),
-    ("/v1/messages", {"tool_choice": {"type": "auto"}}, "only be set together with tools"),
-    (
-        "/v1/messages",
-        {**TOOLS, "tool_choice": {"type": "tool", "name": "sub"}},
-        "there is no tool 'sub'",
-    ),
-    ("/v1/messages", {"messages": round_of("t1")}, "with tool_use blocks must define tools"),
-    (
-        "/v1/messages",
-        {"messages": [USER, {"role": "assistant", "content": "I say "}]},
-        "cannot end in white space",
-    ),
-    ("/v1/chat/completions", {"model": 3}, "model: "),
-    ("/v1/chat/completions", {"messages": [USER, {"role": "assistant"}]}, "must not be null"),
-    ("/v1/chat/completions", {"tool_choice": "auto"}, "tool_choice: this is only allowed when"),
-    ("/v1/chat/completions", {"parallel_tool_calls": True}, "parallel_tool_calls: this is only"),
-    (
-        "/v1/chat/completions",
-        {"max_tokens": 1, "max_completion_tokens": 1},
-        "cannot be set together with max_completion_tokens",
-    ),
-    ("/v1/chat/completions", {"messages": [USER, chat_call("c" * 41)]}, "longer than 40"),
-    (
-        "/v1/chat/completions",
-        {"tools": [{"type": "function", "function": {"name": "f", **STRICT}}]},
-        "tools.0.function.parameters.properties.v: a strict schema must have a type",
-    ),
-    ("/v1/chat/completions", {"messages": None}, "messages: "),
-    ("/v1/chat/completions", {"messages": [{"role": "bot"}]}, "messages.0.role: "),
-    # The shape of the other API: the usual mistake.
-    (
-        "/v1/chat/completions",
-        {"tools": [{"type": "function", "name": "add", "parameters": SCHEMA}]},
-        "tools.0.function: ",
-    ),
-    (
-        "/v1/chat/completions",
-        {"tools": [{"type": "function", "function": {"name": "add", "parameters": []}}]},
-        "tools.0.function.parameters: ",
-    ),
-    ("/v1/chat/completions", {"tools": [{"name": "add"}]}, "tools.0.type: "),
-    ("/v1/chat/completions", {"messages": [USER, chat_call("c1")]}, "role tool: c1"),
-    ("/v1/chat/completions", {"messages": [chat_call("c1"), USER]}, "role tool: c1"),
-    (
-        "/v1/chat/completions",
-        {"messages": [USER, {"role": "tool", "tool_call_id": "c9", "content": ""}]},
-        "'c9' belongs to no call",
-    ),
-    ("/v1/chat/completions", {"messages": [USER, chat_call("c1", {})]}, "that are a text"),
-    (
-        "/v1/chat/completions",
-        {"messages": [USER, chat_call("c1", name="a.b")]},
-        "messages.1.tool_calls.0.function.name: ",
-    ),
-    ("/v1/responses", {"model": ""}, "model: "),
-    (
-        "/v1/responses",
-        {"tools": [{"type": "function", "name": "f", **STRICT}]},
-        "tools.0.parameters.properties.v: a strict schema must have a type",
-    ),
-    (
-        "/v1/responses",
-        {"input": [OUTPUT, response_call()]},
-        "input.0: no function call found for the output with call_id 'c1'",
-    ),
-    (
-        "/v1/responses",
-        {"input": [response_call(), OUTPUT, OUTPUT]},
-        "input.2: there is an output for the call 'c1' already",
-    ),
-    ("/v1/responses", {"input": [USER, {**REASONING, "status": None}, SAID]}, "input.1.status: "),
-    ("/v1/responses", {"input": None}, "input: "),
-    (
-        "/v1/responses",
-        {"tools": [{"type": "function", "function": {"name": "add"}}]},
-        "tools.0.name: ",
-    ),
-    (
-        "/v1/responses",
-        {"tools": [{"type": "function", "name": "add", "parameters": {}}]},
-        "tools.0.parameters: ",
-    ),
-    ("/v1/responses", {"tools": [{"name": "add"}]}, "tools.0.type: "),
-    (
-        "/v1/responses",
-        {"input": [{"type": "function_call_output", "call_id": "c9", "output": ""}]},
-        "no function call found for the output with call_id 'c9'",
-    ),
-    (
-        "/v1/responses",
-        {
-            "previous_response_id": "resp_mock_1",
-            "input": [{"type": "function_call_output", "call_id": "c9", "output": ""}],
-        },
-        "no function call found for the output with call_id 'c9'",
-    ),
-    (
-        "/v1/responses",
-        {"input": [{"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"}]},
-        "no output found for the function call 'c1'",
-    ),
-    (
-        "/v1/responses",
-        {"input": [{"type": "function_call", "call_id": "c1", "name": "add", "arguments": {}}]},
-        "input.0.arguments: must be a text",
-    ),
-    ("/v1/responses", {"input": [response_call(call_id="c" * 65)]}, "input.0.call_id: "),
-    ("/v1/responses", {"input": [response_call(name="a.b")]}, "input.0.name: "),
-    (
-        "/v1/responses",
-        {"input": [USER, REASONING, USER]},
-        "input.1: a reasoning item was provided without its required following item",
-    ),
-    (
-        "/v1/responses",
-        {"input": [USER, {**REASONING, "encrypted_content": "made up"}, SAID]},
-        "input.1: the encrypted content could not be verified",
-    ),
-    (
-        "/v1/responses",
-        {"store": False, "input": [USER, {**REASONING, "encrypted_content": None}, SAID]},
-        "input.1: this item was not found",
-    ),
-]
 
 
 class TestChecks:
-    @pytest.mark.parametrize(("path", "change", "problem"), WRONG)
-    def test_what_a_provider_refuses_is_refused(
+    @pytest.mark.parametrize(
+        ("path", "change", "problem"),
+        [(path, *row) for path, rows in WRONG.items() for row in rows],
+    )
+    def test_what_is_no_request_of_the_api_is_refused(
         self, path: str, change: dict[str, Any], problem: str
     ) -> None:
         with MockProvider([SCRIPT]) as provider:
@@ -634,74 +364,34 @@ class TestChecks:
                 provider.check()
             assert post(provider, path)[0] == 200, "it used no reply"
 
-    def test_a_budget_for_thinking_between_calls_may_be_more_than_one_answer_has(self) -> None:
-        headers = {**HEADERS, "anthropic-beta": "interleaved-thinking-2025-05-14"}
-        sent = {**BODIES["/v1/messages"], **THINKING, "max_tokens": 512}
-        with MockProvider(SCRIPT) as provider:
-            assert post(provider, "/v1/messages", sent, headers=headers)[0] == 200
+    def test_a_check_can_refuse_more(self) -> None:
+        seen: list[tuple[int, int]] = []
 
-    @pytest.mark.parametrize("odd", [None, 1, [], {}, [{}], {"a": []}])
-    def test_values_of_any_type_are_refused_or_taken_but_harm_nobody(self, odd: object) -> None:
-        block = {"type": "tool_use", "id": odd, "name": odd, "input": odd}
-        thought = {"type": "thinking", "thinking": odd, "signature": odd}
-        function = {"id": odd, "type": "function", "function": odd}
-        message = {"role": "assistant", "content": odd, "reasoning_content": odd}
-        reasoning = {"type": "reasoning", "id": odd, "summary": odd, "encrypted_content": odd}
-        called = {"type": "function_call", "call_id": "call_mock_1_2", "arguments": odd}
-        bodies: dict[str, dict[str, Any]] = {
-            "/v1/messages": {"messages": [USER, says("assistant", thought, block, block)]},
-            "/v1/chat/completions": {"messages": [USER, message, {**message, "tool_calls": odd}]},
-            "/v1/responses": {"input": [USER, reasoning, called, reasoning]},
-        }
-        calls = {"messages": [USER, {**message, "tool_calls": [function]}]}
-        with MockProvider(SCRIPT) as provider:
-            for path in ROUTES:
-                assert post(provider, path)[0] == 200
-                assert post(provider, path, {**BODIES[path], **bodies[path]})[0] in (200, 400)
-            assert post(provider, ROUTES[1], {**BODIES[ROUTES[1]], **calls})[0] == 400
-            for path in ROUTES:
-                change = {"tools": odd, "tool_choice": odd, "thinking": odd, "max_tokens": 9}
-                assert post(provider, path, {**BODIES[path], **change})[0] in (200, 400)
-            strict = {**STRICT, "parameters": {**STRICT["parameters"], "required": odd}}
-            tools = {"tools": [{"type": "function", "function": {"name": "f", **strict}}]}
-            assert post(provider, ROUTES[1], {**BODIES[ROUTES[1]], **tools})[0] == 400
+        def check(request: ReceivedRequest) -> str | None:
+            assert request.body is not None
+            seen.append((request.number, len(provider.requests)))
+            return "model: unknown" if request.body["model"] == "other" else None
 
-    def test_what_is_right_is_served(self) -> None:
-        tools = {
-            "/v1/messages": [
-                {"name": "add", "input_schema": SCHEMA},
-                {"type": "web_search_20250305", "name": "web_search"},
-            ],
-            "/v1/chat/completions": [
-                {"type": "function", "function": {"name": "add", "parameters": SCHEMA}},
-                {"type": "function", "function": {"name": "now"}},
-                {"type": "custom", "custom": {"name": "free"}},
-            ],
-            "/v1/responses": [
-                {"type": "function", "name": "add", "parameters": SCHEMA, "strict": False},
-                {"type": "web_search"},
-            ],
-        }
-        with MockProvider(SCRIPT) as provider:
+        with MockProvider([SCRIPT], check=check) as provider:
             for path in ROUTES:
-                assert post(provider, path, {**BODIES[path], "tools": tools[path]})[0] == 200
-            assert post(provider, "/v1/responses", {"model": "m", "input": "hi"})[0] == 200
-            assert post(provider, f"{ROUTES[0]}?beta=true", BODIES[ROUTES[0]])[0] == 200
-            provider.check()
+                status, _, body = post(provider, path, {**BODIES[path], "model": "other"})
+                assert status == 400
+                assert json.loads(body)["error"]["message"] == "model: unknown"
+            with pytest.raises(UsageError, match="request 1, POST /v1/messages: model: unknown"):
+                provider.check()
+            assert post(provider, ROUTES[0])[0] == 200, "a refused request used no reply"
+        assert [request.status for request in provider.requests] == [400, 400, 400, 200]
+        assert seen == [(1, 0), (2, 1), (3, 2), (4, 3)]
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {**THINKING, "temperature": 1, "top_p": 0.95, "tool_choice": {"type": "auto"}},
-            {**TOOLS, "tool_choice": {"type": "tool", "name": "add"}, "temperature": 0.2},
-            {**TOOLS, "messages": [*round_of("t1")[:2], says("user", result("t1"), TEXT)]},
-            {**THINKING, "messages": [USER, says("assistant", TEXT), USER]},
-            {"messages": [USER, says("assistant", {"type": "text", "text": "I say"})]},
-        ],
-    )
-    def test_settings_that_go_together_are_served(self, change: dict[str, Any]) -> None:
-        with MockProvider(SCRIPT) as provider:
-            assert post(provider, ROUTES[0], {**BODIES[ROUTES[0]], **change})[0] == 200
+    def test_a_check_sees_only_requests_that_would_be_answered(self) -> None:
+        seen: list[ReceivedRequest] = []
+        with MockProvider([SCRIPT], check=seen.append) as provider:
+            post(provider, "/v1/unknown")
+            post(provider, ROUTES[0], b"no json")
+            post(provider, ROUTES[0], {**BODIES[ROUTES[0]], "model": None})
+            assert post(provider, ROUTES[0])[0] == 200
+            assert post(provider, ROUTES[0])[0] == 400, "the script is over"
+        assert [request.number for request in seen] == [4]
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_a_request_without_a_key_is_not_allowed(self, path: str) -> None:
@@ -806,14 +496,6 @@ class TestScripts:
             for path in ROUTES:
                 assert payloads(stream_body(provider, path))
 
-    def test_the_example_is_a_whole_conversation(self) -> None:
-        with MockProvider(EXAMPLE) as provider:
-            events = stream([stream_body(provider, ROUTES[0])])
-            assert list(events)
-        (written,) = events.calls
-        assert isinstance(written.arguments, dict)
-        compile(written.arguments["content"], "example", "exec")
-
 
 class TestFaultTexts:
     @pytest.mark.parametrize(
@@ -857,13 +539,9 @@ class TestFaultTexts:
 
 
 class TestRecordings:
-    def recorded(self, path: str) -> bytes:
-        with MockProvider(SCRIPT) as provider:
-            return stream_body(provider, path)
-
     @pytest.mark.parametrize("path", ROUTES)
     def test_events_are_served_as_they_are(self, path: str, tmp_path: Path) -> None:
-        body = self.recorded(path)
+        body = served(path)
         file = tmp_path / "answer.sse"
         file.write_bytes(body)
         for recording in (body, file, str(file)):
@@ -874,19 +552,19 @@ class TestRecordings:
 
     @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
     def test_comments_and_any_line_ends_are_kept(self, ending: str) -> None:
-        text = ": a comment\n\nid: 1\n" + self.recorded(ROUTES[0]).decode()
+        text = ": a comment\n\nid: 1\n" + served(ROUTES[0]).decode()
         body = text.replace("\n", ending).encode()
         with MockProvider.replaying(body) as provider:
             assert stream_body(provider, ROUTES[0]) == body
 
     def test_a_missing_blank_line_at_the_end_is_added(self) -> None:
-        body = self.recorded(ROUTES[0])
+        body = served(ROUTES[0])
         with MockProvider.replaying(body.rstrip()) as provider:
             assert stream_body(provider, ROUTES[0]) == body
 
     @pytest.mark.parametrize("path", ROUTES)
     def test_json_lines_become_events(self, path: str) -> None:
-        body = self.recorded(path)
+        body = served(path)
         decoder = SseDecoder()
         frames = [frame for frame in decoder.feed(body) if isinstance(frame, Frame)]
         lines = b"\n".join(frame.data for frame in frames if frame.data != b"[DONE]")
@@ -904,7 +582,7 @@ class TestRecordings:
             assert b"stream: false" in answer
 
     def test_faults_are_made_in_a_recording_too(self) -> None:
-        body = self.recorded(ROUTES[1])
+        body = served(ROUTES[1])
         with MockProvider.replaying(body, faults=[Cut("call"), Split()]) as provider:
             received = re.sub(rb"(?s)1\r\n(.)\r\n", rb"\1", raw_stream(provider, ROUTES[1]))
         assert body.startswith(received)
@@ -913,14 +591,14 @@ class TestRecordings:
             assert post(provider, ROUTES[1], streamed=True)[0] == 500
 
     def test_several_are_answers_one_after_the_other(self) -> None:
-        bodies = [self.recorded(path) for path in ROUTES]
+        bodies = [served(path) for path in ROUTES]
         with MockProvider.replaying(*bodies) as provider:
             for path, body in zip(ROUTES, bodies, strict=True):
                 assert stream_body(provider, path) == body
             assert post(provider, ROUTES[0], streamed=True)[0] == 400
 
     def test_what_does_not_fit_the_request_is_said(self) -> None:
-        with MockProvider.replaying(self.recorded(ROUTES[0])) as provider:
+        with MockProvider.replaying(served(ROUTES[0])) as provider:
             assert b"of anthropic, not of openai-chat" in post(provider, ROUTES[1])[2]
             assert b"stream: true" in post(provider, ROUTES[0])[2]
 

@@ -1,12 +1,16 @@
-"""Run texts through the parser and a check; and what jsonschema-rs says of the same values."""
+"""Compile schemas and judge texts by them, in time; and what jsonschema-rs says of the values."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jsonschema_rs
 
+from argstream.errors import SchemaError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Fragment, Parser
+from argstream.testing import cut
 from argstream.validation import Schema
 
 JsonSchema = dict[str, Any] | bool
@@ -64,3 +68,34 @@ def judge_fragments(schema: Schema, said: Iterable[Sequence[Fragment]]) -> Rulin
         assert check.error == error
         taken += len(fragments)
     return Ruling(check.verdict, error, seen, text)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Assert that it takes no longer; of this process, so that a busy machine does not matter."""
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < seconds
+
+
+def compiled(schema: Any, **options: Any) -> Schema | SchemaError:
+    """Return what compiling gives; anything but these two is raised."""
+    with within(1):
+        try:
+            return Schema(schema, **options)
+        except SchemaError as error:
+            return error
+
+
+def refused_or_judged(schema: Any, text: str, expected: str | None = None) -> Schema | SchemaError:
+    """Assert that the schema is refused, or the text gets the verdict that it must, in time."""
+    outcome = compiled(schema)
+    if isinstance(outcome, Schema):
+        for chunks in ([text], cut(text, [1])):
+            with within(1):
+                verdict = judge(outcome, chunks).verdict
+            assert verdict == expected if expected else verdict in ("valid", "rejected")
+    else:
+        assert outcome.reason not in ("", "invalid")
+        assert outcome.pointer.startswith("#")
+    return outcome

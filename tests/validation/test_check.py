@@ -77,19 +77,6 @@ def test_a_limit_on_length_is_passed_in_the_middle_of_a_piece() -> None:
     assert refusal.error.keyword == "maxLength"
 
 
-def test_after_a_refusal_nothing_changes() -> None:
-    check = Schema(WRITE).check()
-    parser = Parser()
-    check.feed(parser.feed('{"mode": 1'))
-    error = check.error
-    check.feed(parser.feed(', "path": 2, "nothing": {}}'))
-    assert (check.verdict, check.error) == ("rejected", error)
-
-
-def test_it_decides_nothing_for_a_policy() -> None:
-    assert Schema(WRITE).check().policy_decision is None
-
-
 @pytest.mark.parametrize(
     "branches",
     [
@@ -121,16 +108,6 @@ def test_checks_of_one_schema_do_not_know_each_other() -> None:
     assert first.verdict == "valid"
 
 
-def test_finish_repeats_the_verdict_on_what_was_read() -> None:
-    check = fed(WRITE, '{"path": "a"}')
-    assert check.finish({"path": "a"}, as_read=True) is None
-    refused = fed(WRITE, '{"path": 1}')
-    error = refused.error
-    assert error is not None
-    assert refused.finish({"path": 1}, as_read=True) == error
-    assert (refused.verdict, refused.error) == ("rejected", error)
-
-
 def test_finish_judges_arguments_that_were_meant_in_another_way() -> None:
     """``{}{"path": "a"}`` is read as ``{}``; what was meant has all that is required."""
     check = fed(WRITE, "{}")
@@ -145,29 +122,6 @@ def test_finish_judges_a_text_as_a_string() -> None:
     check = Schema({"type": "string", "maxLength": 3}).check()
     assert check.finish("abc", as_read=False) is None
     assert check.finish("abcd", as_read=False) is not None
-
-
-@pytest.mark.parametrize(
-    ("schema", "verdict"), [(True, "valid"), ({}, "valid"), (False, "rejected")]
-)
-def test_schemas_without_a_keyword(schema: Any, verdict: str) -> None:
-    for text in ("{}", "[1]", '"a"', "1", "null"):
-        assert judge(Schema(schema), cut(text, [1])).verdict == verdict
-
-
-def test_a_number_at_the_root_is_done_when_the_text_is() -> None:
-    check = fed({"type": "integer"}, "1.5")
-    assert check.verdict == "open"
-    assert judge(Schema({"type": "integer"}), ["1.5"]).verdict == "rejected"
-    assert judge(Schema({"type": "integer"}), ["1.5e1"]).verdict == "valid"
-    assert judge(Schema({"type": "integer"}), ["-0"]).verdict == "valid"
-
-
-@pytest.mark.parametrize("keyword", ["minimum", "exclusiveMinimum", "multipleOf", "not"])
-def test_what_is_not_judged_early_is_at_the_latest_at_the_end(keyword: str) -> None:
-    limit: Any = {"const": 2} if keyword == "not" else 3
-    schema = Schema({"items": {keyword: limit}})
-    assert judge(schema, cut("[2, 4]", [1])).verdict == "rejected"
 
 
 def test_numeric_bounds_are_judged_when_the_number_is_done() -> None:
@@ -208,18 +162,6 @@ def test_the_spellings_of_draft_7_are_taken(
     assert fed({**said, **schema}, right).verdict == "valid"
     if wrong is not None:
         assert fed({**said, **schema}, wrong).verdict == "rejected"
-
-
-def test_in_draft_7_a_reference_has_no_neighbours() -> None:
-    schema = {"definitions": {"any": {}}, "items": {"$ref": "#/definitions/any", "type": "string"}}
-    assert fed({**schema, "$schema": DRAFT_7}, "[1]").verdict == "valid"
-    assert fed(schema, "[1").verdict == "rejected"
-
-
-def test_prefix_items_mean_nothing_in_draft_7() -> None:
-    schema = {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
-    assert fed({**schema, "$schema": DRAFT_7}, "[1]").verdict == "valid"
-    assert fed(schema, "[1").verdict == "rejected"
 
 
 @pytest.mark.parametrize("name", ["items", "$ref", "$id", "properties", "enum", "$schema", "anyOf"])

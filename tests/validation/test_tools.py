@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from argstream.errors import UsageError
-from argstream.validation import Schema
-from argstream.validation.order import lint
-from argstream.validation.tools import ToolSpec, load_tools, tool_specs
+from argstream.validation import Schema, ToolSpec, load_tools, tool_specs
+from argstream.validation.lint import lint
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 ANY_OBJECT = {"type": "object"}
@@ -608,8 +607,8 @@ def test_only_what_is_defined_in_python_needs_the_extra() -> None:
 import sys
 sys.modules["pydantic"] = None
 from argstream.errors import MissingExtra
-from argstream.validation.order import lint
-from argstream.validation.tools import tool_specs
+from argstream.validation.lint import lint
+from argstream.validation import tool_specs
 assert tool_specs([{"name": "x"}])[0].name == "x"
 def tool(path: str) -> None: ...
 try:

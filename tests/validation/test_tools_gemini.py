@@ -6,8 +6,7 @@ import jsonschema_rs
 import pytest
 
 from argstream.errors import SchemaError
-from argstream.validation import Schema
-from argstream.validation.tools import ToolSpec
+from argstream.validation import Schema, ToolSpec
 
 
 def translated(parameters: dict[str, Any]) -> Any:

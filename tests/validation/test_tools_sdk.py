@@ -19,7 +19,7 @@ from xai_sdk.chat import tool as xai_tool  # type: ignore[import-untyped]  # it 
 from xai_sdk.tools import web_search  # type: ignore[import-untyped]  # as above
 
 from argstream.errors import UsageError
-from argstream.validation.tools import ToolSpec, tool_specs
+from argstream.validation import ToolSpec, tool_specs
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from argstream.assembly import Assembler
 from argstream.testing import cut
-from argstream.validation.views import typed
+from argstream.validation import typed
 from tests.growth import cost_ratio
-from tests.providers import anthropic_call
+from tests.provider_streams import anthropic_call
 
 pytestmark = pytest.mark.timing
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from argstream.errors import SchemaError
 from argstream.testing import cut
 from argstream.validation import Schema
-from tests.validation.compiling import compiled
-from tests.validation.rulings import judge
+from tests.validation.rulings import compiled, judge
 from tests.validation.schemas import NAMES, instances, steady
 
 
@@ -138,12 +137,8 @@ PLACES: list[Callable[[str], Any]] = [
 @pytest.mark.parametrize(
     "reference",
     [
-        "http://example.invalid/schema.json",
-        "https://example.invalid/schema.json#/$defs/a",
-        "file:///etc/passwd",
-        "file:///etc/",
-        "ftp://example.invalid/x",
-        "urn:example:nothing",
+        *("http://example.invalid/schema.json", "https://example.invalid/schema.json#/$defs/a"),
+        *("file:///etc/passwd", "file:///etc/", "ftp://example.invalid/x", "urn:example:nothing"),
         "other.json",
     ],
 )

@@ -8,9 +8,8 @@ from typing import Any, assert_type
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from argstream import Call
-from argstream.validation.tools import ToolSpec, tool_specs
-from argstream.validation.views import TypedArguments, typed
+from argstream.assembly import Call
+from argstream.validation import ToolSpec, TypedArguments, tool_specs, typed
 
 
 class Edit(BaseModel):

@@ -40,4 +40,4 @@ def test_many_small_chunks(
 
         return feed
 
-    assert growth(job, 2**20) <= BOUND
+    assert growth(job, 2**18) <= BOUND

@@ -8,13 +8,12 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("agent", "an agent") from None
 
-from argstream.agent._setting import EventHook
+from argstream.agent._agent_run import AgentRun
+from argstream.agent._driver import EventHook
 from argstream.agent.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant
-from argstream.agent.conversation import Conversation
-from argstream.agent.observing import ObservedRun, Observer, observe
-from argstream.agent.result import RunResult, ToolUse
-from argstream.agent.run import AgentRun
+from argstream.agent.observer import ObservedRun, Observer, observe
+from argstream.agent.result import Conversation, RunResult, ToolUse
 from argstream.agent.tools import Streamed, TextFeed, Tool, ToolContext, as_tool, tool
 
 __all__ = [

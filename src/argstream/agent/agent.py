@@ -1,54 +1,44 @@
-"""``Agent``: a model, tools and rules, and runs of these on prompts."""
+"""``Agent``: a model with tools and rules, its runs, and how they are resumed and stopped."""
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from argstream.agent._checking import check_decisions
-from argstream.agent._effects import Step
-from argstream.agent._faces import AsyncClosing
-from argstream.agent._last_events import LastEvents
-from argstream.agent._loop_thread import LoopThread, run_alone
-from argstream.agent._machine import Machine
-from argstream.agent._run_log import RunLog, RunPosition
-from argstream.agent._setting import EventHook, Setting
-from argstream.agent._state import LoopRules
-from argstream.agent._taking_up import caught_up, ended, found, taken_up
-from argstream.agent._toolbox import Toolbox
-from argstream.agent.approvals import Approval, Approver, Decisions
-from argstream.agent.conversation import Conversation
-from argstream.agent.result import RunResult
-from argstream.agent.run import AgentRun, Course
-from argstream.agent.tools import encodable, refuse_while_imported
-from argstream.clients import Model, ModelSettings, as_model
-from argstream.errors import RunTaken, UsageError
-from argstream.events import Event, RunPaused
-from argstream.log import Store
+import anyio
+
+from argstream.agent._agent_run import AgentRun, AsyncClosing, Course, run_alone
+from argstream.agent._driver import EventHook, Setting
+from argstream.agent._lease import RunLog, RunPosition, check_seconds
+from argstream.agent._loop import LoopRules, Machine, Step, Toolbox
+from argstream.agent.approvals import Approval, Approver, usable_decisions
+from argstream.agent.observer import Observed, is_observed, last_events
+from argstream.agent.result import Conversation, RunResult
+from argstream.agent.tools import encodable
+from argstream.errors import AlreadyDecided, RunTaken, UnknownRun, UsageError
+from argstream.events import ApprovalDecided, Event, RunPaused, RunStarted
+from argstream.models import Model, ModelSettings, as_model
 from argstream.policy import Policy
-from argstream.stores import open_store
+from argstream.runs import open_store
+from argstream.runs._records import Decisions, Store
 
 __all__ = ["Agent"]
 
-
 AnyRun: TypeAlias = "str | RunPaused | RunResult | AgentRun"
-"""What says which run is meant: its id, or what has one."""
+"""A run: its ID, or an object that has it."""
 
 
 class _Paused(NamedTuple):
-    """A run that waits for decisions."""
-
     machine: Machine
     conversation: Conversation
     position: RunPosition
 
 
 class Agent(AsyncClosing):
-    """Asks a model, runs the tools that it calls, and tells all of it while it happens.
+    """Asks a model, runs the tools that it calls, and streams everything that happens.
 
     ::
 
@@ -56,11 +46,11 @@ class Agent(AsyncClosing):
         async for event in agent.run_stream("Make the tests pass"):
             ...
 
-    One agent can run any number of prompts at once. It keeps nothing of them but the runs that wait
-    for decisions.
+    One agent can run any number of prompts at once. Of its runs it keeps only those that wait for
+    decisions.
     """
 
-    def __init__(  # noqa: PLR0913 - by name, and once
+    def __init__(
         self,
         model: object,
         tools: Iterable[object] = (),
@@ -79,35 +69,25 @@ class Agent(AsyncClosing):
     ) -> None:
         """Make an agent of a model and tools.
 
-        ``model`` is a name such as ``openai:gpt-5``, what ``make_model`` gives, a
+        ``model`` is a name such as ``openai:gpt-5``, a model of ``make_model``, a
         ``ScriptedModel``, a function from a ``ModelRequest`` to an SDK's stream, or an async
         iterator of one. ``tools`` are functions, plain or with ``@tool``. ``on_event`` is called
-        with the ``Record`` of every event, see ``AgentRun.records``.
+        with each ``Record`` just before the consumer of the run receives it.
 
-        If a person must be asked, ``approver`` does it while the run goes on; without one the run
-        pauses, see ``resume``. What nobody has decided after ``approval_timeout`` seconds is
-        denied. A run fails when the model has taken ``max_turns`` and wants another. At most
+        If a call needs an approval, ``approver`` decides while the run continues. Without one the
+        run pauses, see ``resume``. A request that is not decided after ``approval_timeout`` seconds
+        is denied. A run fails when the model has taken ``max_turns`` and wants another. At most
         ``max_parallel_calls`` tools of a run execute at once. Further calls wait, and start in
         order as others end.
 
-        With a ``store`` (the name of an SQLite file, a ``redis://`` address, or what ``open_store``
-        gives) each run is a log that survives this process: any other that has the tools can go on
-        with it, see ``resume``. Who drives a run says every few seconds that he lives; if nothing
-        is heard of him for ``claim_seconds``, others may take the run over.
+        With a ``store`` (the path of an SQLite file, a ``redis://`` URL, or an open store) each run
+        is a log that survives this process: any process that has the tools can ``resume`` it. The
+        driver of a run renews its lease every few seconds. If the lease was not renewed for
+        ``claim_seconds``, another process may take the run over.
         """
-        if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-            raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
-        if not isinstance(settings, ModelSettings | None):
-            raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
-        if max_turns < 1:
-            raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
-        limit: object = max_parallel_calls
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise UsageError(f"max_parallel_calls must be an integer of at least 1, not {limit!r}")
-        if approval_timeout is not None and approval_timeout <= 0:
-            raise UsageError(f"approval_timeout is seconds, more than 0, not {approval_timeout}")
-        if claim_seconds <= 0:
-            raise UsageError(f"claim_seconds is more than 0, not {claim_seconds}")
+        _check_options(tools, settings, max_turns, max_parallel_calls)
+        check_seconds("approval_timeout", approval_timeout)
+        check_seconds("claim_seconds", claim_seconds)
         self.name = name
         self.model: Model = as_model(model)
         self._setting = Setting(
@@ -127,16 +107,14 @@ class Agent(AsyncClosing):
         )
         self._paused: dict[str, _Paused] = {}  # without a store
         self._conversations: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
-        self._last_events = LastEvents(on_event)
 
     @property
     def store(self) -> Store | None:
-        """Where the logs of its runs are kept."""
+        """The store of its runs, if it has one."""
         return self._setting.store
 
     def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
-        """Run a prompt, to be followed with ``async for``, or waited for with ``await``."""
-        refuse_while_imported()
+        """Return a run of a prompt: iterate over it with ``async for``, or await its result."""
         given: object = prompt
         if not isinstance(given, str) or not given.strip():
             raise UsageError("a prompt is a text that is not empty")
@@ -181,10 +159,7 @@ class Agent(AsyncClosing):
         return iter(run) if stream else run.wait()
 
     async def run_async(self, prompt: str, conversation: Conversation | None = None) -> RunResult:
-        """Run a prompt to its end, or until it pauses.
-
-        Raises ``RunFailure`` if it fails; what had come of it is in its ``result``.
-        """
+        """Run a prompt until it ends or pauses. Raises ``RunFailure`` if it fails."""
         return await self.run_stream(prompt, conversation)
 
     def resume(
@@ -195,19 +170,16 @@ class Agent(AsyncClosing):
         wait: float = 0.0,
         conversation: Conversation | None = None,
     ) -> AgentRun:
-        """Go on with a run that has paused, or was cut off, with what a person has decided.
+        """Resume a run that has paused or was cut off, with decisions by call ID.
 
-        What is given can be followed like any run, with ``async for`` or ``for``, or waited for,
-        with ``await`` or ``.wait()``. Decisions are by the ids of calls. Calls without one stay
-        pending: the run pauses again for these. Raises UsageError, and the run stays as it is, if a
-        decision cannot be used.
+        Iterate over the result or await it, like any run. Calls without a decision stay pending,
+        and the run pauses again for them. Raises UsageError, and changes nothing, if a decision
+        cannot be used.
 
-        With a store, this may be another process than the one that began the run. Its last events
-        are then those in its log. A tool that had begun, and of which no result is there, is not
-        run again; a turn of the model that was cut off begins again. Errors are raised when the run
-        is followed: ``RunTaken`` if another process still drives it, or may; ``wait`` says for how
-        many seconds to wait for the end of its claim. What need not be asked about any more is what
-        this process knows of it, or ``conversation``, if one is given that goes on with the run.
+        With a store, any process can resume the run. A tool that had begun and has no result is not
+        run again, unless it is idempotent. A turn that was cut off begins again. Errors are raised
+        when the run is followed: ``RunTaken`` if another process holds its lease, after ``wait``
+        seconds. Grants are those of ``conversation``, or those that this process remembers.
         """
         run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
         if self._setting.store is not None:
@@ -218,7 +190,7 @@ class Agent(AsyncClosing):
         machine.check(given)
 
         async def begin() -> Step:
-            self._waiting(run_id)  # it may have gone on meanwhile
+            self._waiting(run_id)  # it may have been resumed meanwhile
             waiting = self._paused.pop(run_id)
             try:
                 return machine.resumed(given, time.time())
@@ -235,52 +207,51 @@ class Agent(AsyncClosing):
         log = RunLog(store, position, self._setting.claim_seconds)
 
         async def begin() -> Step:
-            return await taken_up(log, machine, conversation, given, wait)
+            return await _resume_from_log(log, machine, conversation, given, wait)
 
         return AgentRun(Course(machine, begin, position, log), self._setting, conversation, self)
 
     async def check(self, run: AnyRun, decisions: Decisions) -> None:
-        """Raise what ``resume`` would say to these decisions, and change nothing.
+        """Raise what ``resume`` would raise for these decisions, and change nothing.
 
-        So one can be told at once that arguments do not fit, or that somebody was quicker
-        (``AlreadyDecided``), before anything is decided: also while another process drives the run.
+        Arguments that do not fit, or ``AlreadyDecided``, can be reported before anything is
+        decided, also while another process drives the run.
         """
         run_id, given = _id_of(run), _decisions_of(decisions)
         if self._setting.store is None:
             self._waiting(run_id).machine.check(given)
         else:
-            await check_decisions(self._setting.store, self._machine(run_id), given)
+            await _check_decisions(self._setting.store, self._machine(run_id), given)
 
-    async def conversation(self, id: str, *, user: str = "") -> Conversation:  # noqa: A002 - what it is
-        """Give a conversation as the store has it, to go on with it; a new one if there is none.
+    async def conversation(self, id: str, *, user: str = "") -> Conversation:
+        """Return a conversation from the store, or a new one if there is none.
 
-        What was said is what its newest run says. If that is not over, ``run_id`` says which it is,
-        and what was said is that before it. Conversations of other users are others, though they
-        may have the same id.
+        Its messages are those of its newest run. If that is not over, ``run_id`` is its ID, and the
+        messages are those before it. Conversations of different users may have the same ID.
         """
         if self._setting.store is None:
             raise UsageError("the agent has no store, which could have a conversation: store=…")
         if not id:
             raise UsageError("a conversation is found by its id, which is not empty")
         fresh = Conversation(id=id, user=user)
-        return await found(self._setting.store, self._machine, fresh)
+        return await _find_conversation(self._setting.store, self._machine, fresh)
 
     def stop(self, run: AnyRun, reason: str = "") -> list[Event]:
-        """End a run that has paused, and give its last events: its calls will not run.
+        """End a run that has paused, and return the last events that it wrote.
 
-        A run that is being followed is stopped by its own ``stop``. With a store, also a run that
-        was cut off; and of one that another process drives, that is told to end it.
+        Its calls will not run. ``on_event`` is not called with these events. Stop a run that is
+        being followed with its own ``stop``. With a store, this also ends a run that was cut off.
+        If another process drives the run, that process ends it, and the list is empty.
         """
         if self._setting.store is not None:
             return run_alone(lambda: self.stop_async(run, reason), "await agent.stop_async(…)")
         machine, conversation, position = self._waiting(_id_of(run))
         events = machine.stopped(reason).events
         self.rested(conversation, position, machine)
-        self._last_events.show(position.stamp(events))
         return events
 
     async def stop_async(self, run: AnyRun, reason: str = "") -> list[Event]:
-        """Do what ``stop`` does, in an event loop."""
+        """Like ``stop``, in an event loop."""
         run_id, store = _id_of(run), self._setting.store
         if store is None:
             return self.stop(run_id, reason)
@@ -294,38 +265,23 @@ class Agent(AsyncClosing):
         position = self._setting.position(run_id, conversation.id)
         log = RunLog(store, position, self._setting.claim_seconds)
         try:
-            records = await ended(log, machine, conversation, reason)
+            events = await _end_by_log(log, machine, conversation, reason)
         except RunTaken:
-            return []  # who drives it has been told
+            return []  # its driver ends it
         self.rested(conversation, position, machine)
-        self._last_events.show(records)
-        return [record.event for record in records]
-
-    def stop_soon(self, run_id: str, reason: str) -> None:
-        """End a run that has paused, without waiting for it in an event loop; for runs only."""
-        if self._setting.store is None:
-            self.stop(run_id, reason)
-        else:
-            store = self._setting.store
-            with closing(LoopThread()) as loop:  # it counts, whatever becomes of this event loop
-                loop.call(lambda: store.stop(run_id, reason))
-            self._last_events.run(self._stop_quietly(run_id, reason))
+        return events
 
     async def catch_up(self, conversation: Conversation, run_id: str) -> None:
-        """See whether another run of a conversation has ended in another process; for runs only."""
+        """Update a conversation whose run has ended in another process. For runs only."""
         store, other = self._setting.store, conversation.run_id
         if store is not None and other not in (None, run_id):
-            await caught_up(store, self._machine(other or ""), conversation)
+            await _catch_up(store, self._machine(other or ""), conversation)
 
     def _machine(self, run_id: str) -> Machine:
-        """Make one that only says what is known of a run, or how it ends."""
         return Machine(run_id, self._setting.tools, self._rules)
 
-    async def _stop_quietly(self, run_id: str, reason: str) -> None:
-        await self.stop_async(run_id, reason)
-
     async def aclose(self) -> None:
-        """Close what the model keeps open for this event loop; and the store, if it is our own."""
+        """Close connections of the model, and the store if it was opened here."""
         await self._setting.close_model()
         if self._owns_store and self._setting.store is not None:
             await self._setting.store.aclose()
@@ -337,13 +293,13 @@ class Agent(AsyncClosing):
         return self._paused[run_id]
 
     def rested(self, conversation: Conversation, position: RunPosition, machine: Machine) -> None:
-        """Keep a run that has paused, until it is over; for runs only."""
+        """Keep a run that has paused, until it is over. For runs only."""
         run_id = machine.state.run_id
         if machine.is_paused:
             if self._setting.store is None:
                 self._paused[run_id] = _Paused(machine, conversation, position)
             return
-        if not machine.is_over:  # nothing of it could be written: it has never been
+        if not machine.is_over:  # nothing of it could be written
             conversation.run_id = None
             return
         self._paused.pop(run_id, None)
@@ -352,6 +308,20 @@ class Agent(AsyncClosing):
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
+
+
+def _check_options(
+    tools: object, settings: object, max_turns: int, max_parallel_calls: object
+) -> None:
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
+    if not isinstance(settings, ModelSettings | None):
+        raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
+    if max_turns < 1:
+        raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
+    limit = max_parallel_calls
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise UsageError(f"max_parallel_calls must be an integer of at least 1, not {limit!r}")
 
 
 def _decisions_of(decisions: object) -> dict[str, Approval]:
@@ -365,3 +335,152 @@ def _id_of(run: AnyRun) -> str:
     if not isinstance(run_id, str):
         raise UsageError(f"which run is meant is said by its id, not by {type(run).__name__}")
     return run_id.removeprefix("run:")  # as the command line has it
+
+
+async def _resume_from_log(
+    log: RunLog, machine: Machine, conversation: Conversation, given: Decisions, wait: float
+) -> Step:
+    """Acquire the lease of a run and return its next step, with all decisions that were made."""
+    try:
+        await _acquire_and_read(log, machine, conversation, wait)
+        return await _next_step(log, machine, given)
+    except BaseException:
+        await _release(log)
+        raise
+
+
+async def _end_by_log(
+    log: RunLog, machine: Machine, conversation: Conversation, reason: str
+) -> list[Event]:
+    """End a run that no process drives, and return its last events."""
+    try:
+        told = await _acquire_and_read(log, machine, conversation, wait=0)
+        run_id = machine.state.run_id
+        events = (
+            last_events(run_id, told, reason)
+            if is_observed(told)
+            else machine.abandoned(reason).events
+        )
+        await log.write(events)
+    finally:
+        await _release(log)
+    return events
+
+
+async def _acquire_and_read(
+    log: RunLog, machine: Machine, conversation: Conversation, wait: float
+) -> list[Event]:
+    try:
+        records = await log.take_up(wait)
+    except UnknownRun:
+        conversation.forget(machine.state.run_id)
+        raise
+    told = [record.event for record in records]
+    machine.restore(told)
+    if conversation.is_fresh:
+        conversation.id, conversation.user = records[-1].session_id, _user_of(told)
+        conversation.messages = machine.state.history
+    if machine.is_over:  # perhaps in another process
+        conversation.go_on_after(machine.state.run_id, machine.final_messages)
+    _refuse_if_over(machine)
+    return told
+
+
+def _refuse_if_over(machine: Machine) -> None:
+    if machine.is_over:
+        outcome = machine.state.status
+        raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
+
+
+def _user_of(told: Iterable[Event]) -> str:
+    return next((event.user for event in told if isinstance(event, RunStarted)), "")
+
+
+async def _find_conversation(
+    store: Store, make: Callable[[str], Machine], conversation: Conversation
+) -> Conversation:
+    """Fill an empty conversation with the messages of its newest run in the store."""
+    session_id, user = conversation.id, conversation.user
+    while runs := await store.runs(session_id=session_id, user=user, limit=1):
+        run_id, conversation.updated = runs[0].run_id, runs[0].updated
+        try:
+            told = [record.event for record in await store.read(run_id)]
+        except UnknownRun:  # it was deleted meanwhile
+            continue
+        machine = make(run_id)
+        machine.restore(told)
+        if not machine.is_over:
+            conversation.run_id, conversation.messages = run_id, machine.state.history
+        elif is_observed(told):
+            conversation.messages = Observed.of(run_id, told).result.messages
+        else:
+            conversation.messages = machine.final_messages
+        break
+    return conversation
+
+
+async def _catch_up(store: Store, machine: Machine, conversation: Conversation) -> None:
+    """Continue a conversation after its run, if that has ended in another process."""
+    run_id = machine.state.run_id
+    try:
+        info = await store.info(run_id)
+        records = await store.read(run_id) if info.is_over else []
+    except UnknownRun:
+        conversation.forget(run_id)
+        return
+    if records:
+        machine.restore(record.event for record in records)
+        conversation.go_on_after(run_id, machine.final_messages)
+
+
+async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
+    if not machine.state.turns:
+        raise UsageError(
+            f"the run {machine.state.run_id} was only observed: its source is gone, so it cannot "
+            "be resumed. Agent.stop_async ends it"
+        )
+    machine.check(given)
+    posts = await log.store.posted(log.run_id)
+    machine.require_tools({**posts.decisions, **given})
+    if posts.stop_reason is not None:
+        return machine.abandoned(posts.stop_reason)
+    posted = await usable_decisions(log, machine, posts.decisions)
+    fresh = {
+        call_id: decision for call_id, decision in given.items() if posted.get(call_id) != decision
+    }
+    if fresh:
+        await log.store.decide(log.run_id, fresh)
+    decisions = {**posted, **given}
+    now = time.time()
+    if machine.is_paused:
+        return machine.resumed(decisions, now, posts.times)
+    return machine.recovered(decisions, now, posts.times)
+
+
+async def _release(log: RunLog) -> None:
+    with anyio.CancelScope(shield=True):
+        await log.release()
+
+
+async def _check_decisions(store: Store, machine: Machine, decisions: Decisions) -> None:
+    """Raise what resuming a run with these decisions would raise, by its log and the posts.
+
+    An observed run cannot be resumed. Its decisions are checked as its observer would.
+    """
+    run_id = machine.state.run_id
+    told = [record.event for record in await store.read(run_id)]
+    machine.restore(told)
+    _refuse_if_over(machine)
+    observed = Observed.of(run_id, told) if is_observed(told) else None
+    pending = machine.pending if observed is None else observed.pending
+    posted = (await store.posted(run_id)).decisions
+    decided = {event.call_id for event in told if isinstance(event, ApprovalDecided)}
+    decided -= {request.call_id for request in pending}  # it was asked again
+    for call_id, decision in decisions.items():
+        if call_id in decided or posted.get(call_id, decision) != decision:
+            raise AlreadyDecided(call_id)
+    if observed is not None:
+        observed.check(decisions)
+    else:
+        machine.check(decisions)
+        machine.require_tools({**posted, **decisions})

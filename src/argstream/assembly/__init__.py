@@ -1,9 +1,8 @@
 """Deltas → events, and verdicts: one parser for each call that is open."""
 
-from argstream.assembly._quirks import Quirk
-from argstream.assembly.assembler import Assembler, StopOn
-from argstream.assembly.call import Call, CallVerdict, Reinterpretation
-from argstream.assembly.numbering import Numbering
+from argstream.assembly._assembler import Assembler, Numbering
+from argstream.assembly._call import Call, CallVerdict, Reinterpretation, StopOn
+from argstream.assembly._text_repair import Quirk
 
 __all__ = [
     "Assembler",

@@ -5,9 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from argstream.assembly._call_machine import CallMachine
-from argstream.assembly._surrogates import SurrogateMender, mended_json
-from argstream.deltas import Tokens
+from argstream.assembly._call import CallMachine
 from argstream.events import (
     Event,
     TextDelta,
@@ -25,13 +23,11 @@ from argstream.history import (
     TextPart,
     ThinkingPart,
 )
-
-__all__ = ["Thought", "Turn", "Words"]
+from argstream.providers._deltas import Tokens
+from argstream.sanitise import SurrogateMender, mended_json
 
 
 class Words:
-    """A block of text."""
-
     def __init__(self, number: int, parent_id: str | None) -> None:
         self.number = number
         self.parent_id = parent_id
@@ -40,7 +36,7 @@ class Words:
         self._mender = SurrogateMender()
 
     def grow(self, piece: str) -> str:
-        """Take the next piece, and give it as it can be shown."""
+        """Add a piece. Returns it with surrogate pairs joined."""
         if not piece.isascii() or self._mender.held:
             piece = self._mender.feed(piece)
         text, self.text = self.text, ""
@@ -49,43 +45,35 @@ class Words:
         return piece
 
     def event(self, piece: str) -> Event:
-        """Give the event for a piece."""
         return TextDelta(piece, self.number, self.parent_id)
 
     def part(self) -> Part | None:
-        """Give the block as history keeps it."""
         text = self.text + self._mender.close()
         return TextPart(text=text, item=self.item) if text or self.item else None
 
 
 class Thought(Words):
-    """A block of thinking."""
-
     def __init__(self, number: int, parent_id: str | None) -> None:
         super().__init__(number, parent_id)
         self.closed = False
 
     def event(self, piece: str) -> Event:
-        """Give the event for a piece."""
         return ThinkingDelta(piece, self.number, self.parent_id)
 
     def started(self) -> Event:
-        """Give the event that announces it."""
         return ThinkingStarted(self.number, self.parent_id)
 
     def completed(self) -> Event:
-        """Give the event that ends it."""
         self.closed = True
         self.text += self._mender.close()
         return ThinkingCompleted(self.text, self.number, self.parent_id)
 
     def part(self) -> Part | None:
-        """Give the block as history keeps it."""
         return ThinkingPart(text=self.text, item=self.item)
 
 
 class _Kept:
-    """A block that is only kept: a result, or something that nobody but its provider reads."""
+    """A block that produces no events: a result, or data that only its provider reads."""
 
     def __init__(self, result: ResultPart | None = None) -> None:
         self.item: Item | None = None
@@ -110,19 +98,18 @@ class Turn:
         self.machines: dict[Hashable, CallMachine] = {}
         self._unsettled: dict[Hashable, CallMachine] = {}
         self._thoughts: list[Thought] = []  # that may not have ended
-        self._ids: set[str] = set()
+        self.ids: set[str] = set()
         self._made = 0  # the number in the newest made-up call ID
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
         self._tokens = Tokens()
-        self._words: dict[Hashable, Words] = {}
+        self.words: dict[Hashable, Words] = {}
         self._results: dict[Hashable, _Kept] = {}
         self._blocks: list[Words | CallMachine | _Kept] = []  # in order
 
     @property
     def usage(self) -> Usage:
-        """The usage that the provider has reported so far."""
         return Usage(*self._tokens)
 
     def report(self, tokens: Tokens) -> None:
@@ -130,67 +117,55 @@ class Turn:
         before = self._tokens
         self._tokens = Tokens(*[b if a is None else a for a, b in zip(tokens, before, strict=True)])
 
-    def words(self, block: Hashable) -> Words | None:
-        """Give the block of text or thinking with this key, if there is one."""
-        return self._words.get(block)
-
     def open_words(self, block: Hashable, words: Words) -> None:
-        """Add a block of text or thinking."""
-        self._words[block] = words
+        self.words[block] = words
         self._blocks.append(words)
         if isinstance(words, Thought):
             self._thoughts.append(words)
 
     def open_call(self, key: Hashable, call: CallMachine) -> None:
-        """Add a call."""
         self.machines[key] = call
         self._unsettled[key] = call
-        self._ids.add(call.call.id)
+        self.ids.add(call.call.id)
         self._blocks.append(call)
 
     def take_thoughts(self) -> list[Thought]:
-        """Give the thoughts that have not ended, once: whoever asks ends them."""
+        """Return the thoughts that have not ended, once. The caller ends them."""
         thoughts, self._thoughts = self._thoughts, []
         return [thought for thought in thoughts if not thought.closed]
 
     def keep(self, block: Hashable, item: Any) -> None:
         """Keep a provider's own form of a block, with the block if there is one."""
         item = mended_json(dict(item))
-        owner = self._words.get(block) or self.machines.get(block) or self._results.get(block)
+        owner = self.words.get(block) or self.machines.get(block) or self._results.get(block)
         if owner is None:
             owner = _Kept()
             self._blocks.append(owner)
         owner.item = {**(owner.item or {}), **item}
 
     def keep_result(self, block: Hashable, result: ResultPart) -> None:
-        """Keep what came of a call that the provider ran."""
         kept = _Kept(result)
         if block is not None:
             self._results[block] = kept
         self._blocks.append(kept)
 
     def take_unsettled(self, scope: Hashable = None) -> list[CallMachine]:
-        """Give the calls that may have no verdict, once: whoever asks settles them."""
+        """Return the calls that may have no verdict, once. The caller settles them."""
         unsettled, self._unsettled = self._unsettled, {}
         if scope is not None:  # one choice of several
             for key in [key for key in unsettled if not isinstance(key, tuple) or key[0] != scope]:
                 self._unsettled[key] = unsettled.pop(key)
         return list(unsettled.values())
 
-    def has_id(self, id_: str) -> bool:
-        """Say whether a call of this turn has this id."""
-        return id_ in self._ids
-
     def make_id(self, given: str, taken: Collection[str]) -> str:
         """Return an unused ID for a call that has none. Deterministic for a given stream."""
-        self._made = max(self._made, len(self._ids))
+        self._made = max(self._made, len(self.ids))
         while (id_ := f"call_{given or self.id or 'turn'}_{self._number}_{self._made}") in taken:
             self._made += 1  # never reset, so each taken ID is tested once (invariant 6)
         return id_
 
     @property
     def characters(self) -> int:
-        """How much the model has written: text, thinking and arguments."""
         return sum(
             len(block.call.raw if isinstance(block, CallMachine) else block.text)
             for block in self._blocks
@@ -198,7 +173,6 @@ class Turn:
         )
 
     def message(self) -> Message:
-        """Give the message as history keeps it."""
         parts = (block.part() for block in self._blocks)
         return Message(
             role="assistant",

@@ -1,8 +1,9 @@
-"""The ``argstream`` command: each subcommand is a module of its own, put together in ``app``."""
+"""The ``argstream`` command. ``main`` turns exceptions into messages and exit statuses."""
 
 import sys
+from importlib import import_module
 
-from argstream.errors import MissingExtra
+from argstream.errors import ArgstreamError, MissingExtra
 
 __all__ = ["main"]
 
@@ -10,30 +11,30 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line, or say what to install for it."""
+    """Run the command line, or report what to install for it."""
     try:
         _run()
-    except KeyboardInterrupt:  # before a command could say what that means for it
+    except KeyboardInterrupt:  # no command has handled it
         sys.exit(_INTERRUPTED)
 
 
 def _run() -> None:
     try:
-        import typer  # noqa: F401, PLC0415 - to find out whether the extra is there
+        import_module("typer")
     except ModuleNotFoundError:
         sys.exit(str(MissingExtra("cli", "the argstream command")))
-    from argstream.cli._input import complain  # noqa: PLC0415 - only now is it sure that it is used
-    from argstream.cli._output import silence  # noqa: PLC0415 - the same
+    from argstream.cli._io import complain, silence
+    from argstream.sanitise import visible_line
 
     if sys.stdout is None:
         complain("there is no standard output to write to")
         sys.exit(2)
-    from argstream.cli.app import app  # noqa: PLC0415 - only now is it sure to be there
+    from argstream.cli._commands import app
 
     try:
         app(prog_name="argstream")
-    except MissingExtra as error:
-        complain(str(error))
+    except ArgstreamError as error:
+        complain(visible_line(str(error)))
         sys.exit(2)
     except OSError as error:
         # The output cannot be written; and 1 would mean that something is wrong with the input.

@@ -7,8 +7,10 @@ recursive form of jp's RFD 043, and ``nested`` translates a fragment into it (``
 types). ``ToolArgStream`` reports the top-level fields of a tool call's arguments.
 """
 
-from argstream.jsonstream.aggregator import FragmentAggregator
-from argstream.jsonstream.fragments import (
+from typing import TYPE_CHECKING
+
+from argstream._lazy import lazy_exports
+from argstream.jsonstream._fragments import (
     Done,
     Fragment,
     Invalid,
@@ -20,18 +22,27 @@ from argstream.jsonstream.fragments import (
     Start,
     Text,
 )
-from argstream.jsonstream.limits import Limits
-from argstream.jsonstream.location import Location, locate
-from argstream.jsonstream.parser import Parser, Verdict, parse
-from argstream.jsonstream.pending import PENDING, Pending
-from argstream.jsonstream.recursive import NestedParser, nested
-from argstream.jsonstream.tool_args import (
-    ToolArgStream,
-    ToolFieldDelta,
-    ToolFieldEnd,
-    ToolFieldEvent,
-    ToolFieldStart,
+from argstream.jsonstream._parser import (
+    PENDING,
+    Limits,
+    Location,
+    Parser,
+    Pending,
+    Verdict,
+    locate,
+    parse,
 )
+
+if TYPE_CHECKING:
+    from argstream.jsonstream._aggregator import FragmentAggregator
+    from argstream.jsonstream._tool_args import (
+        ToolArgStream,
+        ToolFieldDelta,
+        ToolFieldEnd,
+        ToolFieldEvent,
+        ToolFieldStart,
+    )
+    from argstream.jsonstream.recursive import NestedParser, nested
 
 __all__ = [
     "PENDING",
@@ -61,3 +72,22 @@ __all__ = [
     "nested",
     "parse",
 ]
+
+_HOMES = {
+    "_aggregator": ("FragmentAggregator",),
+    "_tool_args": (
+        "ToolArgStream",
+        "ToolFieldDelta",
+        "ToolFieldEnd",
+        "ToolFieldEvent",
+        "ToolFieldStart",
+    ),
+    "recursive": ("NestedParser", "nested"),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,21 +10,8 @@ have, is passed through unchanged, so that an error is not lost.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from argstream.jsonstream import fragments as flat
-from argstream.jsonstream.limits import Limits
-from argstream.jsonstream.parser import Chunk, Parser, Verdict
-from argstream.jsonstream.pending import Pending
-
-__all__ = [
-    "ArrayItem",
-    "Done",
-    "NestedFragment",
-    "NestedParser",
-    "ObjectEntry",
-    "Scalar",
-    "String",
-    "nested",
-]
+from argstream.jsonstream import _fragments as flat
+from argstream.jsonstream._parser import Chunk, Limits, Parser, Pending, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,23 @@
 ``AllOf`` say what must hold of an argument. ``Policy.open`` gives the judge of one call.
 """
 
-from argstream.judging import Action, PolicyDecision
-from argstream.policy._condition import Answer, Condition, Unclear
-from argstream.policy.arguments import ANY_ITEM, EVERY_ITEM, Argument, ExactKey
-from argstream.policy.check import PolicyCheck
-from argstream.policy.conditions import AllOf, Between, Equals, Not, When
-from argstream.policy.directory import Under
-from argstream.policy.policy import Policy
-from argstream.policy.rules import Rule
-from argstream.policy.texts import Glob, Prefix, Regex, Search
+from argstream.events import Action, PolicyDecision
+from argstream.policy._check import PolicyCheck
+from argstream.policy._conditions import (
+    AllOf,
+    Answer,
+    Between,
+    Condition,
+    Equals,
+    Not,
+    Regex,
+    Search,
+    Unclear,
+    When,
+)
+from argstream.policy._paths import Glob, Prefix, Under
+from argstream.policy._policy import Policy
+from argstream.policy._rules import ANY_ITEM, EVERY_ITEM, Argument, ExactKey, Rule
 
 __all__ = [
     "ANY_ITEM",

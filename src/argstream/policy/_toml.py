@@ -7,22 +7,27 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.judging import Action
-from argstream.policy._condition import Condition
-from argstream.policy._wording import kind_of, name_words, shown
-from argstream.policy.arguments import (
+from argstream.events import Action
+from argstream.policy._conditions import (
+    AllOf,
+    Between,
+    Condition,
+    Equals,
+    Not,
+    Regex,
+    Search,
+)
+from argstream.policy._messages import kind_of, name_words, shown
+from argstream.policy._paths import Glob, Prefix, Under
+from argstream.policy._rules import (
     ArgumentPattern,
     ArgumentSteps,
     ExactKey,
     Item,
+    Rule,
+    action_of,
     pattern_of,
 )
-from argstream.policy.conditions import AllOf, Between, Equals, Not
-from argstream.policy.directory import Under
-from argstream.policy.rules import Rule, action_of
-from argstream.policy.texts import Glob, Prefix, Regex, Search
-
-__all__ = ["PolicyParts", "read_policy"]
 
 _TESTS: Final[dict[str, Callable[..., Condition]]] = {
     "equals": Equals,
@@ -43,8 +48,6 @@ _Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
 
 
 class PolicyParts(NamedTuple):
-    """What a policy is made of."""
-
     rules: list[Rule]
     default: Action
     defaults: dict[str, Action]
@@ -52,7 +55,7 @@ class PolicyParts(NamedTuple):
 
 
 def read_policy(text: str) -> PolicyParts:
-    """Read the text of a policy. Errors say which rule it is, and what to do."""
+    """Parse the text of a policy. Errors name the rule and what to do."""
     try:
         policy = tomllib.loads(text)
     except ValueError as error:  # also of a number that Python does not read
@@ -204,7 +207,7 @@ def _either(names: Iterable[str]) -> str:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Say where in the policy it is that something is wrong."""
+    """Prefix the error with its place in the policy."""
     try:
         yield
     except UsageError as error:

@@ -19,36 +19,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from argstream.argument_views import ArgumentViews, with_arguments
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ArgumentDelta,
-    Event,
-    RunCompleted,
-    RunEnd,
-    RunFailed,
-    RunPaused,
-    RunStopped,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    TurnStarted,
-)
-from argstream.log import Record
-from argstream.protocols.encoding import (
-    INTERVAL,
-    PARTING_WORDS,
-    Parting,
-    Written,
-    snapshot_in,
-)
-from argstream.protocols.sse import frame
-from argstream.snapshot_events import events_of, is_waiting, pending_of
+from argstream import events as ev
+from argstream.protocols._base import INTERVAL, PARTING_WORDS, Parting, Written, frame, snapshot_in
+from argstream.runs._records import Record
+from argstream.runs._run import ArgumentViews, events_of, is_waiting, pending_of, with_arguments
 
 __all__ = ["ConverseEncoder"]
 
@@ -64,7 +38,7 @@ class ConverseEncoder:
         self._conversation_id = conversation_id
         self._with_deltas = with_deltas
         self._views = ArgumentViews()
-        self._waiting: dict[str, ApprovalRequested] = {}
+        self._waiting: dict[str, ev.ApprovalRequested] = {}
         self._pauses = False  # whether it says so when it waits for a person
 
     def begin(self, snapshot: Record) -> None:
@@ -84,21 +58,21 @@ class ConverseEncoder:
             return written
         return self._paused(written, self._waiting.values())
 
-    def _paused(self, written: Written, pending: Iterable[ApprovalRequested]) -> Written:
+    def _paused(self, written: Written, pending: Iterable[ev.ApprovalRequested]) -> Written:
         """End with what is asked: a run that is only observed does not say that it pauses."""
         done = self._done("paused", pending=_pending(pending))
         return Written(written.data + frame(done), ends=True)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: ev.Event) -> None:
         match event:
-            case TurnStarted():
+            case ev.TurnStarted():
                 self._pauses = True
-            case ApprovalRequested(call_id=call_id):
+            case ev.ApprovalRequested(call_id=call_id):
                 self._waiting[call_id] = event
             case (
-                ApprovalDecided(call_id=call_id)
-                | ToolCallCompleted(call_id=call_id)
-                | ToolCallFailed(call_id=call_id)
+                ev.ApprovalDecided(call_id=call_id)
+                | ev.ToolCallCompleted(call_id=call_id)
+                | ev.ToolCallFailed(call_id=call_id)
             ):
                 self._waiting.pop(call_id, None)
             case _:
@@ -116,45 +90,45 @@ class ConverseEncoder:
         error = {"error": {"code": why, "message": message}}
         return frame(error) + frame(self._done("running"))
 
-    def _written(self, events: Iterable[Event]) -> Written:
+    def _written(self, events: Iterable[ev.Event]) -> Written:
         data = bytearray()
         ends = False
         for event in events:
             for told in self._objects(event):
                 data += frame(told)
-            ends = isinstance(event, RunPaused | RunEnd)
+            ends = isinstance(event, ev.RunPaused | ev.RunEnd)
         return Written(bytes(data), ends)
 
-    def _objects(self, event: Event) -> Iterator[dict[str, Any]]:
+    def _objects(self, event: ev.Event) -> Iterator[dict[str, Any]]:
         match event:
-            case TextDelta(text=text):
+            case ev.TextDelta(text=text):
                 yield {"text": text}
-            case ThinkingDelta(text=text) if text:
+            case ev.ThinkingDelta(text=text) if text:
                 yield {"thinking": text}
-            case ToolCallStarted(call_id=call_id, name=name):
+            case ev.ToolCallStarted(call_id=call_id, name=name):
                 yield {"tool_start": {"id": call_id, "name": name}}
-            case ArgumentDelta(call_id=call_id, path=path, text=text) if self._with_deltas:
+            case ev.ArgumentDelta(call_id=call_id, path=path, text=text) if self._with_deltas:
                 yield {"tool_delta": {"id": call_id, "path": path, "text": text}}
-            case ToolArgsCompleted(call_id=call_id, name=name, arguments=arguments):
+            case ev.ToolArgsCompleted(call_id=call_id, name=name, arguments=arguments):
                 yield {"block": {"id": call_id, "name": name, "input": arguments}}
-            case ToolArgsInvalid():
+            case ev.ToolArgsInvalid():
                 yield {"invalid": _invalid(event)}
-            case ToolCallCompleted(call_id=call_id, name=name, result=result):
+            case ev.ToolCallCompleted(call_id=call_id, name=name, result=result):
                 yield {"tool_result": {"id": call_id, "name": name, "output": result}}
-            case ToolCallFailed(call_id=call_id, name=name, error=error):
+            case ev.ToolCallFailed(call_id=call_id, name=name, error=error):
                 yield {"tool_result": {"id": call_id, "name": name, "error": error}}
             case _:
                 yield from self._endings(event)
 
-    def _endings(self, event: Event) -> Iterator[dict[str, Any]]:
+    def _endings(self, event: ev.Event) -> Iterator[dict[str, Any]]:
         match event:
-            case RunPaused(pending=pending):
+            case ev.RunPaused(pending=pending):
                 yield self._done("paused", pending=_pending(pending))
-            case RunCompleted():
+            case ev.RunCompleted():
                 yield self._done("completed")
-            case RunStopped():
+            case ev.RunStopped():
                 yield self._done("stopped")
-            case RunFailed(code=code, message=message):
+            case ev.RunFailed(code=code, message=message):
                 yield {"error": {"code": code, "message": message}}
                 yield self._done("failed")
             case _:
@@ -165,7 +139,7 @@ class ConverseEncoder:
         return {"done": done | more}
 
 
-def _pending(requests: Iterable[ApprovalRequested]) -> list[dict[str, Any]]:
+def _pending(requests: Iterable[ev.ApprovalRequested]) -> list[dict[str, Any]]:
     return [
         {
             "id": request.call_id,
@@ -178,7 +152,7 @@ def _pending(requests: Iterable[ApprovalRequested]) -> list[dict[str, Any]]:
     ]
 
 
-def _invalid(event: ToolArgsInvalid) -> dict[str, Any]:
+def _invalid(event: ev.ToolArgsInvalid) -> dict[str, Any]:
     error = event.error
     return {
         "id": event.call_id,

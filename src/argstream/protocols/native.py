@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from argstream.argument_views import ArgumentViews
 from argstream.events import (
     Event,
     RunEnd,
@@ -28,15 +27,17 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.history import Message, OpaquePart
-from argstream.log import Record
-from argstream.protocols.encoding import (
+from argstream.protocols._base import (
     INTERVAL,
     PARTING_WORDS,
     Parting,
     Written,
+    frame,
+    reconnect,
     snapshot_in,
 )
-from argstream.protocols.sse import frame, reconnect
+from argstream.runs._records import Record
+from argstream.runs._run import ArgumentViews
 
 __all__ = ["Frame", "NativeEncoder"]
 

@@ -13,10 +13,24 @@ The format is in ``docs/recordings.md``. ``argstream.recording.proxy`` records w
 its provider say to each other.
 """
 
-from argstream.recording._tee import record, record_async
-from argstream.recording.format import VERSION, Chunk, End, Ending, Header, Request, Response
-from argstream.recording.reader import Recording, parse_recording, read_recording, without_times
-from argstream.recording.writer import Recorder
+from typing import TYPE_CHECKING
+
+from argstream._lazy import lazy_exports
+from argstream.recording._format import VERSION, Chunk, End, Ending, Header, Request, Response
+
+if TYPE_CHECKING:
+    from argstream.recording._recorder import (
+        Recorder,
+        record,
+        record_async,
+        secrets_of_environment,
+    )
+    from argstream.recording._recording import (
+        Recording,
+        parse_recording,
+        read_recording,
+        without_times,
+    )
 
 __all__ = [
     "VERSION",
@@ -32,5 +46,18 @@ __all__ = [
     "read_recording",
     "record",
     "record_async",
+    "secrets_of_environment",
     "without_times",
 ]
+
+_HOMES = {
+    "_recorder": ("Recorder", "record", "record_async", "secrets_of_environment"),
+    "_recording": ("Recording", "parse_recording", "read_recording", "without_times"),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,19 +7,18 @@
     serve(AgentServer(agent, token="…"))
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from argstream._lazy import lazy_exports
 from argstream.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from argstream.server._tokens import token_cookie
+    from argstream.server._limits import Limits
+    from argstream.server._security import LOOPBACK_HOSTS, token_cookie
+    from argstream.server._serve import Serving, serve
     from argstream.server.app import AgentServer
     from argstream.server.claude_agent import ClaudeAgentDriver
-    from argstream.server.doors import LOOPBACK_HOSTS
-    from argstream.server.limits import Limits
-    from argstream.server.serving import Serving, serve
 
 __all__ = [
     "LOOPBACK_HOSTS",
@@ -31,27 +30,19 @@ __all__ = [
     "token_cookie",
 ]
 
-_MODULES: Final = {
-    "LOOPBACK_HOSTS": "doors",
-    "AgentServer": "app",
-    "ClaudeAgentDriver": "claude_agent",
-    "Limits": "limits",
-    "Serving": "serving",
-    "serve": "serving",
-    "token_cookie": "_tokens",
+_HOMES: Final = {
+    "_limits": ("Limits",),
+    "_security": ("LOOPBACK_HOSTS", "token_cookie"),
+    "_serve": ("Serving", "serve"),
+    "app": ("AgentServer",),
+    "claude_agent": ("ClaudeAgentDriver",),
 }
 
 if not all(map(find_spec, ("starlette", "uvicorn", "httptools"))):
     raise MissingExtra("server", "the server")
 
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        globals()[name] = value
-        return value
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

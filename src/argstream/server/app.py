@@ -15,19 +15,16 @@ from starlette.types import Receive, Scope, Send
 
 from argstream.agent import Agent
 from argstream.errors import UsageError
-from argstream.server import ag_ui_api, chat_api, converse_api, runs_api, session_api
-from argstream.server._endings import Endings
-from argstream.server.channels import Channels
-from argstream.server.context import Context
-from argstream.server.doors import LOOPBACK_HOSTS, Doors, NameUser
-from argstream.server.drivers import AgentDriver, Driver
-from argstream.server.guarding import OPEN_PATH, Guard
-from argstream.server.limits import Limits
-from argstream.server.page import Page
-from argstream.server.problems import Problem, problem_response
-from argstream.server.rates import Rates
-from argstream.server.runs import Runs
-from argstream.server.session_api import SESSION_PATH
+from argstream.server import _ag_ui, _api, _chat
+from argstream.server._api import SESSION_PATH
+from argstream.server._context import Context
+from argstream.server._limits import Limits, Rates
+from argstream.server._page import Page
+from argstream.server._problems import Problem, problem_response
+from argstream.server._runs import AgentDriver, Driver, Runs
+from argstream.server._security import LOOPBACK_HOSTS, OPEN_PATH, Doors, Guard, NameUser
+from argstream.server._serve import Endings
+from argstream.server._viewers import Channels
 
 __all__ = ["AgentServer"]
 
@@ -58,7 +55,7 @@ class AgentServer:
     resumed before the first request. Otherwise the first request does it.
     """
 
-    def __init__(  # noqa: PLR0913 - by name, and once
+    def __init__(
         self,
         agent: Agent | Driver,
         *,
@@ -96,7 +93,8 @@ class AgentServer:
             token = None
         self.limits = limits or Limits()
         """How much it takes on."""
-        rates = Rates(self.limits)
+        self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
+        """What it lets in."""
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
         self._runs = Runs(
             driver, look_out_seconds=look_out_seconds, max_running=self.limits.max_running
@@ -104,22 +102,26 @@ class AgentServer:
         self._channels = Channels(driver.store)
         self._endings = Endings(self._channels.drain)
         self._is_closed = False
+        self._app = self._guarded(has_page=page)
+
+    def _guarded(self, *, has_page: bool) -> Guard:
+        rates = Rates(self.limits)
         context = Context(self._runs, self._channels, self.limits, rates)
-        apis = (runs_api, converse_api, chat_api, ag_ui_api)
-        routes = [route for api in apis for route in api.routes(context)]
-        routes += session_api.routes(context, token)
-        if page:
-            routes += Page().routes()
-        router = Router(
-            [Route(OPEN_PATH, self._health, methods=["GET"]), *routes], lifespan=self._lifespan
-        )
-        self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
-        """What it lets in."""
+        routes = [
+            Route(OPEN_PATH, self._health, methods=["GET"]),
+            *_api.run_routes(context),
+            *_api.converse_routes(context),
+            *_api.session_routes(context, self.doors.token),
+            *_chat.routes(context),
+            *_ag_ui.routes(context),
+            *(Page().routes() if has_page else ()),
+        ]
 
         def is_open(method: str, path: str) -> bool:
-            return path == SESSION_PATH or (page and method in ("GET", "HEAD") and Page.is_at(path))
+            is_page = has_page and method in ("GET", "HEAD") and Page.is_at(path)
+            return is_page or path == SESSION_PATH
 
-        self._app = Guard(router, self.doors, rates, is_open)
+        return Guard(Router(routes, lifespan=self._lifespan), self.doors, rates, is_open)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
@@ -139,7 +141,7 @@ class AgentServer:
 
     def _begin(self) -> None:
         """Begin to look for runs that others have left, and to hear of the end; once is enough."""
-        self._runs.look_out()
+        self._runs.look_out.begin()
         self._endings.listen()
 
     async def __aexit__(

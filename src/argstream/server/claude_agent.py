@@ -18,10 +18,9 @@ from uuid import UUID, uuid5
 from anyio import to_thread
 
 from argstream.agent import Conversation, Observer
-from argstream.decisions import Approve, Decisions
 from argstream.errors import MissingExtra, UsageError
-from argstream.log import RunInfo, Store
-from argstream.server.drivers import DrivenRun
+from argstream.runs._records import Approve, Decisions, RunInfo, Store
+from argstream.server._runs import DrivenRun
 
 try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, get_session_info
@@ -69,7 +68,7 @@ class ClaudeAgentDriver:
     def in_folder(
         cls, store: Store | str | Path, folder: Path, *, instructions: str = "", max_turns: int = 50
     ) -> Self:
-        """Have it work in a folder, as the Claude Code of who starts the server would."""
+        """Work in a folder, with the Claude Code settings of the user who starts the server."""
         prompt = SystemPromptPreset(type="preset", preset="claude_code")
         if instructions:
             prompt["append"] = instructions
@@ -77,16 +76,16 @@ class ClaudeAgentDriver:
 
     @property
     def name(self) -> str:
-        """What its runs have as ``RunInfo.agent``."""
+        """The value of ``RunInfo.agent`` of its runs."""
         return self._observer.agent
 
     @property
     def store(self) -> Store:
-        """Where its runs are."""
+        """The store of its runs."""
         return self._observer.store
 
     def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
-        """Give a run that starts Claude Code when it is first asked for an event."""
+        """Return a run that starts Claude Code when its first event is requested."""
         source = _ClaudeCode(self, prompt, conversation)
         run = self._observer.observe(
             source, prompt, session_id=conversation.id, user=conversation.user
@@ -94,20 +93,20 @@ class ClaudeAgentDriver:
         source.run_id = run.run_id
         return run
 
-    def resume(self, info: RunInfo) -> DrivenRun | None:  # noqa: ARG002 - as all drivers
-        """Give None: nobody can go on with what a process of Claude Code has begun."""
+    def resume(self, info: RunInfo) -> DrivenRun | None:
+        """Return None: a run of Claude Code cannot continue in another process."""
         return None
 
-    async def conversation(self, id: str, user: str) -> Conversation:  # noqa: A002 - what it is
-        """Give a conversation; what was said in it, Claude Code knows."""
+    async def conversation(self, id: str, user: str) -> Conversation:
+        """Return a conversation. Its history is known to Claude Code only."""
         conversation = Conversation(id=id, user=user)
         newest = await self.store.runs(session_id=id, user=user, limit=1)
         if newest and not newest[0].is_over:
             conversation.run_id = newest[0].run_id
         return conversation
 
-    async def check(self, run_id: str, decisions: Decisions) -> None:  # noqa: ARG002 - as all drivers
-        """Refuse what means nothing here; whether arguments fit, Claude Code will say."""
+    async def check(self, run_id: str, decisions: Decisions) -> None:
+        """Refuse decisions that mean nothing here. Claude Code checks edited arguments itself."""
         for decision in decisions.values():
             if isinstance(decision, Approve) and decision.always == "rule":
                 raise UsageError(
@@ -115,7 +114,7 @@ class ClaudeAgentDriver:
                 )
 
     async def stop(self, run_id: str, reason: str) -> None:
-        """End a run, in whatever process it is observed; or write its end, if that is gone."""
+        """Stop a run, in whatever process it is. If that process is gone, write its end."""
         await self._observer.stop_async(run_id, reason)
 
     async def aclose(self) -> None:
@@ -123,7 +122,7 @@ class ClaudeAgentDriver:
         await self._observer.aclose()
 
     async def options_for(self, run_id: str, conversation: Conversation) -> ClaudeAgentOptions:
-        """Say how to start Claude Code for a run, so that it goes on where the last one ended."""
+        """Return the options for a run that continues the newest session on this machine."""
         runs = await self.store.runs(
             session_id=conversation.id, user=conversation.user, limit=_EARLIER
         )
@@ -146,7 +145,7 @@ class ClaudeAgentDriver:
 
 
 class _ClaudeCode:
-    """What one run says: Claude Code is started when it is read, and ended after that."""
+    """The source of one run: starts Claude Code when it is read, and ends it after that."""
 
     def __init__(self, driver: ClaudeAgentDriver, prompt: str, conversation: Conversation) -> None:
         self.run_id = ""
@@ -156,7 +155,6 @@ class _ClaudeCode:
         self._client: ClaudeSDKClient | None = None
 
     async def receive_response(self) -> AsyncGenerator[Message, None]:
-        """Ask, and give what is answered."""
         options = await self._driver.options_for(self.run_id, self._conversation)
         async with ClaudeSDKClient(options) as self._client:
             await self._client.query(self._prompt)
@@ -164,7 +162,6 @@ class _ClaudeCode:
                 yield message
 
     async def interrupt(self) -> None:
-        """Tell it to end what it does."""
         if self._client is not None:
             await self._client.interrupt()
 

@@ -4,15 +4,13 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, get_args
 
-from argstream.deltas import CallKind
+from argstream.checks import CallJudge, Judge, OnAsk, Refusal
 from argstream.errors import SchemaError, UsageError
-from argstream.events import ArgumentsError
+from argstream.events import ArgumentsError, PolicyDecision
+from argstream.history import CallKind
 from argstream.jsonstream import Fragment
-from argstream.judging import CallJudge, Judge, OnAsk, PolicyDecision, Refusal
 from argstream.policy import Policy, PolicyCheck
 from argstream.validation import Schema, ToolSpec, tool_specs
-
-__all__ = ["judge_by"]
 
 _OURS: Final = ("function", "custom")  # other kinds are tools that the provider defines
 _LISTED: Final = 20
@@ -23,7 +21,6 @@ def judge_by(
     policy: Policy | None = None,
     on_ask: OnAsk | None = None,
 ) -> Judge | None:
-    """Return the judge of calls to these tools under this policy; None if there is neither."""
     if on_ask is not None and on_ask not in get_args(OnAsk):
         raise UsageError(f'on_ask must be "deny" or "report", not {on_ask!r}')
     judges: list[Judge] = []
@@ -45,7 +42,7 @@ def judge_by(
 
 
 class _ToolJudge:
-    """Knows the tools that there are, and judges by their schemas."""
+    """Judges calls by the schemas of the known tools."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._schemas = {tool.name: _schema(tool) for tool in tools}
@@ -88,7 +85,6 @@ class _PolicyJudge:
         self._on_ask = on_ask
 
     def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> PolicyCheck | None:
-        """Return the check of a call to this tool."""
         return self._policy.open(name, kind, may_grow=may_grow, on_ask=self._on_ask)
 
 
@@ -99,7 +95,6 @@ class _Bench:
         self._judges = judges
 
     def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallJudge | None:
-        """Give the judges of a call to this tool."""
         found: list[CallJudge] = []
         error: ArgumentsError | None = None
         for one in self._judges:
@@ -122,18 +117,16 @@ class _CallBench:
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why one of them refuses it."""
         errors = (one.error for one in self._judges if one.error is not None)
         return next(errors, self._error)  # an agent may have tools that nobody knows
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
-        """The answer of the policy among them."""
         found = (one.policy_decision for one in self._judges)
         return next((decision for decision in found if decision is not None), None)
 
     def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
-        """Give the refusal that needs the fewest fragments, and of a text the fewest characters."""
+        """Return the refusal that needs the fewest fragments, then the fewest characters."""
         first: Refusal | None = None
         for judge in self._judges:
             refusal = judge.feed(fragments)
@@ -142,7 +135,6 @@ class _CallBench:
         return first
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        """Give the first of the final words that is against it."""
         words = [one.finish(arguments, as_read=as_read) for one in self._judges]
         return next((error for error in words if error is not None), None)
 

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: an agent that writes, live.
+"""A run in a terminal, live.
 
 ::
 
@@ -6,20 +6,24 @@
         async for event in agent.run_stream("Make the tests pass"):
             terminal.show(event)
 
-In a terminal, what is final goes into the scrollback, and a short tail below it moves; anywhere
-else, it is plain lines. It needs the extra ``terminal``, and loads what is asked for.
+In a terminal, final lines go into the scrollback, and a short tail below them is repainted.
+Anywhere else, plain lines are written. It needs the extra ``terminal``.
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from argstream._lazy import lazy_exports
 from argstream.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from argstream.terminal.approving import TerminalApprover
-    from argstream.terminal.live import LiveTerminal
-    from argstream.terminal.looks import (
+    from argstream.terminal._approval import TerminalApprover
+    from argstream.terminal._layout import row_of, rows_of
+    from argstream.terminal._live import LiveTerminal, PlainTerminal, Terminal, open_terminal
+    from argstream.terminal._run_view import Scene
+    from argstream.terminal._screen import Palette, Screen
+    from argstream.terminal._text import Line, Span, Spans, line, shown
+    from argstream.terminal.tool_views import (
         ArgumentEvent,
         ArgumentsView,
         Command,
@@ -30,11 +34,8 @@ if TYPE_CHECKING:
         OwnLook,
         Plain,
         Table,
+        file_reader,
     )
-    from argstream.terminal.looks.files import file_reader
-    from argstream.terminal.opening import PlainTerminal, Terminal, open_terminal
-    from argstream.terminal.scene import Scene
-    from argstream.terminal.spans import Line, Span, Spans, line, shown
 
 __all__ = [
     "ArgumentEvent",
@@ -47,9 +48,11 @@ __all__ = [
     "Look",
     "Looks",
     "OwnLook",
+    "Palette",
     "Plain",
     "PlainTerminal",
     "Scene",
+    "Screen",
     "Span",
     "Spans",
     "Table",
@@ -58,13 +61,19 @@ __all__ = [
     "file_reader",
     "line",
     "open_terminal",
+    "row_of",
+    "rows_of",
     "shown",
 ]
 
 _HOMES = {
-    "approving": ("TerminalApprover",),
-    "live": ("LiveTerminal",),
-    "looks": (
+    "_approval": ("TerminalApprover",),
+    "_layout": ("row_of", "rows_of"),
+    "_live": ("LiveTerminal", "PlainTerminal", "Terminal", "open_terminal"),
+    "_run_view": ("Scene",),
+    "_screen": ("Palette", "Screen"),
+    "_text": ("Line", "Span", "Spans", "line", "shown"),
+    "tool_views": (
         "ArgumentEvent",
         "ArgumentsView",
         "Command",
@@ -75,25 +84,15 @@ _HOMES = {
         "OwnLook",
         "Plain",
         "Table",
+        "file_reader",
     ),
-    "looks.files": ("file_reader",),
-    "opening": ("PlainTerminal", "Terminal", "open_terminal"),
-    "scene": ("Scene",),
-    "spans": ("Line", "Span", "Spans", "line", "shown"),
 }
 
 if not all(find_spec(name) for name in ("pygments", "rich", "wcwidth")):
     raise MissingExtra("terminal", "what is shown in a terminal")
 
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
-
-    def __getattr__(name: str) -> object:
-        for home, names in _HOMES.items():
-            if name in names:
-                value = getattr(import_module(f"{__name__}.{home}"), name)
-                globals()[name] = value
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,14 +1,25 @@
 """What our own tests are made of, for yours: ways to cut a stream, and a provider one can start."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from argstream.testing.chunking import at_every_place, chunkings, cut
-from argstream.testing.faults import Cut, ErrorEvent, Fault, Malformed, Slow, Split, Status
-from argstream.testing.script import CallTool, Reply, Say, Think
+from argstream._lazy import lazy_exports
+from argstream.models._scripted import CallTool, Say, Think
+from argstream.testing._chunking import at_every_place, chunkings, cut
+from argstream.testing._replies import (
+    Cut,
+    ErrorEvent,
+    Fault,
+    Malformed,
+    Reply,
+    Slow,
+    Split,
+    Status,
+    parse_fault,
+    parse_script,
+)
 
 if TYPE_CHECKING:
-    from argstream.testing.mock_provider import HangUp, MockProvider, ReceivedRequest
+    from argstream.testing._mock import HangUp, MockProvider, ReceivedRequest
 
 __all__ = [
     "CallTool",
@@ -28,16 +39,14 @@ __all__ = [
     "at_every_place",
     "chunkings",
     "cut",
+    "parse_fault",
+    "parse_script",
 ]
 
+_HOMES = {"_mock": ("HangUp", "MockProvider", "ReceivedRequest")}
 
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
-
-    def __getattr__(name: str) -> object:
-        """Load the server only for those who start one: the command line looks at the faults."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("argstream.testing.mock_provider"), name)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

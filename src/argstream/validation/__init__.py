@@ -1,12 +1,11 @@
 """JSON Schema while a call is written, tools in every provider's format, typed arguments."""
 
 from argstream.errors import SchemaError
-from argstream.validation.check import SchemaCheck, SchemaVerdict
-from argstream.validation.limits import SchemaLimits
-from argstream.validation.order import Finding, lint
-from argstream.validation.schema import Schema
-from argstream.validation.tools import ToolSpec, load_tools, tool_specs
-from argstream.validation.views import TypedArguments, typed
+from argstream.validation._dialects import SchemaLimits
+from argstream.validation._schema import Schema, SchemaCheck, SchemaVerdict
+from argstream.validation._tools import ToolSpec, load_tools, tool_specs
+from argstream.validation._typed import TypedArguments, typed
+from argstream.validation.lint import Finding, lint
 
 __all__ = [
     "Finding",

@@ -4,24 +4,18 @@ Drafts differ for us in three ways only: whether what stands beside ``$ref`` cou
 ``items`` may be a list, and whether there is ``prefixItems``. All else is the library's business.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+
+from argstream.errors import MissingExtra, SchemaError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import jsonschema_rs
-
-__all__ = [
-    "BY_NAME",
-    "DYNAMIC",
-    "ONE",
-    "SEVERAL",
-    "Dialect",
-    "JsonSchema",
-    "dialect_of",
-    "says_dialect",
-]
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
 
@@ -29,25 +23,20 @@ JsonSchema: TypeAlias = dict[str, Any] | bool
 class Dialect(NamedTuple):
     """A draft of JSON Schema."""
 
-    name: str
-    """As jsonschema-rs calls it; empty for one that it must find out about itself."""
-    ref_stands_alone: bool = False
-    """Whether what stands beside ``$ref`` is ignored."""
+    name: str  # as jsonschema-rs calls it; empty for one that it must find out about itself
+    ref_stands_alone: bool = False  # what stands beside ``$ref`` is ignored
     items_may_be_list: bool = False
     """Whether ``items`` may be a list, with ``additionalItems``; it has no ``prefixItems``."""
 
     @property
     def is_known(self) -> bool:
-        """Whether we can read it ourselves."""
         return bool(self.name)
 
     def draft(self, library: "ModuleType") -> int:
-        """Give the library's number for it."""
         number: int = getattr(library, self.name or "Draft202012")
         return number
 
     def validator(self, library: "ModuleType") -> "type[jsonschema_rs.Validator]":
-        """Give the library's class for it."""
         made: type[jsonschema_rs.Validator] = getattr(library, f"{self.name}Validator")
         return made
 
@@ -81,7 +70,7 @@ _BY_URI: Final = {
 
 
 def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
-    """Say in which dialect a schema is written; ``others`` are addresses of other documents.
+    """Return the dialect of a schema; ``others`` are the addresses of other documents.
 
     One that does not say may use the spellings of draft 7. Draft 2019-09 understands these too, and
     still lets other keywords stand beside ``$ref``. So is one read that says what nobody knows.
@@ -95,7 +84,7 @@ def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
 
 
 def says_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
-    """Say whether a schema declares a dialect that somebody knows."""
+    """Return True if a schema declares a dialect that is known."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
     return uri in _BY_URI or uri in _LIBRARYS or uri in others
 
@@ -106,7 +95,6 @@ def _declared(schema: dict[str, Any]) -> str:
 
 
 def _has_lists(schema: object) -> bool:
-    """Say whether any ``items`` is a list. Nesting is limited by now."""
     if not isinstance(schema, dict):
         return False
     if isinstance(schema.get("items"), list):
@@ -119,3 +107,153 @@ def _has_lists(schema: object) -> bool:
         if isinstance(named := schema.get(keyword), dict):
             parts += named.values()
     return any(map(_has_lists, parts))
+
+
+class SchemaLimits(Struct, frozen=True, kw_only=True):
+    """Limits of a schema. One that passes them is refused when it is compiled.
+
+    The first three raise ``SchemaError``; beyond ``max_branches`` a value is judged at its close.
+    """
+
+    max_depth: int = 200
+    """How deep the schema may be nested, as JSON."""
+    max_subschemas: int = 10_000
+    max_expansion: int = 500_000
+    """How many subschemas it would have if each ``$ref`` were replaced by what it refers to.
+
+    Twenty definitions that each name the next one twice are a million: so long would one value
+    take to check.
+    """
+    max_branches: int = 256
+    """How many branches of ``anyOf`` and ``oneOf`` are followed at one value."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+                raise UsageError(f"SchemaLimits.{name} is a whole number above 0, not {limit!r}")
+
+
+DEFAULT_SCHEMA_LIMITS = SchemaLimits()
+
+
+def escaped(name: str | int) -> str:
+    """Write a step of a pointer.
+
+    >>> escaped("a/b~c")
+    'a~1b~0c'
+    """
+    return str(name).replace("~", "~0").replace("/", "~1")
+
+
+def steps(pointer: str) -> list[str]:
+    """Read a pointer.
+
+    >>> steps("/$defs/a~1b"), steps("")
+    (['$defs', 'a/b'], [])
+    """
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def is_local(reference: str) -> bool:
+    return reference == "#" or reference.startswith("#/")
+
+
+def local_pointer(reference: str) -> str:
+    return unquote(reference[1:])
+
+
+_HOME: Final = "argstream://schema/"  # where relative references of a schema without an $id begin
+_TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
+_BACKTRACKS: Final = 100_000  # for patterns that look around or back; all others are linear
+
+
+class Library:
+    """Validators for a schema, for parts of it, and for small schemas in the same dialect."""
+
+    def __init__(
+        self,
+        schema: JsonSchema,
+        dialect: Dialect,
+        resources: Mapping[str, Any],
+        *,
+        formats: bool,
+    ) -> None:
+        try:
+            import jsonschema_rs
+        except ImportError:
+            raise MissingExtra("validation", "judging calls by a JSON Schema") from None
+        self._library = jsonschema_rs
+        self._dialect = dialect
+        self._formats = formats
+        self._resources = [(_HOME, schema), *resources.items()]
+        self._registry: jsonschema_rs.Registry | None = None
+        self._root = self._root_validator(schema)
+
+    def is_valid(self, value: object) -> bool:
+        return is_valid(self._root, value)
+
+    def at(self, pointer: str) -> "jsonschema_rs.Validator":
+        return self._make({"$ref": f"{_HOME}#{quote(pointer)}"})
+
+    def of(self, keywords: dict[str, Any]) -> "jsonschema_rs.Validator":
+        """Return a validator for keywords without references."""
+        return self._make(keywords)
+
+    def _root_validator(self, schema: JsonSchema) -> "jsonschema_rs.Validator":
+        library = self._library
+        made: jsonschema_rs.Validator
+        try:
+            self._registry = library.Registry(self._resources, draft=self._dialect.draft(library))
+        except (library.ReferencingError, ValueError) as error:
+            raise _unresolvable(_line(error), "") from None
+        try:
+            if self._dialect.is_known:
+                made = self._make(schema, base_uri=_HOME)
+            else:
+                made = library.validator_for(schema, base_uri=_HOME, **self._options())
+        except library.ValidationError as error:
+            raise _told(error) from None
+        except (library.ReferencingError, ValueError) as error:
+            raise SchemaError(f"the schema cannot be used: {_line(error)}") from None
+        return made
+
+    def _make(self, schema: JsonSchema, base_uri: str | None = None) -> "jsonschema_rs.Validator":
+        make = self._dialect.validator(self._library)
+        return make(schema, base_uri=base_uri, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "registry": self._registry,
+            "offline": True,
+            "validate_formats": self._formats,
+            "pattern_options": self._library.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
+        }
+
+
+def is_valid(validator: "jsonschema_rs.Validator", value: object) -> bool:
+    """Ask a validator. Values that it cannot handle, such as infinity, are not valid."""
+    try:
+        return validator.is_valid(value)
+    except ValueError:
+        return False
+
+
+def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
+    message = _line(error)
+    pointer = "".join(f"/{escaped(step)}" for step in error.instance_path)
+    if isinstance(error.kind, type(error.kind).Referencing):
+        return _unresolvable(message, pointer)
+    if pointer.endswith("/type") and isinstance(error.instance, str):
+        message = f"{error.instance!r} is no type of JSON: there are {', '.join(_TYPES)}"
+    return SchemaError(f"the schema is not valid: {message}", pointer=f"#{pointer}")
+
+
+def _unresolvable(message: str, pointer: str) -> SchemaError:
+    if "registry" in message:
+        message = f"{message}; nothing is fetched: give other documents to Schema(resources=…)"
+    return SchemaError(message, pointer=f"#{pointer}", reason="unresolvable")
+
+
+def _line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from types import FunctionType, MethodType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,21 +20,13 @@ from argstream.errors import MissingExtra, UsageError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = [
-    "Definition",
-    "describe",
-    "is_definition",
-    "is_typed_dict",
-    "json_schema",
-    "read_definition",
-]
 
 _KNOWN = "a pydantic model, a dataclass, a TypedDict or a function"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Definition:
-    """What pydantic made of a class or a function. There is one for each, as long as it lasts."""
+    """What pydantic made of a class or a function. There is one for each, while it is cached."""
 
     name: str
     description: str
@@ -43,12 +36,11 @@ class Definition:
 
 
 def is_definition(tool: object) -> bool:
-    """Say whether a tool is defined in Python: whether it is a class or a function."""
     return isinstance(tool, type | FunctionType | MethodType)
 
 
 def read_definition(tool: object) -> Definition:
-    """Have pydantic read a class or a function; a second time it is remembered."""
+    """Let pydantic read a class or a function. Cached."""
     if isinstance(tool, MethodType):
         return _of_function(tool.__func__, is_bound=True)
     if isinstance(tool, FunctionType):
@@ -59,8 +51,7 @@ def read_definition(tool: object) -> Definition:
 
 
 def json_schema(definition: Definition) -> dict[str, Any]:
-    """Give the JSON Schema of its arguments."""
-    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - an extra
+    from pydantic.errors import PydanticUserError
 
     try:
         return definition.adapter.json_schema()
@@ -69,12 +60,11 @@ def json_schema(definition: Definition) -> dict[str, Any]:
 
 
 def is_typed_dict(hint: object) -> bool:
-    """Say whether it is a TypedDict, be it of typing or of typing_extensions."""
+    """Return True for a TypedDict, of typing or of typing_extensions."""
     return isinstance(hint, type) and issubclass(hint, dict) and hasattr(hint, "__required_keys__")
 
 
 def describe(found: object) -> str:
-    """Name what was found, for a message."""
     if isinstance(found, type):
         return f"the class {found.__name__}"
     return f"something of the type {type(found).__name__}"
@@ -130,7 +120,7 @@ def _check(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
 
 
 def _is_hidden(hint: Any) -> bool:
-    """Say whether no model sees it: its class says so, be it in a union or annotated."""
+    """Return True if the class of a parameter is hidden from models, also in a union."""
     if getattr(hint, "hidden_from_models", False) is True:
         return True
     return get_origin(hint) in (Annotated, Union, UnionType) and any(
@@ -146,14 +136,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    from pydantic import Field  # noqa: PLC0415 - an extra
+    from pydantic import Field
 
     default = ... if parameter.default is parameter.empty else parameter.default
     return Annotated[hint, Field(alias=parameter.name)], default
 
 
 def _more(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
-    """Give the type of the arguments that have no parameter of their own."""
+    """Return the type of arguments that have no parameter of their own."""
     if getattr(get_origin(hint), "_name", None) == "Unpack":  # of typing, or typing_extensions
         raise UsageError(
             f"{name}() takes '**{parameter.name}' as the keys of a TypedDict: give it a parameter"
@@ -163,7 +153,7 @@ def _more(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
 
 
 def _model(name: str, fields: dict[str, Any], more: Any) -> type:
-    from pydantic import BaseModel, ConfigDict, create_model  # noqa: PLC0415 - an extra
+    from pydantic import BaseModel, ConfigDict, create_model
 
     class Arguments(BaseModel):
         model_config = ConfigDict(
@@ -178,8 +168,8 @@ def _model(name: str, fields: dict[str, Any], more: Any) -> type:
 
 def _adapter(definition: Any, told: str) -> "TypeAdapter[Any]":
     _require()
-    from pydantic import TypeAdapter  # noqa: PLC0415 - an extra
-    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - an extra
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(definition)
@@ -190,7 +180,5 @@ def _adapter(definition: Any, told: str) -> "TypeAdapter[Any]":
 
 
 def _require() -> None:
-    try:
-        import pydantic  # noqa: F401, PLC0415 - to find out whether the extra is there
-    except ModuleNotFoundError:
-        raise MissingExtra("validation", "a tool that is defined in Python") from None
+    if find_spec("pydantic") is None:
+        raise MissingExtra("validation", "a tool that is defined in Python")

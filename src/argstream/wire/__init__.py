@@ -5,11 +5,15 @@ complete; ``close()`` gives what the end of the stream leaves. Neither raises fo
 stream that breaks its protocol ends with ``Broken``, after everything that came before it.
 """
 
-from argstream.wire.aws_eventstream import AwsEventStreamDecoder
-from argstream.wire.frames import Broken, Frame
-from argstream.wire.json_text import JsonTextDecoder
-from argstream.wire.ndjson import NdjsonDecoder
-from argstream.wire.sse import SseDecoder
+from typing import TYPE_CHECKING
+
+from argstream._lazy import lazy_exports
+from argstream.wire._frames import Broken, Frame
+
+if TYPE_CHECKING:
+    from argstream.wire._aws import AwsEventStreamDecoder
+    from argstream.wire._json import JsonTextDecoder, NdjsonDecoder
+    from argstream.wire._sse import SseDecoder
 
 __all__ = [
     "AwsEventStreamDecoder",
@@ -19,3 +23,16 @@ __all__ = [
     "NdjsonDecoder",
     "SseDecoder",
 ]
+
+_HOMES = {
+    "_aws": ("AwsEventStreamDecoder",),
+    "_json": ("JsonTextDecoder", "NdjsonDecoder"),
+    "_sse": ("SseDecoder",),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,18 +1,21 @@
 """The file tools: what they do, and what a model is told."""
 
 import asyncio
+import json
 import os
+import random
 import stat
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from argstream.agent.toolkits import _regular_files as regular_files
 from argstream.agent.toolkits import file_tools, text_reader
-from argstream.agent.toolkits._edits import Edit
 from argstream.errors import ToolFailure
-from argstream.validation.order import lint
+from argstream.validation.lint import lint
 from tests.agent.toolkits.projects import Project
 from tests.agent.tools.calling import context_for, run
 
@@ -33,12 +36,6 @@ def test_what_can_be_judged_early_comes_first(tmp_path: Path) -> None:
         ["path", "content"],
         ["path", "edits"],
     ]
-
-
-def test_each_argument_is_described(tmp_path: Path) -> None:
-    for tool in file_tools(tmp_path):
-        assert ":param" not in tool.description
-        assert all(one["description"] for one in tool.schema["properties"].values())
 
 
 # Listing
@@ -146,7 +143,7 @@ def test_what_is_no_text_is_told(project: Project, name: str, content: bytes, to
 
 
 def test_what_is_too_large_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regular_files, "MOST_BYTES", 2**20)
+    monkeypatch.setattr("argstream.agent.toolkits._files.MOST_BYTES", 2**20)
     project.file("a.txt", "x" * (2**20 + 1))
     assert project.refused("read_file", path="a.txt").startswith("a.txt is too large: it has more")
     told = project.refused("write_file", path="b.txt", content="x" * (2**20 + 1))
@@ -275,7 +272,298 @@ def test_a_call_that_was_stopped_does_not_write(project: Project, name: str) -> 
     project.file("a.txt", "old")
     context = context_for(name)
     context.cancel()
-    more = {"write_file": "new", "edit_file": [Edit(old="old", new="new")]}[name]
+    tool = project.tools[name]
+    more: Any = {"content": "x"} if name == "write_file" else {"edits": [{"old": "o", "new": "n"}]}
+    arguments = tool.bind(json.dumps({"path": "a.txt", **more})).arguments
     with pytest.raises(ToolFailure, match="the call was stopped"):
-        project.tools[name].function("a.txt", more, context=context)
+        tool.function(**{**arguments, "context": context})
     assert (project.root / "a.txt").read_text(encoding="utf-8") == "old"
+
+
+# Edits: exact, all or none; what they do not touch stays as it is, byte by byte
+
+
+Edit = Callable[..., bytes]
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def edit(project: Project) -> Edit:
+    """Return a function that edits a file with this text, and returns what is in it then."""
+
+    def editing(text: str | bytes, *edits: tuple[str, str]) -> bytes:
+        target = project.file("a.txt", text)
+        project.call("edit_file", path="a.txt", edits=_edits(edits))
+        return target.read_bytes()
+
+    return editing
+
+
+@pytest.fixture
+def refusal(project: Project) -> Refusal:
+    """Return a function that makes edits that are refused, and returns why."""
+
+    def refused(text: str, *edits: tuple[str, str]) -> str:
+        target = project.file("a.txt", text)
+        told = project.refused("edit_file", path="a.txt", edits=_edits(edits))
+        assert target.read_bytes() == text.encode()
+        return told
+
+    return refused
+
+
+def _edits(edits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"old": old, "new": new} for old, new in edits]
+
+
+def test_several_edits_are_made_whatever_their_order(edit: Edit) -> None:
+    edits = (("two", "2"), ("four\n", ""), ("one", "ONE\nand a half"))
+    wanted = b"ONE\nand a half\n2\nthree\n"
+    assert edit("one\ntwo\nthree\nfour\n", *edits) == wanted
+    assert edit("one\ntwo\nthree\nfour\n", *reversed(edits)) == wanted
+
+
+def test_edits_look_at_the_file_as_it_was(edit: Edit, refusal: Refusal) -> None:
+    assert edit("a b\n", ("a", "b"), ("b", "a")) == b"b a\n"
+    assert "does not occur" in refusal("a\n", ("a", "b"), ("b", "c"))
+
+
+def test_edits_may_touch_but_not_overlap(edit: Edit, refusal: Refusal) -> None:
+    assert edit("abcd", ("ab", "1"), ("cd", "2")) == b"12"
+    assert refusal("x\nabcd", ("abc", "1"), ("cd", "2")) == (
+        "two edits of a.txt overlap, around line 2: make one of them. Nothing was changed"
+    )
+    assert "overlap" in refusal("abcd", ("ab", "1"), ("ab", "2"))
+
+
+def test_a_text_that_occurs_more_than_once_is_told_with_its_lines(refusal: Refusal) -> None:
+    assert refusal("x\ny\nx\n", ("y", "z"), ("x", "z")) == (
+        "old of edit 2 in a.txt occurs 2 times, in lines 1, 3: take in lines around it, so that it "
+        "occurs once. Nothing was changed"
+    )
+    assert "occurs 2 times" in refusal("aaa", ("aa", "b"))
+    assert "occurs more than 20 times" in refusal("x\n" * 1_000, ("x", "z"))
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ("nothing like it", "does not occur: read the file again, and copy from it exactly"),
+        ("if  x:\n", "does not occur: line 2 is '    if x:', not 'if  x:'"),
+        (
+            "    if x:\n        go(1)",
+            "does not occur: line 3 is '        go()', not '        go(1)'",
+        ),
+        ("\n\n", "does not occur: read the file again"),
+    ],
+)
+def test_a_text_that_does_not_occur_is_told_with_what_is_alike(
+    old: str, told: str, refusal: Refusal
+) -> None:
+    said = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
+    assert said.startswith(f"old in a.txt {told}")
+    assert said.endswith(". Nothing was changed")
+
+
+def test_what_is_alike_in_many_places_is_not_sought_for_long(refusal: Refusal) -> None:
+    began = time.process_time()
+    assert "read the file again" in refusal("x\n" * 200_000, ("\n\nx", "y"))
+    assert time.process_time() - began < 2
+
+
+def test_while_it_is_sought_others_can_write(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_meanwhile(_text: str, _old: str) -> str:
+        work = threading.Thread(
+            target=lambda: project.call("write_file", path="b.txt", content="y"), daemon=True
+        )
+        work.start()
+        work.join(5)
+        return ": b.txt is there" if (project.root / "b.txt").exists() else ": nobody could write"
+
+    monkeypatch.setattr("argstream.agent.toolkits._files._hint", write_meanwhile)
+    project.file("a.txt", "x")
+    said = project.refused("edit_file", path="a.txt", edits=[{"old": "z", "new": "y"}])
+    assert said.endswith("old in a.txt does not occur: b.txt is there. Nothing was changed")
+
+
+def test_an_edit_that_changes_nothing_is_told(refusal: Refusal) -> None:
+    assert refusal("x\n", ("x", "x")) == "old and new are the same: a.txt was not changed"
+
+
+@pytest.mark.parametrize("edits", [[], [{"old": "", "new": "x"}], [{"old": "x"}], ["x"]])
+def test_an_edit_must_have_something_to_replace(project: Project, edits: Any) -> None:
+    project.file("a.txt", "x")
+    arguments = json.dumps({"path": "a.txt", "edits": edits})
+    assert project.tools["edit_file"].problem(arguments) is not None
+
+
+def test_line_ends_and_the_mark_are_kept(edit: Edit) -> None:
+    mark = b"\xef\xbb\xbf"
+    assert (
+        edit(mark + b"a\r\nb\r\nc\r\n", ("a\nb\n", "1\n2\r\n3\n")) == mark + b"1\r\n2\r\n3\r\nc\r\n"
+    )
+    assert edit(b"a\nb\r\nc\nd", ("b\nc", "1\n2")) == b"a\n1\n2\nd"
+    assert edit(b"a\r\nb\rc\n\r\n", ("b\rc", "x\ny")) == b"a\r\nx\r\ny\n\r\n"
+    assert edit("\ufeffone".encode(), ("one", "é")) == "\ufeffé".encode()
+
+
+def test_what_is_not_touched_stays_as_it_is(edit: Edit) -> None:
+    chance = random.Random(7)
+    for _ in range(40):
+        pieces = chance.choices(["a", "b", "\n", "\r\n", "\r", "é", "🎈"], k=chance.randint(1, 8))
+        cut = chance.randint(0, len(pieces))
+        before, after = "".join(pieces[:cut]), "".join(pieces[cut:])
+        if before.endswith("\r"):
+            before += "."  # otherwise the line end goes on with what is replaced
+        found = edit(f"{before}<here>{after}", ("<here>", "<there>"))
+        assert found == f"{before}<there>{after}".encode()
+
+
+def test_a_file_is_edited_in_place(project: Project) -> None:
+    project.file("src/app.py", "def f():\r\n    return 1\r\n")
+    edits = [{"old": "return 1\n", "new": "return 2\n"}, {"old": "f()", "new": "g()"}]
+    assert project.call("edit_file", path="src/app.py", edits=edits) == (
+        "made 2 edits in src/app.py"
+    )
+    assert (project.root / "src/app.py").read_bytes() == b"def g():\r\n    return 2\r\n"
+    assert project.refused("edit_file", path="b.py", edits=edits).startswith("there is no b.py")
+
+
+# Searching: what is found, what is left out, and that it ends
+
+
+def test_lines_are_found_in_all_files_below(project: Project) -> None:
+    project.file("a.py", "one\ntwo [x]\n  two [x]\n")
+    project.file("src/b.py", "two [x] two [x]\r\n")
+    project.file("node_modules/c.js", "two [x]\n")
+    project.link("link.py", "a.py")
+    assert project.call("search_files", query="two [x]").splitlines() == [
+        "3 lines in 2 files",
+        "a.py:2: two [x]",
+        "a.py:3:   two [x]",
+        "src/b.py:1: two [x] two [x]",
+    ]
+    assert project.call("search_files", query="[x]", path="src").splitlines()[1:] == [
+        "src/b.py:1: two [x] two [x]"
+    ]
+    assert (
+        project.call("search_files", query="one", path="link.py") == "1 line in 1 file\na.py:1: one"
+    )
+    assert project.call("search_files", query="[x]", path="node_modules").startswith("1 line")
+    assert project.call("search_files", query="TWO") == "nothing was found"
+
+
+def test_a_query_of_several_lines_is_found_where_it_begins(project: Project) -> None:
+    project.file("a.py", "x\nif a:\r\n    b\nif a:\n    c\n")
+    assert project.call("search_files", query="if a:\n    b").splitlines()[1:] == ["a.py:2: if a:"]
+
+
+def test_a_regular_expression_is_used_if_it_is_said_to_be_one(project: Project) -> None:
+    project.file("a.py", "class A:\ndef b():\n")
+    assert project.call("search_files", query=r"^(class|def)\s\w+", regex=True).splitlines()[
+        1:
+    ] == [
+        "a.py:1: class A:",
+        "a.py:2: def b():",
+    ]
+    assert "a.py:1" in project.call("search_files", query="(?i)CLASS", regex=True)
+    assert project.call("search_files", query=r"\w+") == "nothing was found"
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("(", "unclosed group"),
+        ("(?=x)", "look-around, including look-ahead and look-behind, is not supported"),
+        (r"(a)\1", "backreferences are not supported"),
+        (r"\w{1000}", "exceeds size limit"),
+        ("(a{1,100}){1,100}b", "repeats so much"),
+        ("(?:(?:a?){100}){100}", "repeats so much"),
+        ("a{200}{200}", "repeats so much"),
+        ("(?sx)(a{99}) {99}", "the flag x"),
+    ],
+)
+def test_an_expression_that_cannot_be_used_is_told(project: Project, query: str, told: str) -> None:
+    said = project.refused("search_files", query=query, regex=True)
+    assert told in said
+    assert said.endswith("Leave out regex to search for the text as it stands")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        r"(\d{1,3}\.){3}\d{1,3}",
+        r".{0,200}x.{0,200}",
+        r"\x{1F600}",
+    ],
+)
+def test_an_expression_as_people_write_them_is_used(project: Project, query: str) -> None:
+    assert project.call("search_files", query=query, regex=True) == "nothing was found"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("query", ["(a+)+$", "(a|a)*b", "(a|aa)+c", "(.*a){30}x", "(a?){30}a{30}b"])
+def test_no_expression_takes_forever(project: Project, query: str) -> None:
+    project.file("a.txt", "a" * 50_000 + "!\n")
+    began = time.monotonic()
+    project.call("search_files", query=query, regex=True)
+    assert time.monotonic() - began < 5
+
+
+def test_a_slow_search_ends_in_time_and_says_so(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("argstream.agent.toolkits._files._SEARCH_SECONDS", 0.05)
+    project.file("a.txt", ("ab" * 1_000 + "\n") * 2_000)
+    said = project.call("search_files", query=r"([ab]?){1000}\d", regex=True)
+    assert said == (
+        "nothing was found; it was stopped after 0.05 s, so there may be more: name a narrower path"
+    )
+
+
+def test_a_search_that_was_stopped_ends(project: Project) -> None:
+    project.file("a.txt", "x\n")
+    context = context_for("search_files")
+    context.cancel()
+    said = project.tools["search_files"].function("x", context=context)
+    assert said.startswith("nothing was found; it was stopped")
+
+
+def test_what_is_found_is_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.file("a.txt", f"{'x' * 1_000}\n" * 500)
+    head, *lines = project.call("search_files", query="x").splitlines()
+    assert head == (
+        "200 lines in 1 file; it was stopped after 200, so there may be more: name a narrower path"
+    )
+    assert len(lines) == 200
+    assert lines[0] == f"a.txt:1: {'x' * 300} … (700 characters more)"
+    monkeypatch.setattr("argstream.agent.toolkits._files._MOST_ENTRIES", 2)
+    project.file("b.txt")
+    project.file("c.txt")
+    said = project.call("search_files", query="y")
+    assert "it was stopped after 2 files and folders" in said
+
+
+def test_what_could_not_be_searched_is_told(project: Project) -> None:
+    project.file("a.bin", b"\0x")
+    project.file("b.txt", "größe x".encode("latin-1"))
+    project.file("c.txt", "x\n")
+    assert project.call("search_files", query="x").splitlines() == [
+        "1 line in 1 file; not searched: 2 files, no text in UTF-8 or too large",
+        "c.txt:1: x",
+    ]
+    assert "binary" in project.refused("search_files", query="x", path="a.bin")
+
+
+def test_what_is_too_deep_is_passed_over_and_told(project: Project) -> None:
+    deep = "/".join(["d"] * 101)
+    project.file(f"{deep}/a.txt", "x\n")
+    project.file(f"{deep[:-2]}/b.txt", "x\n")
+    head, found = project.call("search_files", query="x").splitlines()
+    assert head == "1 line in 1 file; not searched: 1 folder, too deep or not to be opened"
+    assert found == f"{deep[:-2]}/b.txt:1: x"
+    last = project.call("list_files").splitlines()[-1]
+    assert last == f"{deep}/ (not listed: it is too deep, or cannot be opened)"

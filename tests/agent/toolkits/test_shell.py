@@ -8,17 +8,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from argstream.agent.toolkits import _command, shell_tool
-from argstream.agent.toolkits._transcript import Transcript
+from argstream.agent.toolkits import shell_tool
 from argstream.agent.tools import ToolContext
 from argstream.errors import ToolFailure, UsageError
-from argstream.testing import chunkings
-from argstream.validation.order import lint
+from argstream.validation.lint import lint
 from tests.agent.tools.calling import run
+
+pytestmark = pytest.mark.anyio
+
 
 # Works on, though it is asked to end, and leaves a trace all the time.
 STUBBORN = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
@@ -27,13 +27,13 @@ STUBBORN = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill what does not end by itself sooner than usual."""
-    monkeypatch.setattr(_command, "_GRACE", 0.2)
+    monkeypatch.setattr("argstream.agent.toolkits._shell._GRACE", 0.2)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give what does not end by itself more time than anybody wants to wait."""
-    monkeypatch.setattr(_command, "_GRACE", 20)
+    monkeypatch.setattr("argstream.agent.toolkits._shell._GRACE", 20)
 
 
 def shell(root: Path, command: str, said: list[str] | None = None, timeout: float = 30) -> str:
@@ -62,19 +62,15 @@ def test_what_it_prints_and_how_it_ended_is_the_result(tmp_path: Path) -> None:
     assert shell(tmp_path, "nonsense-program").startswith("exit status 127\n")
 
 
-def test_what_it_prints_is_told_while_it_runs(tmp_path: Path) -> None:
+async def test_what_it_prints_is_told_while_it_runs(tmp_path: Path) -> None:
     said: list[str] = []
-
-    async def main() -> Any:
-        command = "printf 'one\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254two'"
-        running = asyncio.create_task(run(shell_tool(tmp_path, timeout=30), said, command=command))
-        while not said:
-            await asyncio.sleep(0.01)
-        assert said == ["one"]
-        (tmp_path / "go").touch()
-        return await running
-
-    assert asyncio.run(main()) == "exit status 0\none€two"
+    command = "printf 'one\\342\\202'; until [ -e go ]; do sleep 0.02; done; printf '\\254two'"
+    running = asyncio.create_task(run(shell_tool(tmp_path, timeout=30), said, command=command))
+    while not said:
+        await asyncio.sleep(0.01)
+    assert said == ["one"]
+    (tmp_path / "go").touch()
+    assert (await running) == "exit status 0\none€two"
     assert "".join(said) == "one€two"
 
 
@@ -131,36 +127,28 @@ def test_what_is_told_live_is_bounded(tmp_path: Path) -> None:
     assert answer.endswith("xend\n")
 
 
-@pytest.mark.parametrize("size", [0, 1, 9_999, 10_000, 29_999, 30_000, 30_001, 50_000])
-def test_a_transcript_is_the_same_however_it_is_cut(size: int) -> None:
+@pytest.mark.parametrize("size", [1, 9_999, 29_999, 30_000, 50_000])
+def test_a_transcript_is_the_same_however_it_is_cut(tmp_path: Path, size: int) -> None:
     whole = "é" * size + "\ufffd"
     left_out = f"\n… ({size + 1 - 30_000} characters left out) …\n"
     wanted = whole if size < 30_000 else whole[:10_000] + left_out + whole[-20_000:]
-    data = "é".encode() * size + b"\xff"
-    for name, chunks in chunkings(data[-40:]):
-        transcript = Transcript(lambda _: None)
-        for chunk in filter(None, [data[:-40], *chunks]):
-            transcript.take(chunk)
-        transcript.take(b"")
-        assert transcript.text() == wanted, name
+    (tmp_path / "text").write_bytes("é".encode() * size + b"\xff")
+    for pieces in ("cat text", "head -c 1 text; sleep 0.05; tail -c +2 text"):
+        assert shell(tmp_path, pieces) == f"exit status 0\n{wanted}"
 
 
-def test_a_slow_reader_holds_it_up(tmp_path: Path) -> None:
+async def test_a_slow_reader_holds_it_up(tmp_path: Path) -> None:
     said: list[str] = []
-
-    async def main() -> tuple[int, Any]:
-        has_room = asyncio.Event()
-        tool = shell_tool(tmp_path)
-        context = ToolContext("r", "c", "run_command", "k", said.append, has_room.wait)
-        bound = tool.bind('{"command": "head -c 500000 /dev/zero | tr \'\\\\0\' x; touch over"}')
-        running = asyncio.create_task(tool.execute(bound, context))
-        await asyncio.sleep(0.3)
-        held = sum(map(len, said))
-        assert not (tmp_path / "over").exists()
-        has_room.set()
-        return held, await running
-
-    held, answer = asyncio.run(main())
+    has_room = asyncio.Event()
+    tool = shell_tool(tmp_path)
+    context = ToolContext("r", "c", "run_command", "k", said.append, has_room.wait)
+    bound = tool.bind('{"command": "head -c 500000 /dev/zero | tr \'\\\\0\' x; touch over"}')
+    running = asyncio.create_task(tool.execute(bound, context))
+    await asyncio.sleep(0.3)
+    held = sum(map(len, said))
+    assert not (tmp_path / "over").exists()
+    has_room.set()
+    answer = await running
     assert 0 < held < 200_000
     assert sum(map(len, said)) == 500_000
     assert answer.startswith("exit status 0")
@@ -209,16 +197,13 @@ def test_what_it_said_until_its_time_was_up_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_when_it_is_cancelled_nothing_is_done_any_more(tmp_path: Path) -> None:
-    async def main() -> None:
-        running = asyncio.create_task(run(shell_tool(tmp_path), command=STUBBORN))
-        await until((tmp_path / "trace").exists)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert leaves_no_more_traces(tmp_path)
-
-    asyncio.run(main())
+async def test_when_it_is_cancelled_nothing_is_done_any_more(tmp_path: Path) -> None:
+    running = asyncio.create_task(run(shell_tool(tmp_path), command=STUBBORN))
+    await until((tmp_path / "trace").exists)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert leaves_no_more_traces(tmp_path)
 
 
 @pytest.mark.usefixtures("patient")
@@ -228,7 +213,8 @@ def test_who_does_not_want_to_wait_for_its_end_need_not(tmp_path: Path) -> None:
         await until((tmp_path / "trace").exists)
         running.cancel()
         await asyncio.sleep(0.05)
-        assert not leaves_no_more_traces(tmp_path)  # it has some time to end by itself
+        size = (tmp_path / "trace").stat().st_size
+        await until(lambda: (tmp_path / "trace").stat().st_size > size)  # it may end by itself
         return time.monotonic()
 
     left = asyncio.run(main())  # which cancels what is left, whoever shields it

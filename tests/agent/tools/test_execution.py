@@ -20,15 +20,18 @@ from typing import Any
 from uuid import UUID
 
 import anyio
+import anyio.abc
 import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream.agent.tools import Tool, ToolContext, tool
-from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools import Tool, ToolContext, failure_words, tool
 from argstream.errors import ToolFailure, UsageError
 from argstream.events import ToolCallCompleted, to_json
 from tests.agent.tools.calling import context_for, run
+
+pytestmark = pytest.mark.anyio
+
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
 
@@ -47,29 +50,15 @@ def test_an_async_tool_runs_in_the_event_loop_and_a_sync_one_in_a_thread() -> No
     assert asyncio.run(run(there)) is False
 
 
-def test_a_thread_has_the_context_variables_of_the_run() -> None:
+async def test_a_thread_has_the_context_variables_of_the_run() -> None:
     def read() -> str:
         return VARIABLE.get()
 
-    async def main() -> Any:
-        VARIABLE.set("set")
-        return await run(read)
-
-    assert asyncio.run(main()) == "set"
+    VARIABLE.set("set")
+    assert (await run(read)) == "set"
 
 
-def test_a_sync_tool_may_run_an_event_loop_of_its_own() -> None:
-    async def inner() -> str:
-        await anyio.sleep(0)
-        return "done"
-
-    def outer() -> str:
-        return anyio.run(inner)
-
-    assert anyio.run(run, outer) == "done"
-
-
-def test_what_a_sync_wrapper_returns_is_awaited() -> None:
+async def test_what_a_sync_wrapper_returns_is_awaited() -> None:
     def logged(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Awaitable[str]:
@@ -82,28 +71,15 @@ def test_what_a_sync_wrapper_returns_is_awaited() -> None:
     async def hello(name: str) -> str:
         return f"hello {name}"
 
-    assert asyncio.run(run(hello, name="you")) == "hello you"
+    assert (await run(hello, name="you")) == "hello you"
 
 
-def test_two_hundred_sync_tools_run_at_once() -> None:
-    barrier = threading.Barrier(200)
-
-    def meet() -> bool:
-        barrier.wait(20)  # all of them must be there
-        return True
-
-    async def main() -> list[Any]:
-        return await asyncio.gather(*(run(meet) for _ in range(200)))
-
-    assert all(asyncio.run(main()))
-
-
-def test_the_context_says_whose_call_it_is() -> None:
+async def test_the_context_says_whose_call_it_is() -> None:
     @tool(name="asked")
     def who(context: ToolContext) -> list[Any]:
         return [context.run_id, context.call_id, context.name, context.idempotency_key]
 
-    assert asyncio.run(run(who)) == ["run-1", "call-1", "asked", "key-1"]
+    assert (await run(who)) == ["run-1", "call-1", "asked", "key-1"]
 
 
 # What it says
@@ -125,33 +101,6 @@ def test_output_comes_in_order_from_the_loop_and_from_threads() -> None:
         said: list[str] = []
         asyncio.run(run(function, said))
         assert said == ["a", "b\ufffd"]
-
-
-def test_output_is_emitted_in_the_thread_of_the_loop() -> None:
-    threads = []
-
-    async def main() -> None:
-        @tool
-        def there(context: ToolContext) -> None:
-            context.output("x")
-
-        emit = lambda _: threads.append(threading.get_ident())  # noqa: E731 - once
-        await there.execute(there.bind(""), ToolContext("r", "c", "there", "k", emit))
-
-    asyncio.run(main())
-    assert threads == [threading.get_ident()]
-
-
-def test_output_after_the_end_is_dropped() -> None:
-    kept: list[ToolContext] = []
-
-    async def keep(context: ToolContext) -> None:
-        kept.append(context)
-
-    said: list[str] = []
-    asyncio.run(run(keep, said))
-    kept[0].output("too late")
-    assert said == []
 
 
 def test_output_is_text() -> None:
@@ -198,71 +147,31 @@ async def floods_in_loop() -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("flood", [floods, floods_by_yielding, floods_in_loop])
-def test_a_tool_waits_until_who_follows_has_room(flood: Tool) -> None:
-    async def main() -> None:
-        reader = Reader()
-        task = reader.start(flood)
-        while not reader.said:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.02)
-        assert reader.said == ["x"]
-        assert not task.done()
-        reader.has_room.set()
-        await task
-        assert reader.said == ["x"] * 1000
-
-    asyncio.run(main())
+async def test_a_tool_waits_until_who_follows_has_room(flood: Tool) -> None:
+    reader = Reader()
+    task = reader.start(flood)
+    while not reader.said:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.02)
+    assert reader.said == ["x"]
+    assert not task.done()
+    reader.has_room.set()
+    await task
+    assert reader.said == ["x"] * 1000
 
 
 @pytest.mark.parametrize("flood", [floods, floods_by_yielding, floods_in_loop])
-def test_a_tool_that_waits_for_room_can_be_stopped(flood: Tool) -> None:
+async def test_a_tool_that_waits_for_room_can_be_stopped(flood: Tool) -> None:
     before = threading.active_count()
-
-    async def main() -> None:
-        task = Reader().start(flood)
-        await asyncio.sleep(0.02)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
-        deadline = time.monotonic() + 5
-        while threading.active_count() > before and time.monotonic() < deadline:
-            await asyncio.sleep(0.001)
-
-    asyncio.run(main())
+    task = Reader().start(flood)
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        await asyncio.sleep(0.001)
     assert threading.active_count() == before
-
-
-def test_a_tool_that_is_told_to_give_up_need_not_wait_for_room() -> None:
-    async def main() -> Any:
-        said: list[str] = []
-        context = ToolContext("r", "c", "floods", "k", said.append, asyncio.Event().wait)
-        task = asyncio.create_task(floods.execute(floods.bind(""), context))
-        await asyncio.sleep(0.02)
-        context.cancel()
-        return await asyncio.wait_for(task, 5)
-
-    assert asyncio.run(main()) == "done"
-
-
-def test_a_generator_that_awaits_nothing_lets_others_go_on() -> None:
-    turns = []
-
-    async def greedy() -> AsyncIterator[str]:
-        for _ in range(100):
-            yield "x"
-
-    async def other() -> None:
-        for _ in range(50):
-            turns.append(len(said))
-            await asyncio.sleep(0)
-
-    said: list[str] = []
-
-    async def main() -> None:
-        await asyncio.gather(run(greedy, said), other())
-
-    asyncio.run(main())
-    assert 0 < turns[-1] < 100
 
 
 def async_letters(word: str) -> AsyncIterator[str]:
@@ -284,19 +193,19 @@ def letters_sync(word: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("function", [letters_async, letters_sync, async_letters])
-def test_what_a_generator_yields_is_output_and_all_of_it_is_the_result(function: Any) -> None:
+async def test_what_a_generator_yields_is_output_and_all_of_it_is_the_result(function: Any) -> None:
     said: list[str] = []
-    assert asyncio.run(run(function, said, word="abc")) == "abc"
+    assert (await run(function, said, word="abc")) == "abc"
     assert said == ["a", "b", "c"]
 
 
-def test_what_a_generator_returns_is_its_result() -> None:
+async def test_what_a_generator_returns_is_its_result() -> None:
     def count() -> Generator[str, None, int]:
         yield "one "
         return 1
 
     said: list[str] = []
-    assert asyncio.run(run(count, said)) == 1
+    assert (await run(count, said)) == 1
     assert said == ["one "]
 
 
@@ -387,13 +296,13 @@ def test_a_result_is_jsonable_data(returned: Any, result: Any) -> None:
         to_json(ToolCallCompleted("c", "n", {}, found))  # an event can carry it
 
 
-def test_a_result_shares_nothing_with_what_the_tool_keeps() -> None:
+async def test_a_result_shares_nothing_with_what_the_tool_keeps() -> None:
     kept = {"a": [1]}
 
     def give() -> Any:
         return kept
 
-    found = asyncio.run(run(give))
+    found = await run(give)
     kept["a"].append(2)
     assert found == {"a": [1]}
 
@@ -410,24 +319,20 @@ class Broken:
         raise KeyError("no text")
 
 
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
 @pytest.mark.parametrize(
-    "returned", [nested(100_000), Broken(), 10**5000], ids=["deep", "broken", "long"]
+    "returned",
+    [nested(100_000), CIRCLE, Broken(), 10**5000],
+    ids=["deep", "circle", "broken", "long"],
 )
 def test_a_result_that_cannot_be_told_is_a_failure_that_says_that_it_has_run(returned: Any) -> None:
     def give() -> Any:
         return returned
 
     with pytest.raises(ToolFailure, match="give has run, but what it returned cannot be written"):
-        asyncio.run(run(give))
-
-
-def test_a_result_that_refers_to_itself_is_a_failure() -> None:
-    def give() -> Any:
-        circle: list[Any] = []
-        circle.append(circle)
-        return circle
-
-    with pytest.raises(ToolFailure, match="Circular reference"):
         asyncio.run(run(give))
 
 
@@ -448,13 +353,22 @@ def test_what_a_tool_raises_is_raised() -> None:
         assert failure_words(raised.value) == words
 
 
-def test_an_exception_that_no_coroutine_can_raise_is_told_as_it_is() -> None:
-    def first() -> str:
-        return next(iter([]))
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StopIteration(), "StopIteration"),
+        (KeyboardInterrupt(), "end the program: KeyboardInter"),
+    ],
+)
+async def test_what_no_coroutine_should_raise_is_a_failure_of_a_tool_in_a_thread(
+    error: BaseException, told: str
+) -> None:
+    def sync() -> None:
+        raise error
 
     with pytest.raises(ToolFailure) as raised:
-        asyncio.run(run(first))
-    assert failure_words(raised.value) == "StopIteration"
+        await run(sync)
+    assert told in failure_words(raised.value)
 
 
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()])
@@ -531,14 +445,6 @@ def test_a_run_that_is_cancelled_with_its_tool_is_cancelled() -> None:
     asyncio.run(main())
 
 
-def test_a_keyboard_interrupt_in_a_thread_is_the_tools_own() -> None:
-    def sync() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(ToolFailure, match="KeyboardInterrupt"):
-        asyncio.run(run(sync))
-
-
 def test_ctrl_c_reaches_the_program_while_an_async_tool_runs() -> None:
     async def press() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -590,45 +496,26 @@ async def grow_stubbornly(path: str) -> str:
     return "never"
 
 
+@pytest.mark.parametrize("way", ["time", "stop"])
 @pytest.mark.parametrize("function", [grow_async, grow_generator, grow_stubbornly])
-def test_an_async_tool_has_no_effects_after_its_time(
-    function: Callable[..., Any], tmp_path: Path
+async def test_an_async_tool_has_no_effects_after_its_time_or_a_stop(
+    function: Callable[..., Any], way: str, tmp_path: Path
 ) -> None:
     target = tmp_path / "file"
-
-    async def main() -> tuple[int, int]:
-        with pytest.raises(TimeoutError, match=r"was stopped: it took longer than 0\.05 s"):
-            await run(tool(timeout=0.05)(function), path=str(target))
-        size = growing(target)
-        await asyncio.sleep(0.05)
-        return size, growing(target)
-
-    before, after = asyncio.run(main())
-    assert before == after > 0
-
-
-@pytest.mark.parametrize("function", [grow_async, grow_generator])
-def test_an_async_tool_has_no_effects_after_a_stop(
-    function: Callable[..., Any], tmp_path: Path
-) -> None:
-    target = tmp_path / "file"
-
-    async def main() -> tuple[int, int]:
-        task = asyncio.create_task(run(function, path=str(target)))
-        while not growing(target):
-            await asyncio.sleep(0.001)
+    given = tool(timeout=0.05 if way == "time" else None)(function)
+    task = asyncio.create_task(run(given, path=str(target)))
+    while not growing(target):
+        await asyncio.sleep(0.001)
+    if way == "stop":
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        size = growing(target)
-        await asyncio.sleep(0.05)
-        return size, growing(target)
-
-    before, after = asyncio.run(main())
-    assert before == after > 0
+    with pytest.raises(TimeoutError if way == "time" else asyncio.CancelledError):
+        await task
+    before = growing(target)
+    await asyncio.sleep(0.05)
+    assert growing(target) == before
 
 
-def test_a_thread_is_told_and_its_result_and_output_are_dropped() -> None:
+async def test_a_thread_is_told_and_its_result_and_output_are_dropped() -> None:
     release = threading.Event()
     told: list[bool] = []
 
@@ -641,37 +528,14 @@ def test_a_thread_is_told_and_its_result_and_output_are_dropped() -> None:
         release.clear()
         return "too late"
 
-    async def main() -> list[str]:
-        said: list[str] = []
-        with pytest.raises(TimeoutError):
-            await run(stuck, said)
-        release.set()
-        while release.is_set():
-            await asyncio.sleep(0.001)
-        return said
-
-    assert asyncio.run(main()) == []
+    said: list[str] = []
+    with pytest.raises(TimeoutError):
+        await run(stuck, said)
+    release.set()
+    while release.is_set():
+        await asyncio.sleep(0.001)
+    assert said == []
     assert told == [False, True]
-
-
-def test_a_thread_is_told_of_a_stop() -> None:
-    started, ended = threading.Event(), threading.Event()
-
-    def patient(context: ToolContext) -> None:
-        started.set()
-        while not context.cancelled:
-            time.sleep(0.001)
-        ended.set()
-
-    async def main() -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, patient)
-            while not started.is_set():
-                await asyncio.sleep(0.001)
-            tasks.cancel_scope.cancel()
-
-    asyncio.run(main())
-    assert ended.wait(5)
 
 
 def test_a_generator_in_a_thread_ends_at_its_next_text() -> None:
@@ -691,7 +555,7 @@ def test_a_generator_in_a_thread_ends_at_its_next_text() -> None:
     assert closed.wait(5)
 
 
-def test_threads_that_never_end_take_no_place_from_others() -> None:
+async def test_threads_that_never_end_take_no_place_from_others() -> None:
     release = threading.Event()
 
     @tool(timeout=0.1)
@@ -701,13 +565,10 @@ def test_threads_that_never_end_take_no_place_from_others() -> None:
     def quick() -> str:
         return "done"
 
-    async def main() -> Any:
-        stopped = await asyncio.gather(*(run(stuck) for _ in range(150)), return_exceptions=True)
-        assert all(isinstance(one, TimeoutError) for one in stopped)
-        return await asyncio.wait_for(run(quick), 5)
-
+    stopped = await asyncio.gather(*(run(stuck) for _ in range(150)), return_exceptions=True)
+    assert all(isinstance(one, TimeoutError) for one in stopped)
     try:
-        assert asyncio.run(main()) == "done"
+        assert (await asyncio.wait_for(run(quick), 5)) == "done"
     finally:
         release.set()
 
@@ -766,14 +627,11 @@ def test_a_tool_that_takes_being_cancelled_for_its_end_has_still_timed_out() -> 
             asyncio.run(run(function))
 
 
-def test_a_bound_call_is_executed_once() -> None:
+async def test_a_bound_call_is_executed_once() -> None:
     @tool
     async def once() -> None: ...
 
-    async def main() -> None:
-        bound = once.bind(json.dumps({}))
+    bound = once.bind(json.dumps({}))
+    await once.execute(bound, context_for("once"))
+    with pytest.raises(UsageError, match="bind the text anew"):
         await once.execute(bound, context_for("once"))
-        with pytest.raises(UsageError, match="bind the text anew"):
-            await once.execute(bound, context_for("once"))
-
-    asyncio.run(main())

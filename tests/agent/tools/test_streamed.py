@@ -2,21 +2,20 @@
 
 import asyncio
 import threading
-import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from pydantic import AfterValidator, ValidationInfo
 
 from argstream.agent.tools import Streamed, TextFeed, Tool, tool
-from argstream.agent.tools._origin import origin_of
 from argstream.assembly import Assembler, Call, Reinterpretation
 from argstream.errors import TextInterrupted, UsageError
 from argstream.testing import chunkings
 from tests.agent.tools.calling import context_for, run
-from tests.providers import anthropic_call, chat_call, only_call
+from tests.provider_streams import anthropic_call, chat_call, only_call
+
+pytestmark = pytest.mark.anyio
+
 
 CUT = TextInterrupted("the call was cut", verdict="truncated")
 
@@ -55,7 +54,7 @@ def open_call(text: str) -> Call:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_each_piece_comes_as_it_is_written(reader: Tool) -> None:
+async def test_each_piece_comes_as_it_is_written(reader: Tool) -> None:
     seen: list[str] = []
 
     @tool
@@ -68,34 +67,28 @@ def test_each_piece_comes_as_it_is_written(reader: Tool) -> None:
         for piece in text:
             seen.append(piece)  # noqa: PERF402 - the same
 
-    async def main() -> None:
-        feed = TextFeed()
-        task = await started(in_loop if reader is read_async else in_thread, feed)
-        for count, piece in enumerate(["a", "b", "c"], 1):
-            feed.add(piece)
-            while len(seen) < count:
-                await asyncio.sleep(0.001)
-        assert seen == ["a", "b", "c"]
-        assert not task.done()  # whether it ends well is not known yet
-        feed.finish()
-        await task
-
-    asyncio.run(main())
+    feed = TextFeed()
+    task = await started(in_loop if reader is read_async else in_thread, feed)
+    for count, piece in enumerate(["a", "b", "c"], 1):
+        feed.add(piece)
+        while len(seen) < count:
+            await asyncio.sleep(0.001)
+    assert seen == ["a", "b", "c"]
+    assert not task.done()  # whether it ends well is not known yet
+    feed.finish()
+    await task
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_came_meanwhile_is_one_piece(reader: Tool) -> None:
-    async def main() -> Any:
-        feed = TextFeed()
-        bound = reader.bind_early(open_call('{"text": "'), feed)
-        assert bound is not None
-        for piece in ("a", "", "b", "c"):
-            feed.add(piece)
-        feed.finish()
-        feed.add("too late")
-        return await reader.execute(bound, context_for("read"))
-
-    assert asyncio.run(main()) == ["abc"]
+async def test_what_came_meanwhile_is_one_piece(reader: Tool) -> None:
+    feed = TextFeed()
+    bound = reader.bind_early(open_call('{"text": "'), feed)
+    assert bound is not None
+    for piece in ("a", "", "b", "c"):
+        feed.add(piece)
+    feed.finish()
+    feed.add("too late")
+    assert (await reader.execute(bound, context_for("read"))) == ["abc"]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -106,23 +99,22 @@ def test_a_text_that_is_there_already_is_read_in_the_same_way(reader: Tool) -> N
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_a_reader_that_waits_is_woken_by_an_interruption(reader: Tool, has_begun: bool) -> None:
-    async def main() -> None:
-        feed = TextFeed()
-        task = await started(reader, feed)
-        if has_begun:
-            feed.add("half of")
-            await asyncio.sleep(0.01)
-        feed.interrupt(CUT)
-        with pytest.raises(TextInterrupted, match="the call was cut") as raised:
-            await asyncio.wait_for(task, 5)
-        assert raised.value.verdict == "truncated"
-
-    asyncio.run(main())
+async def test_a_reader_that_waits_is_woken_by_an_interruption(
+    reader: Tool, has_begun: bool
+) -> None:
+    feed = TextFeed()
+    task = await started(reader, feed)
+    if has_begun:
+        feed.add("half of")
+        await asyncio.sleep(0.01)
+    feed.interrupt(CUT)
+    with pytest.raises(TextInterrupted, match="the call was cut") as raised:
+        await asyncio.wait_for(task, 5)
+    assert raised.value.verdict == "truncated"
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_an_interruption_reaches_a_tool_at_its_next_read(is_async: bool) -> None:
+async def test_an_interruption_reaches_a_tool_at_its_next_read(is_async: bool) -> None:
     busy, go_on = threading.Event(), threading.Event()
 
     def work(piece: str) -> None:
@@ -140,18 +132,15 @@ def test_an_interruption_reaches_a_tool_at_its_next_read(is_async: bool) -> None
         for piece in text:
             work(piece)
 
-    async def main() -> None:
-        feed = TextFeed()
-        feed.add("a")
-        task = await started(in_loop if is_async else in_thread, feed)
-        await asyncio.to_thread(busy.wait, 5)
-        feed.add("not to be read any more")
-        feed.interrupt(CUT)
-        go_on.set()
-        with pytest.raises(TextInterrupted):
-            await task
-
-    asyncio.run(main())
+    feed = TextFeed()
+    feed.add("a")
+    task = await started(in_loop if is_async else in_thread, feed)
+    await asyncio.to_thread(busy.wait, 5)
+    feed.add("not to be read any more")
+    feed.interrupt(CUT)
+    go_on.set()
+    with pytest.raises(TextInterrupted):
+        await task
 
 
 def test_each_loop_begins_at_the_beginning_and_read_gives_all() -> None:
@@ -170,48 +159,14 @@ def test_each_loop_begins_at_the_beginning_and_read_gives_all() -> None:
         assert asyncio.run(run(function, text="abc")) == ["abc", ["abc"], "abc", "abc"]
 
 
-def test_several_may_read_at_once() -> None:
-    @tool
-    async def both(text: Streamed[str]) -> list[str]:
-        return list(await asyncio.gather(text.read(), text.read()))
-
-    async def main() -> Any:
-        feed = TextFeed()
-        task = await started(both, feed)
-        feed.add("a")
-        await asyncio.sleep(0.01)
-        feed.add("b")
-        feed.finish()
-        return await task
-
-    assert asyncio.run(main()) == ["ab", "ab"]
-
-
-def test_a_tool_need_not_read_it() -> None:
-    @tool
-    async def ignores(text: Streamed[str]) -> str:  # noqa: ARG001 - on purpose
-        return "done"
-
-    async def main() -> Any:
-        feed = TextFeed()
-        task = await started(ignores, feed)
-        feed.add("x")
-        return await task
-
-    assert asyncio.run(main()) == "done"
-
-
-def test_a_plain_for_in_the_event_loop_is_refused_not_a_hang() -> None:
+async def test_a_plain_for_in_the_event_loop_is_refused_not_a_hang() -> None:
     @tool
     async def blocks(text: Streamed[str]) -> list[str]:
         return list(text)
 
-    async def main() -> None:
-        task = await started(blocks, TextFeed())
-        with pytest.raises(UsageError, match="'async for' in an async tool"):
-            await task
-
-    asyncio.run(main())
+    task = await started(blocks, TextFeed())
+    with pytest.raises(UsageError, match="'async for' in an async tool"):
+        await task
 
 
 def test_a_sync_tool_may_read_in_an_event_loop_of_its_own() -> None:
@@ -230,34 +185,9 @@ def test_a_sync_tool_may_read_in_an_event_loop_of_its_own() -> None:
     assert asyncio.run(main()) == "a"
 
 
-def test_waiting_costs_no_work() -> None:
-    async def main() -> float:
-        feed = TextFeed()
-        tasks = [await started(reader, feed) for reader in READERS]
-        before = time.process_time()
-        await asyncio.sleep(0.2)
-        spent = time.process_time() - before
-        feed.finish()
-        await asyncio.gather(*tasks)
-        return spent
-
-    assert asyncio.run(main()) < 0.1
-
-
-def test_a_generator_may_read_and_say_at_once() -> None:
-    @tool
-    async def shout(text: Streamed[str]) -> AsyncIterator[str]:
-        async for piece in text:
-            yield piece.upper()
-
-    said: list[str] = []
-    assert asyncio.run(run(shout, said, text="abc")) == "ABC"
-    assert said == ["ABC"]
-
-
-def test_a_tool_can_be_called_by_hand() -> None:
+async def test_a_tool_can_be_called_by_hand() -> None:
     assert read_sync(Streamed.of("a", "b")) == ["ab"]
-    assert asyncio.run(read_async(Streamed.of())) == []
+    assert (await read_async(Streamed.of())) == []
 
 
 @pytest.mark.bulk
@@ -277,7 +207,7 @@ def test_a_text_in_small_pieces_takes_the_memory_of_a_text() -> None:
 # Its time, and a stop
 
 
-def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads() -> None:
+async def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads() -> None:
     ended: list[str] = []
     over = threading.Event()
 
@@ -289,17 +219,14 @@ def test_the_time_of_a_tool_counts_from_its_start_and_wakes_a_thread_that_reads(
             ended.append(interruption.verdict)
         over.set()
 
-    async def main() -> None:
-        task = await started(waits, TextFeed())
-        with pytest.raises(TimeoutError):
-            await task
-
-    asyncio.run(main())
+    task = await started(waits, TextFeed())
+    with pytest.raises(TimeoutError):
+        await task
     assert over.wait(5)
     assert ended == ["aborted"]
 
 
-def test_a_thread_that_has_not_read_to_the_end_at_a_stop_must_undo() -> None:
+async def test_a_thread_that_has_not_read_to_the_end_at_a_stop_must_undo() -> None:
     ended: list[str] = []
     go_on, over = threading.Event(), threading.Event()
 
@@ -312,17 +239,14 @@ def test_a_thread_that_has_not_read_to_the_end_at_a_stop_must_undo() -> None:
             ended.append(interruption.verdict)
         over.set()
 
-    async def main() -> None:
-        feed = TextFeed()
-        feed.add("all")
-        task = await started(slow, feed)
-        feed.finish()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        go_on.set()
-
-    asyncio.run(main())
+    feed = TextFeed()
+    feed.add("all")
+    task = await started(slow, feed)
+    feed.finish()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
     assert over.wait(5)
     assert ended == ["aborted"]
 
@@ -386,21 +310,6 @@ def test_an_argument_that_may_be_left_out_is_waited_for() -> None:
     assert bound.arguments["mode"] == "w"
 
 
-def test_what_only_pydantic_knows_holds_it_back_too() -> None:
-    def relative(path: str, _info: ValidationInfo) -> str:
-        if path.startswith("/"):
-            raise ValueError("it must be relative")
-        return path
-
-    @tool
-    async def write(
-        path: Annotated[str, AfterValidator(relative)], content: Streamed[str]
-    ) -> None: ...
-
-    assert write.bind_early(open_call('{"path": "/a", "content": "'), TextFeed()) is None
-    assert write.bind_early(open_call('{"path": "a", "content": "'), TextFeed()) is not None
-
-
 def test_it_never_starts_while_the_text_may_be_meant_in_another_way() -> None:
     assembler = Assembler()
     for payload in chat_call("{}", '{"path": "a", "content": "')[:3]:
@@ -461,32 +370,3 @@ def test_it_never_starts_once_the_call_is_not_valid(text: str) -> None:
     call = only_call(anthropic_call(text))
     assert call.verdict in ("truncated", "malformed")
     assert write.bind_early(call, TextFeed()) is None
-
-
-def test_a_tool_without_a_streamed_text_never_starts_early() -> None:
-    @tool
-    def plain(path: str) -> None: ...
-
-    assert plain.bind_early(open_call('{"path": "a"'), TextFeed()) is None
-
-
-def test_a_streamed_text_cannot_be_isolated() -> None:
-    assert origin_of(isolated).qualified_name == "isolated"
-    with pytest.raises(UsageError, match="takes a Streamed text, which is read here"):
-        tool(isolate=True)(isolated)
-
-
-def isolated(text: Streamed[str]) -> None: ...
-
-
-def test_a_whole_call_runs_as_one_that_started_early() -> None:
-    async def early() -> Any:
-        feed = TextFeed()
-        bound = write.bind_early(open_call('{"path": "a", "content": "'), feed)
-        assert bound is not None
-        feed.add("x")
-        feed.finish()
-        return await write.execute(bound, context_for("write"))
-
-    whole: Callable[[], Any] = lambda: run(write, path="a", content="x")  # noqa: E731 - once
-    assert asyncio.run(early()) == asyncio.run(whole()) == "a: x"

@@ -14,7 +14,7 @@ def sync(path: str, size: int = 0) -> int:
     return len(path) + size
 
 
-@tool(timeout=3, isolate=True)
+@tool(timeout=3, idempotent=True)
 async def in_loop(path: str, *, context: ToolContext) -> list[str]:
     return [path, context.run_id]
 

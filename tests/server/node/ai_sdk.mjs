@@ -103,6 +103,9 @@ async function shown(id) {
   return { messages, run };
 }
 
+/** Let an answer go on that waits for this. */
+const goOn = (name) => new Told(`go on with ${name}`).say(`go on with ${name}`);
+
 const over = (told, finished) =>
   until(
     () => told.finished.length >= finished && ["ready", "error"].includes(told.chat.status),
@@ -140,7 +143,7 @@ async function cutOff(id) {
       way.breaks();
     }
   };
-  await told.say("speak at length");
+  await told.say(`speak at length, and wait for ${id}`);
   return [told, way];
 }
 
@@ -261,13 +264,14 @@ const scenes = {
   async cut() {
     const [told, way] = await cutOff("cut");
     const broken = told.told();
-    await told.chat.resumeStream();
+    await Promise.all([told.chat.resumeStream(), goOn("cut")]);
     way.close();
     return { broken, ...told.told() };
   },
 
   async cut_until_it_was_over() {
     const [told, way] = await cutOff("cut for long");
+    await goOn("cut for long");
     while ((await resumed("cut for long")).status !== 204);
     await told.chat.resumeStream();
     const without = told.told();
@@ -333,11 +337,11 @@ const scenes = {
     const id = "reload speaking";
     const before = new Told(id);
     await before.say("hello");
-    before.say("keep a speech");
+    before.say("keep a speech, and wait for reload");
     await until(() => before.text().length > 40, "some text");
     const first = await shown(id);
     const told = new Told(id, { messages: structuredClone(first.messages) });
-    await told.chat.resumeStream();
+    await Promise.all([told.chat.resumeStream(), goOn("reload")]);
     const resumed = told.told();
     await over(before, 2);
     await told.say("count");
@@ -346,11 +350,11 @@ const scenes = {
 
   async reload_while_it_writes() {
     const before = new Told("reload writing");
-    before.say("write much");
+    before.say("write much, and wait for writing");
     await until(() => before.calls()[0]?.input?.content?.length, "some input");
     const first = await shown("reload writing");
     const told = new Told("reload writing", { messages: structuredClone(first.messages) });
-    await told.chat.resumeStream();
+    await Promise.all([told.chat.resumeStream(), goOn("writing")]);
     return { first, ...told.told() };
   },
 
@@ -405,11 +409,11 @@ const scenes = {
 
   async leave() {
     const told = new Told("leave");
-    told.say("speak at length");
+    told.say("speak at length, and wait for leave");
     await until(() => told.text().length > 10, "some text");
     await told.chat.stop();
     const left = told.told();
-    await told.chat.resumeStream();
+    await Promise.all([told.chat.resumeStream(), goOn("leave")]);
     return { left, ...told.told() };
   },
 

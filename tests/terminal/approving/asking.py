@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from argstream.agent import Agent, tool
-from argstream.clients import CallTool, Reply, ScriptedModel
-from argstream.terminal.approving import TerminalApprover
-from argstream.terminal.live import LiveTerminal
-from argstream.terminal.scene import Scene
+from argstream.models import CallTool, Reply, ScriptedModel
+from argstream.terminal import LiveTerminal, Scene, TerminalApprover
 
 CONTENT = "import os\n\nprint(os.name)\n"
 

@@ -1,4 +1,4 @@
-"""A person at a terminal of the test's own: an agent asks, keys are pressed, the screen is read."""
+"""A user at a terminal of the test's own: an agent asks, keys are pressed, the screen is read."""
 
 import asyncio
 import fcntl
@@ -6,36 +6,36 @@ import os
 import struct
 import termios
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 from unittest.mock import patch
 
 import pyte
 
-from argstream.agent import Agent, AgentRun, tool
-from argstream.clients import CallTool, Reply, ScriptedModel
-from argstream.events import ApprovalDecided, Event
+from argstream.agent import Agent, AgentRun, Approval, tool
+from argstream.events import ApprovalDecided, ApprovalRequested, Event
+from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
-from argstream.terminal.approving import TerminalApprover
-from argstream.terminal.live import LiveTerminal
-from argstream.terminal.scene import Scene
+from argstream.terminal import LiveTerminal, Scene, TerminalApprover
 
-__all__ = ["CONTENT", "PROMPT", "Sitting", "sitting", "write_call"]
+__all__ = ["CONTENT", "PROMPT", "Sitting", "asked", "in_event_loop", "sitting", "write_call"]
 
 CONTENT = "import os\n\nprint(os.name)\n"
 PROMPT = "? Run write_file?"
+P = ParamSpec("P")
 _PATIENCE = 10.0
 _QUICK = {
-    "approving._asking._SETTLING_SECONDS": 0.05,
-    "approving._keyboard._MOMENT_SECONDS": 0.02,
-    "approving._keyboard._ALONE_SECONDS": 0.02,
-    "approving._keyboard._LOOK_SECONDS": 0.02,
-    "approving._turns._TURN_SECONDS": 0.01,
-    "live._FRAME": 0.01,
-    "live._TICK": 0.02,
+    "_approval._SETTLING_SECONDS": 0.05,
+    "_keyboard._MOMENT_SECONDS": 0.02,
+    "_keyboard._ALONE_SECONDS": 0.02,
+    "_keyboard._LOOK_SECONDS": 0.02,
+    "_approval._TURN_SECONDS": 0.01,
+    "_live._FRAME": 0.01,
+    "_live._TICK": 0.02,
 }
-"""How long things take for somebody who reads and presses keys as quickly as a test."""
+"""Delays for a user who reads and presses keys as quickly as a test."""
 
 
 def write_call(path: str = "app.py", content: str = CONTENT) -> CallTool:
@@ -59,6 +59,7 @@ class Sitting:
         self.quiet: float
         self.terminal: LiveTerminal
         self.run: AgentRun
+        self.decision: Approval
         self.following: asyncio.Task[None]
 
     def resize(self, columns: int, rows: int) -> None:
@@ -76,7 +77,7 @@ class Sitting:
         return "\n".join(row.rstrip() for row in self._screen.display)
 
     def above(self, question: str) -> list[str]:
-        """Give the rows above a question, the nearest first."""
+        """Return the rows above a question, the nearest first."""
         rows = self.screen().split("\n")
         place = next(number for number, row in enumerate(rows) if question in row)
         return rows[:place][::-1]
@@ -148,6 +149,35 @@ class Sitting:
         os.close(self._terminal)
 
 
+def in_event_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Make a test of a coroutine function."""
+
+    @wraps(test)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        asyncio.run(test(*arguments, **options))
+
+    return run
+
+
+@asynccontextmanager
+async def _seated(at: Sitting, quiet: float, wary: float | None) -> AsyncIterator[TerminalApprover]:
+    """Open the terminal. ``quiet`` is how many seconds a question must stand to be answered."""
+    at.quiet = quiet
+    asyncio.get_running_loop().add_reader(at._keys, at.paint)
+    own = {"_QUIET_SECONDS": quiet, "_WARY_SECONDS": quiet if wary is None else wary}
+    try:
+        with ExitStack() as patches:
+            for name, value in (_QUICK | {f"_approval.{one}": own[one] for one in own}).items():
+                patches.enter_context(patch(f"argstream.terminal.{name}", value))
+            with LiveTerminal(Scene(), at.output) as at.terminal:
+                yield TerminalApprover(at.terminal, source=at.source)
+                await at.end()
+        assert at.modes() == at.modes_before
+    finally:
+        asyncio.get_running_loop().remove_reader(at._keys)
+        at.close()
+
+
 @asynccontextmanager
 async def sitting(
     *replies: Reply | CallTool,
@@ -156,12 +186,12 @@ async def sitting(
     policy: Policy | None = None,
     seconds: float | None = None,
     quiet: float = 0.05,
+    wary: float | None = None,
     is_shown: bool = True,
 ) -> AsyncIterator[Sitting]:
-    """Have an agent work in front of somebody.
+    """Have an agent work in front of a user.
 
-    ``seconds`` is how long he may think, ``quiet`` how long a question must stand to be answered.
-    ``is_shown``: what happens is shown to him.
+    ``seconds`` is the timeout of approvals. ``is_shown``: the events of the run are shown.
     """
     at = Sitting(columns, rows)
 
@@ -171,37 +201,35 @@ async def sitting(
         at.written.append((path, content))
         return "written"
 
-    at.quiet = quiet
-    asyncio.get_running_loop().add_reader(at._keys, at.paint)
-    patches = ExitStack()
-    attention = ("approving._attention._QUIET_SECONDS", "approving._attention._WARY_SECONDS")
-    quick = _QUICK | dict.fromkeys(attention, quiet)
-    for name, value in quick.items():
-        patches.enter_context(patch(f"argstream.terminal.{name}", value))
-    try:
-        with patches, LiveTerminal(Scene(), at.output) as terminal:
-            at.terminal = terminal
-            approver = TerminalApprover(terminal, source=at.source)
-            agent = Agent(
-                ScriptedModel(*(replies or (write_call(),)), "Done."),
-                [write_file],
-                approver=approver,
-                policy=policy,
-                approval_timeout=seconds,
-            )
-            at.run = agent.run_stream("Write it.")
-            approver.check = at.run.check
+    async with _seated(at, quiet, wary) as approver:
+        agent = Agent(
+            ScriptedModel(*(replies or (write_call(),)), "Done."),
+            [write_file],
+            approver=approver,
+            policy=policy,
+            approval_timeout=seconds,
+        )
+        at.run = agent.run_stream("Write it.")
+        approver.check = at.run.check
 
-            async def follow() -> None:
-                async for event in at.run:
-                    at.take(event)
-                    if is_shown:
-                        terminal.show(event)
+        async def follow() -> None:
+            async for event in at.run:
+                at.take(event)
+                if is_shown:
+                    at.terminal.show(event)
 
-            at.following = asyncio.create_task(follow())
-            yield at
-            await at.end()
-        assert at.modes() == at.modes_before
-    finally:
-        asyncio.get_running_loop().remove_reader(at._keys)
-        at.close()
+        at.following = asyncio.create_task(follow())
+        yield at
+
+
+@asynccontextmanager
+async def asked(request: ApprovalRequested) -> AsyncIterator[Sitting]:
+    """Ask about one call, without an agent. The answer is ``decision``."""
+    at = Sitting(80, 40)
+    async with _seated(at, 0.05, None) as approver:
+
+        async def decide() -> None:
+            at.decision = await approver(request)
+
+        at.following = asyncio.create_task(decide())
+        yield at

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal.approving._keys import Key, KeyDecoder
+from argstream.terminal._keyboard import Key, KeyDecoder
 
 OTHER = Key("other")
 

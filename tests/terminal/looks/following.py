@@ -4,13 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from argstream.argument_views import with_arguments
-from argstream.deltas import CallKind
+from wcwidth import wcswidth
+
 from argstream.events import ToolArgsDelta, ToolCallStarted
+from argstream.history import CallKind
+from argstream.runs import with_arguments
 from argstream.sanitise import visible, visible_line
-from argstream.terminal.looks import ArgumentEvent, Looks
-from argstream.terminal.spans import Line, Role, text_of
-from argstream.terminal.widths import expand_tabs
+from argstream.terminal import Line, Spans
+from argstream.terminal.tool_views import ArgumentEvent, Looks
 
 ROWS = 4
 
@@ -32,11 +33,15 @@ class Followed(NamedTuple):
         return "".join(f"{text}\n" for text in texts(self.lines))
 
 
+def text_of(spans: Spans) -> str:
+    return "".join(span.text for span in spans)
+
+
 def texts(lines: Sequence[Line]) -> list[str]:
     return [text_of(line.margin + line.spans).rstrip() for line in lines]
 
 
-def roles(line: Line) -> list[tuple[str, Role]]:
+def roles(line: Line) -> list[tuple[str, str]]:
     """The pieces of a line, without its margin."""
     return [(span.text, span.role) for span in line.spans]
 
@@ -80,6 +85,14 @@ def events(raw: str, name: str, kind: CallKind, size: int) -> list[ArgumentEvent
     return [event for event in told if not isinstance(event, ToolCallStarted)]  # type: ignore[misc]  # the others are all of the arguments
 
 
+def expanded(text: str) -> str:
+    """Return a text with its tabs as spaces up to the next multiple of four columns."""
+    first, *others = text.split("\t")
+    for other in others:
+        first += " " * (4 - wcswidth(first) % 4) + other
+    return first
+
+
 def is_shown(value: str, lines: Sequence[str]) -> bool:
     """Whether each line of a text stands in one of those that are shown, in some spelling."""
     return all(any(_is_in(piece, line) for line in lines) for piece in value.split("\n"))
@@ -88,7 +101,7 @@ def is_shown(value: str, lines: Sequence[str]) -> bool:
 def _is_in(piece: str, line: str) -> bool:
     escaped = piece.replace("\\", "\\\\").replace('"', '\\"')
     return (
-        expand_tabs(visible(piece)).rstrip() in line
+        expanded(visible(piece)).rstrip() in line
         or visible_line(piece).rstrip() in line
         or visible_line(escaped).rstrip() in line
     )

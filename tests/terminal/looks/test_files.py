@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argstream.terminal.looks import file_reader
-from argstream.terminal.looks.files import MAX_BYTES
+from argstream.terminal.tool_views import MAX_BYTES, file_reader
 
 
 def test_a_text_is_read_as_it_is(tmp_path: Path) -> None:

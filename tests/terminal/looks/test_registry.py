@@ -6,9 +6,9 @@ import pytest
 
 from argstream.errors import UsageError
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolCallStarted
-from argstream.terminal.looks import ArgumentEvent, Command, File, Looks
-from argstream.terminal.spans import Line, Span, Spans, text_of
-from tests.terminal.looks.following import follow, texts
+from argstream.terminal import Line, Span, Spans
+from argstream.terminal.tool_views import ArgumentEvent, Command, File, Looks
+from tests.terminal.looks.following import follow, text_of, texts
 
 
 class Shouting:
@@ -66,7 +66,7 @@ class Made(NamedTuple):
 
     made: ShoutingView
 
-    def view(self, call: ToolCallStarted) -> ShoutingView:  # noqa: ARG002 - as a look has it
+    def view(self, call: ToolCallStarted) -> ShoutingView:
         return self.made
 
 
@@ -152,21 +152,6 @@ def test_free_text_has_a_margin_and_patches_have_colours() -> None:
     seen = follow("*** Begin Patch\n-x\n+y\n*** End Patch", "apply_patch", kind="custom")
     assert seen.text == "  │ *** Begin Patch\n  │ -x\n  │ +y\n  │ *** End Patch\n"
     assert [line.spans[0].role for line in seen.lines] == ["place", "removed", "added", "place"]
-
-
-def test_the_lines_of_a_patch_have_roles_by_how_they_begin() -> None:
-    patch = "diff --git a b\nindex 1..2\n--- a\n+++ b\n@@ -1 +1 @@\n same\n-x\n+y\n"
-    seen = follow(patch, "apply_patch", kind="custom")
-    assert [line.spans[0].role for line in seen.lines] == [
-        "place",
-        "faint",
-        "place",
-        "place",
-        "place",
-        "plain",
-        "removed",
-        "added",
-    ]
 
 
 def test_free_text_may_have_a_look_too() -> None:

@@ -13,10 +13,9 @@ from argstream.events import (
     ToolCallFailed,
     ToolOutputDelta,
 )
-from argstream.terminal.looks import Looks
-from argstream.terminal.scene import Scene
-from argstream.terminal.spans import Line, text_of
-from argstream.terminal.widths import row_of, rows_of
+from argstream.terminal import Line, Scene, row_of, rows_of
+from argstream.terminal.tool_views import Looks
+from tests.terminal.looks.following import text_of
 
 _STEP = 0.1
 _TOOL_STEP = 0.5

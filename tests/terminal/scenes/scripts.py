@@ -8,8 +8,6 @@ from typing import Any
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
-from argstream.argument_views import with_arguments
-from argstream.clients import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.errors import ProviderFailure
 from argstream.events import (
     ApprovalRequested,
@@ -20,13 +18,13 @@ from argstream.events import (
     ToolCallCompleted,
     ToolOutputDelta,
 )
-from argstream.log import Record
+from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
-from argstream.snapshots import RunView
-from argstream.terminal.looks import Looks
+from argstream.runs import Record, RunView, with_arguments
+from argstream.terminal.tool_views import Looks
 from tests.agent.following import events_of
 from tests.chance_runs import claude_code
-from tests.providers import (
+from tests.provider_streams import (
     anthropic_call,
     chunk,
     entry,

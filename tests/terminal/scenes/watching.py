@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from argstream.argument_views import ArgumentViews
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -16,10 +15,17 @@ from argstream.events import (
     ToolExecutionStarted,
     ToolOutputDelta,
 )
-from argstream.terminal.looks import ArgumentEvent, ArgumentsView, Looks
-from argstream.terminal.scene import Scene
-from argstream.terminal.spans import Line, Span, Spans, shown, text_of
-from argstream.terminal.widths import row_of
+from argstream.runs import with_arguments
+from argstream.terminal import (
+    Line,
+    Scene,
+    Span,
+    Spans,
+    row_of,
+    shown,
+)
+from argstream.terminal.tool_views import ArgumentEvent, ArgumentsView, Looks
+from tests.terminal.looks.following import text_of
 from tests.terminal.scenes.playing import committed_rows
 
 COLUMNS = 60
@@ -33,7 +39,7 @@ class OneLook(Looks):
 
     def whole(
         self,
-        name: str,  # noqa: ARG002 - all look alike
+        name: str,
         arguments: Mapping[str, Any] | str,
         **_: object,
     ) -> list[Line]:
@@ -83,14 +89,17 @@ class Watcher:
         self.now = 0.0
         self.step = 1.0
         self.seen: list[str] = []
-        self._views = ArgumentViews()
+        self._events: list[Event] = []
+        self._told = 0  # with those of the arguments
 
     def take(self, *events: Event) -> list[str]:
         """Take events without those of their arguments, and give what became final by them."""
         before = len(self.seen)
         for event in events:
             self.now += self.step
-            for told in self._views.take(event):
+            self._events.append(event)
+            for told in list(with_arguments(self._events))[self._told :]:
+                self._told += 1
                 self.scene.take(told, self.now)
             self._see()
         return self.seen[before:]

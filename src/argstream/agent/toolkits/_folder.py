@@ -1,4 +1,4 @@
-"""A folder that nothing leads out of, whoever changes it meanwhile.
+"""A folder that no path leads out of, even if another process changes it meanwhile.
 
 A path is walked name by name, each step from a directory that is open already, and no step follows
 a symbolic link: a link is read, and its target walked in the same way, from where it stands. So
@@ -8,20 +8,139 @@ there is no moment between a check and a use in which a directory could be excha
 
 import os
 import stat
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 
-from argstream.agent.toolkits._asked import Asked, names_below, plain_names, read_path
-from argstream.agent.toolkits._hidden import Hidden
 from argstream.errors import ToolFailure, UsageError
 
-__all__ = ["DEEPEST", "Folder", "Place", "told"]
+_LONGEST: Final = 4096  # characters: what a system call takes
+_LONGEST_NAME: Final = 255  # bytes: what file systems take
+_VERSION_CONTROL: Final = frozenset({".git", "git~1", ".hg", ".jj", ".svn"})
+_RELATIVE: Final = "give a path from the folder on, such as src/app.py"
+
+
+class Asked(NamedTuple):
+    """A path as a model wrote it."""
+
+    names: tuple[str, ...]  # from the folder on; ``..`` among them is still to be walked
+    is_folder: bool  # whether it can only be a folder: it ends with a slash or a dot, or is empty
+
+    @property
+    def text(self) -> str:
+        return "/".join(self.names) or "."
+
+
+def read_path(path: str, roots: Sequence[Sequence[str]]) -> Asked:
+    """Read a path; ``roots`` are the names that may stand before it, if it is absolute.
+
+    Raises ToolFailure, in words for a model, if it cannot be a path in the folder.
+    """
+    if (problem := _problem(path)) is not None:
+        raise ToolFailure(f"{_shown(path)} {problem}")
+    names: Sequence[str] | None = plain_names(path)
+    if path.startswith("/"):
+        names = names_below(path, roots)
+    if names is None:
+        raise ToolFailure(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
+    return Asked(tuple(names), path.rpartition("/")[2] in ("", ".", ".."))
+
+
+def names_below(path: str, roots: Sequence[Sequence[str]]) -> Sequence[str] | None:
+    """Return the names after a root in an absolute path; None if it begins elsewhere."""
+    names = plain_names(path)
+    for root in roots:
+        if names[: len(root)] == list(root):
+            return names[len(root) :]
+    return None
+
+
+def is_version_control(name: str) -> bool:
+    """Return True for a folder in which a file may be a program that others will run."""
+    return folded(name) in _VERSION_CONTROL
+
+
+def folded(name: str) -> str:
+    """Return a form in which names are equal if any file system takes them for the same.
+
+    They differ in that: some know no case, some pass over characters that cannot be seen, some
+    have short names, some have streams behind a colon.
+    """
+    plain = unicodedata.normalize("NFKC", name)
+    visible = "".join(one for one in plain if unicodedata.category(one) != "Cf")
+    return visible.casefold().partition(":")[0].rstrip(". ")
+
+
+def plain_names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _problem(path: str) -> str | None:
+    """Return what is wrong with the text of a path, as a clause about it."""
+    if not path:
+        return f"is no path: {_RELATIVE}, or . for the folder itself"
+    if len(path) > _LONGEST:
+        return f"is too long: a path has at most {_LONGEST} characters"
+    if path.startswith("~"):
+        return f"begins with ~, and a home directory is outside of the folder: {_RELATIVE}"
+    if "://" in path:
+        return f"is a URL, not a path: {_RELATIVE}"
+    if "\\" in path:
+        return "has a backslash in it: write / between names"
+    if any(unicodedata.category(one) in ("Cc", "Cs") for one in path):
+        return "has a character in it that no name here has: leave out control characters"
+    if any(len(name.encode()) > _LONGEST_NAME for name in path.split("/")):
+        return f"has a name in it that is too long: one has at most {_LONGEST_NAME} bytes"
+    return None
+
+
+def _shown(path: str) -> str:
+    return ascii(path if len(path) <= 100 else f"{path[:100]}...")
+
+
+_Names: TypeAlias = tuple[str, ...]
+
+_BESIDE: Final = ("", "-journal", "-wal", "-shm")
+"""Files that SQLite keeps beside a database: writing one of them changes the database."""
+
+
+class Hidden:
+    """Names that tools do not see, compared as the most forgiving file system does."""
+
+    def __init__(self, root: Path, files: Iterable[Path | str]) -> None:
+        """Hide files by their paths. Files that are not below the root need no hiding."""
+        if isinstance(files, str):
+            raise UsageError(f"hidden is a list of paths: [{files!r}]")
+        self._names: dict[_Names, set[str]] = {}
+        for names in _ways(root, files):
+            *directory, name = names
+            self._names.setdefault(tuple(map(folded, directory)), set()).update(
+                folded(f"{name}{ending}") for ending in _BESIDE
+            )
+
+    def seen(self, directory: Sequence[str], names: Iterable[str]) -> set[str]:
+        hidden = self._names.get(tuple(map(folded, directory)))
+        return {name for name in names if hidden is None or folded(name) not in hidden}
+
+    def covers(self, way: Sequence[str]) -> bool:
+        """Return True if the way leads to a hidden file, or would lead through one."""
+        return any(not self.seen(way[:depth], [name]) for depth, name in enumerate(way))
+
+
+def _ways(root: Path, files: Iterable[Path | str]) -> Iterator[_Names]:
+    for file in files:
+        try:
+            place = Path(file).resolve()  # where a link leads, SQLite has its other files as well
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a circle of links
+            raise UsageError(f"{str(file)!r} cannot be hidden: {error}") from None
+        if root in place.parents:
+            yield place.relative_to(root).parts
+
 
 _MOST_LINKS: Final = 40  # as Linux has it
-DEEPEST: Final = 100
-"""Directories that are open at once, so what is deeper is not gone into."""
+DEEPEST: Final = 100  # directories that are open at once, so what is deeper is not gone into
 _MISSING_FLAGS: Final = [
     name for name in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK") if not hasattr(os, name)
 ]
@@ -29,8 +148,6 @@ _NEEDED: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink,
 
 
 class Folder:
-    """A folder for tools: paths in, open directories out."""
-
     def __init__(self, root: Path | str, hidden: Iterable[Path | str] = ()) -> None:
         if _MISSING_FLAGS or not os.supports_dir_fd >= _NEEDED or os.scandir not in os.supports_fd:
             raise UsageError(
@@ -55,7 +172,6 @@ class Folder:
 
     @contextmanager
     def find(self, path: str) -> "Iterator[Place]":
-        """Walk to a path that a model gave, and stay there."""
         asked = read_path(path, self.roots)
         with told(asked.text, "looked up"), _open_directories(self._open()) as directories:
             place = Place(self, asked, directories)
@@ -73,7 +189,7 @@ class Folder:
             yield directories[-1]
 
     def require_same(self) -> None:
-        """Raise ToolFailure if another folder is in its place now."""
+        """Raise ToolFailure if the folder was replaced by another one."""
         os.close(self._open())
 
     def _open(self) -> int:
@@ -89,14 +205,12 @@ class Folder:
 
 
 class Place:
-    """Where a path leads: a name in a directory that is open."""
+    """Where a path leads: a name in an open directory."""
 
     def __init__(self, folder: Folder, asked: Asked, directories: list[int]) -> None:
         self.asked = asked
-        self.names: list[str] = []
-        """The way to the directory, without links."""
-        self.name: str | None = None
-        """What is looked for in it; None: the directory itself."""
+        self.names: list[str] = []  # the way to the directory, without links
+        self.name: str | None = None  # what is looked for in it; None: the directory itself
         self.status: os.stat_result | None = None
         """What is there under the name; None if nothing is."""
         self._rest: list[str] = []  # what is below the name, if that does not exist
@@ -106,12 +220,10 @@ class Place:
 
     @property
     def text(self) -> str:
-        """What the place is called in answers."""
         return self.asked.text
 
     @property
     def directory(self) -> int:
-        """The open directory."""
         return self._directories[-1]
 
     @property
@@ -120,7 +232,6 @@ class Place:
         return [*self.names, *([] if self.name is None else [self.name]), *self._rest]
 
     def walk(self) -> None:
-        """Go as far as there is something."""
         ahead = [*reversed(self.asked.names)]
         while ahead:
             name = ahead.pop()
@@ -138,7 +249,6 @@ class Place:
                 self._go_down(name)
 
     def require_existing(self) -> os.stat_result:
-        """Give the status of what is there. Raises ToolFailure if nothing is."""
         if self.status is not None:
             return self.status
         if self.name is None:
@@ -147,11 +257,9 @@ class Place:
 
     @property
     def is_folder(self) -> bool:
-        """Whether a directory is there."""
         return self.name is None or (self.status is not None and stat.S_ISDIR(self.status.st_mode))
 
     def enter(self) -> Self:
-        """Go into the directory that is there."""
         self.require_existing()
         if not self.is_folder:
             raise ToolFailure(f"{self.text} is no folder: read_file reads a file")
@@ -161,7 +269,6 @@ class Place:
         return self
 
     def make_parents(self) -> None:
-        """Make the directories that are missing above the name."""
         if ".." in self._rest:
             raise ToolFailure(
                 f"{self.text} goes up from a folder that does not exist: leave out .."
@@ -197,7 +304,6 @@ class Place:
         return ToolFailure(f"{self.text} is more than {DEEPEST} folders deep")
 
     def _target(self, name: str) -> Sequence[str]:
-        """Read a symbolic link: the names to walk from here."""
         self._links += 1
         if self._links > _MOST_LINKS:
             raise ToolFailure(f"{self.text} goes through too many symbolic links, or in a circle")
@@ -216,7 +322,7 @@ class Place:
 
 @contextmanager
 def told(path: str, done: str) -> Iterator[None]:
-    """Tell a model of what the system refuses; ``done`` says to what end, such as ``read``."""
+    """Turn an OSError into a ToolFailure; ``done`` is what failed, such as ``read``."""
     try:
         yield
     except OSError as error:
@@ -225,7 +331,7 @@ def told(path: str, done: str) -> Iterator[None]:
 
 @contextmanager
 def _open_directories(first: int) -> Iterator[list[int]]:
-    """Keep directories open that are walked through, and close those that are left."""
+    """Keep directories open that are walked through, and close them at the end."""
     directories = [first]
     try:
         yield directories

@@ -1,12 +1,9 @@
 """Tools: functions that a model may call, how they are run, and texts that they read early."""
 
-from argstream.agent.tools._origin import refuse_while_imported
-from argstream.agent.tools._outcomes import failure_words
-from argstream.agent.tools._texts import is_as_streamed, parsed_anew
-from argstream.agent.tools._threads import run_in_thread
-from argstream.agent.tools.context import ToolContext, encodable
-from argstream.agent.tools.streamed import Streamed, TextFeed
-from argstream.agent.tools.tool import Bound, FunctionTool, Tool, as_tool, tool
+from argstream.agent.tools._binding import is_as_streamed, parsed_anew
+from argstream.agent.tools._execute import Bound, failure_words, run_in_thread
+from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext, encodable
+from argstream.agent.tools._tool import FunctionTool, Tool, as_tool, tool
 
 __all__ = [
     "Bound",
@@ -20,7 +17,6 @@ __all__ = [
     "failure_words",
     "is_as_streamed",
     "parsed_anew",
-    "refuse_while_imported",
     "run_in_thread",
     "tool",
 ]

@@ -7,49 +7,39 @@ with what was shown or approved.
 import json
 from typing import Any, Final, NamedTuple
 
-from argstream.agent.tools._outcomes import failure_words
+from argstream.agent.tools._execute import Bound, failure_words
 from argstream.agent.tools._signature import Face
-from argstream.agent.tools._texts import is_as_streamed, parsed_anew
-from argstream.agent.tools.streamed import Streamed, TextFeed
+from argstream.agent.tools._streamed import Streamed, TextFeed
 from argstream.assembly import Call
+from argstream.checks import LiveCall, is_settled, value_at
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
-from argstream.jsonstream import PENDING, JsonPath
-from argstream.settled import LiveCall, is_settled, value_at
+from argstream.jsonstream import PENDING, JsonPath, Parser
 from argstream.validation import typed
 
-__all__ = ["Bound", "bind", "bind_early", "problem_of"]
+
+def is_as_streamed(call: Call) -> bool:
+    """Return True if the arguments are what the streamed text says."""
+    return call.reinterpreted in (None, "split_name")
+
+
+def parsed_anew(text: str, *, is_whole: bool = True) -> Parser:
+    """Parse a text once more, by the same rules as when it was streamed.
+
+    These are not those of ``json.loads`` (invariant 4).
+    """
+    parser = Parser(unique_keys=True)
+    parser.feed(text)
+    if is_whole:
+        parser.close()
+    return parser
+
 
 _MOST: Final = 5  # problems told at once
 _LONGEST: Final = 300  # characters for one
 
 
-class Bound:
-    """What a function will be called with. It is good for one execution."""
-
-    def __init__(self, arguments: dict[str, Any], text: str | None, feed: TextFeed | None) -> None:
-        self.arguments = arguments
-        """By the names of the parameters, validated; without the context."""
-        self.text = text
-        """The JSON text that they were made of; None if that is still being written."""
-        self.feed = feed
-        """What writes its ``Streamed`` text, if it has one."""
-        self._is_used = False
-
-    def use(self) -> dict[str, Any]:
-        """Give the arguments away, once: whoever had them may have changed them."""
-        if self._is_used:
-            raise UsageError("what was bound has been executed: bind the text anew")
-        self._is_used = True
-        return self.arguments
-
-    def __repr__(self) -> str:
-        return f"<Bound arguments: {', '.join(self.arguments) or 'none'}>"
-
-
 class _Reread(NamedTuple):
-    """Arguments that were parsed anew, as a call to look at."""
-
     name: str
     partial: dict[str, Any]
     kind: str = "function"
@@ -61,29 +51,27 @@ class _Reread(NamedTuple):
 
 
 def problem_of(face: Face, text: str) -> str | None:
-    """Say why these arguments do not fit the function; None if they do."""
     found = _validated(face, text)
     return found if isinstance(found, str) else None
 
 
 def bind(face: Face, text: str) -> Bound:
-    """Validate a whole text. Raises UsageError if it does not fit: ``problem_of`` says so first."""
+    """Validate a whole text. Raises UsageError if it does not fit: call ``problem_of`` first."""
     found = _validated(face, text)
     if isinstance(found, str):
         raise UsageError(f"{face.spec.name} cannot be called with this: {found}")
     if face.streamed is None:
-        return Bound(found, text, None)
+        return Bound(found, None)
     feed = TextFeed()
     feed.add(found[face.streamed])
     feed.finish()
-    return Bound({**found, face.streamed: Streamed(feed)}, text, feed)
+    return Bound({**found, face.streamed: Streamed(feed)}, feed)
 
 
 def bind_early(face: Face, call: Call, feed: TextFeed) -> Bound | None:
-    """Take the arguments of a call whose text is still written, all but that text.
+    """Bind all arguments but the text, which is still written; None if that is not possible yet.
 
-    None: not yet. An argument that may be left out and has not come may come yet: whoever waits for
-    one waits for the end of the call.
+    An optional argument may come later, so a call without it is bound at its end.
     """
     if face.streamed is None or call.verdict not in ("open", "complete"):
         return None
@@ -99,11 +87,11 @@ def bind_early(face: Face, call: Call, feed: TextFeed) -> Bound | None:
     if not all(name in view for name in others):
         return None
     arguments = {name: view.get(name) for name in others}
-    return Bound({**arguments, face.streamed: Streamed(feed)}, None, feed)
+    return Bound({**arguments, face.streamed: Streamed(feed)}, feed)
 
 
 def _have_come(call: LiveCall, names: list[str]) -> bool:
-    """Say whether these arguments are there and final."""
+    """Return True if these arguments are there and final."""
     return call.verdict == "complete" or all(
         value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
         for name in names
@@ -111,7 +99,7 @@ def _have_come(call: LiveCall, names: list[str]) -> bool:
 
 
 def _reread(call: Call) -> _Reread | None:
-    """Parse anew what has come: others have seen ``call.partial``, and may have changed it."""
+    """Parse again what has come: consumers have seen ``call.partial``, and may have changed it."""
     parser = parsed_anew(call.raw, is_whole=call.verdict == "complete")
     found: Any = parser.value
     if parser.error is not None or not isinstance(found, dict):
@@ -122,8 +110,7 @@ def _reread(call: Call) -> _Reread | None:
 
 
 def _validated(face: Face, text: str) -> dict[str, Any] | str:
-    """Give the arguments, or say what is wrong with them."""
-    from pydantic import ValidationError  # noqa: PLC0415 - an extra
+    from pydantic import ValidationError
 
     parsed = _parsed(text)
     if isinstance(parsed, str):
@@ -136,13 +123,13 @@ def _validated(face: Face, text: str) -> dict[str, Any] | str:
         found: dict[str, Any] = typed(face.spec, _Reread(face.spec.name, parsed)).value()
     except ValidationError as error:
         return _problems(error)
-    except Exception as error:  # noqa: BLE001 - a validator fell over: nobody knows if it is valid
+    except Exception as error:  # noqa: BLE001 - a validator failed: the arguments may be invalid
         return f"the arguments could not be checked: {_short(failure_words(error))}"
     return found
 
 
 def _parsed(text: str) -> dict[str, Any] | str:
-    """Parse the text; a call without any text has no arguments."""
+    """Parse the text. A call without any text has no arguments."""
     if not text.strip():
         return {}
     parser = parsed_anew(text)
@@ -159,7 +146,7 @@ def _parsed(text: str) -> dict[str, Any] | str:
 
 
 def _problems(error: Any) -> str:
-    """Say what pydantic found, in words for a model."""
+    """Return what pydantic found, worded for a model."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     told = [_short(f"{_place(one['loc'])}: {one['msg']}") for one in found[:_MOST]]
     more = len(found) - len(told)

@@ -2,17 +2,121 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from argstream.agent.tools._docstrings import read_docstring
-from argstream.agent.tools.context import ToolContext
-from argstream.agent.tools.streamed import Streamed
+from argstream.agent.tools._streamed import Streamed, ToolContext
 from argstream.errors import UsageError
 from argstream.validation import ToolSpec
 
-__all__ = ["Face", "is_method", "read_function"]
+_GOOGLE: Final = re.compile(r"(Args|Arguments|Parameters):\s*")
+_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:(?:\s+(.*)|$)")
+_NUMPY: Final = re.compile(r"(Other )?Parameters\s*")
+_NUMPY_ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:\s*:\s.*)?")
+_UNDERLINE: Final = re.compile(r"-{3,}\s*")
+_FIELD: Final = re.compile(
+    r":(param|parameter|arg|argument|type)\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)"
+)
+
+
+class Told(NamedTuple):
+    description: str
+    parameters: dict[str, str]
+
+
+class _Section(NamedTuple):
+    end: int
+    parameters: dict[str, str]
+
+
+def read_docstring(text: str, names: Collection[str]) -> Told:
+    lines = inspect.cleandoc(text).splitlines()
+    parameters: dict[str, str] = {}
+    number = 0
+    kept: list[str] = []
+    while number < len(lines):
+        section = _section(lines, number, names)
+        if section is None:
+            kept.append(lines[number])
+            number += 1
+        else:
+            parameters.update(section.parameters)
+            number = section.end
+            while number < len(lines) and not lines[number].strip() and not (kept and kept[-1]):
+                number += 1
+    told = {name: words for name, words in parameters.items() if words}
+    return Told("\n".join(kept).strip(), told)
+
+
+def _section(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
+    line = lines[start]
+    if _GOOGLE.fullmatch(line):
+        return _google(lines, start, names)
+    if _NUMPY.fullmatch(line) and start + 1 < len(lines) and _UNDERLINE.fullmatch(lines[start + 1]):
+        return _numpy(lines, start, names)
+    if (field := _FIELD.fullmatch(line)) and field[2] in names:
+        return _rest_field(lines, start, field)
+    return None
+
+
+def _google(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
+    end = start + 1
+    while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
+        end += 1
+    body = inspect.cleandoc("\n" + "\n".join(lines[start + 1 : end])).splitlines()
+    parameters = _entries(body, _GOOGLE_ENTRY, names)
+    return None if parameters is None else _Section(end, parameters)
+
+
+def _numpy(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
+    end = start + 2
+    while end < len(lines) and not _is_numpy_header(lines, end):
+        end += 1
+    parameters = _entries(lines[start + 2 : end], _NUMPY_ENTRY, names)
+    return None if parameters is None else _Section(end, parameters)
+
+
+def _is_numpy_header(lines: list[str], number: int) -> bool:
+    return number + 1 < len(lines) and bool(_UNDERLINE.fullmatch(lines[number + 1]))
+
+
+def _entries(
+    body: list[str], form: re.Pattern[str], names: Collection[str]
+) -> dict[str, str] | None:
+    """Read entries that begin at the margin and continue indented; None if one does not fit."""
+    found: dict[str, list[str]] = {}
+    for line, is_entry in _marked(body):
+        if not is_entry:
+            if not found:
+                return None
+            found[next(reversed(found))].append(line)
+            continue
+        entry = form.fullmatch(line)
+        if entry is None or entry[1] not in names or entry[1] in found:
+            return None
+        found[entry[1]] = [entry[2] or ""] if form.groups > 1 else []
+    return {name: _joined(told) for name, told in found.items()} or None
+
+
+def _marked(body: list[str]) -> Iterator[tuple[str, bool]]:
+    for line in body:
+        yield line.strip(), bool(line.strip()) and not line[0].isspace()
+
+
+def _rest_field(lines: list[str], start: int, field: re.Match[str]) -> _Section:
+    end = start + 1
+    while end < len(lines) and lines[end].strip() and lines[end][0].isspace():
+        end += 1
+    told = _joined([field[3], *lines[start + 1 : end]])
+    return _Section(end, {} if field[1] == "type" else {field[2]: told})
+
+
+def _joined(told: list[str]) -> str:
+    """Join lines to paragraphs: their wrapping has no meaning."""
+    text = "\n".join(line.strip() for line in told).strip()
+    return "\n\n".join(" ".join(part.split("\n")) for part in re.split(r"\n\n+", text))
+
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what all providers take
 _SCHEMAS: Final = ("items", "additionalProperties", "contains", "propertyNames", "not")
@@ -21,22 +125,19 @@ _LISTS_OF_SCHEMAS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 
 class Face(NamedTuple):
-    """What is known of a tool: for the model, and for who runs it."""
+    """What is known of a tool: for the model, and for its execution."""
 
     spec: ToolSpec
     schema: Mapping[str, Any]
-    names: tuple[str, ...]
-    """The parameters that a model gives."""
-    takes_more: bool
-    """Whether it takes arguments of other names as well: ``**kwargs``."""
-    context: str | None
-    """The parameter that receives the context, if there is one."""
+    names: tuple[str, ...]  # the parameters that a model gives
+    takes_more: bool  # whether it takes arguments of other names as well: ``**kwargs``
+    context: str | None  # the parameter that receives the context, if there is one
     streamed: str | None
     """The parameter that receives its text while it is written, if there is one."""
 
 
 def is_method(function: object) -> bool:
-    """Say whether it is a function of a class, which is a tool only of an object of that class."""
+    """Return True for a function of a class, which is a tool only of an object of that class."""
     if not inspect.isfunction(function):
         return False
     first = next(iter(inspect.signature(function).parameters), None)
@@ -46,7 +147,7 @@ def is_method(function: object) -> bool:
 def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> Face:
-    """Read a function or the method of an object; raise UsageError if it can be no tool."""
+    """Read a function or bound method. Raises UsageError if it cannot be a tool."""
     special = _Special.of(function)
     found = ToolSpec.of(function)
     _refuse_other_names(function.__name__, special)
@@ -70,7 +171,7 @@ def read_function(
 
 
 class _Special(NamedTuple):
-    """What pydantic knows nothing of: the parameters that are for the tool alone."""
+    """The parameters that pydantic does not know: for the tool alone."""
 
     parameters: Mapping[str, inspect.Parameter]
     hints: Mapping[str, Any]
@@ -85,7 +186,7 @@ class _Special(NamedTuple):
         try:
             hints = get_type_hints(function, include_extras=True)
         except (NameError, TypeError):
-            hints = {}  # whoever reads the rest of them will say it
+            hints = {}  # ToolSpec.of will raise
         takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         streamed = _streamed(name, hints, parameters)
         if streamed is not None and takes_more:
@@ -98,7 +199,7 @@ class _Special(NamedTuple):
 
 def _refuse_other_names(name: str, special: _Special) -> None:
     """Refuse aliases: a function is called by the names of its parameters."""
-    from pydantic.fields import FieldInfo  # noqa: PLC0415 - an extra
+    from pydantic.fields import FieldInfo
 
     for one, parameter in special.parameters.items():
         hint = special.hints.get(one)
@@ -154,7 +255,7 @@ def _streamed(
 
 
 def _types(hint: Any) -> list[Any]:
-    """Give the types that a value may be of: a union's parts, without what is annotated."""
+    """Return the types that a value may have: the parts of a union, without annotations."""
     hint = _meant(hint)
     if get_origin(hint) is Annotated:
         return _types(get_args(hint)[0])
@@ -164,7 +265,6 @@ def _types(hint: Any) -> list[Any]:
 
 
 def _inside(hint: Any) -> Iterator[Any]:
-    """Give a type and all that it is made of."""
     hint = _meant(hint)
     yield hint
     for part in get_args(hint):
@@ -172,7 +272,7 @@ def _inside(hint: Any) -> Iterator[Any]:
 
 
 def _meant(hint: Any) -> Any:
-    """Give the type that an alias stands for: ``type Text = Streamed[str]``."""
+    """Return the type behind an alias such as ``type Text = Streamed[str]``."""
     alias = get_origin(hint) or hint
     if type(alias).__name__ != "TypeAliasType":  # of typing, or typing_extensions
         return hint
@@ -188,7 +288,7 @@ def _is_streamed(hint: Any) -> bool:
 
 
 def _schema(found: Any, told: Mapping[str, str], *, takes_more: bool) -> dict[str, Any]:
-    """Give the schema that a model sees: what its function was said to take, and nothing else."""
+    """Return the schema that a model sees."""
     schema = dict(_without_titles(found, found.get("title")))
     properties = schema.setdefault("properties", {})
     for name, words in told.items():
@@ -201,7 +301,7 @@ def _schema(found: Any, told: Mapping[str, str], *, takes_more: bool) -> dict[st
 
 
 def _without_titles(schema: Any, name: Any) -> Any:
-    """Leave out the titles that pydantic makes of names: they say nothing, and cost tokens."""
+    """Drop the titles that pydantic makes of names: they add nothing, and cost tokens."""
     if not isinstance(schema, dict):
         return schema
     kept = dict(schema)

@@ -1,4 +1,4 @@
-// A diff while the new text is still being written; argstream/terminal/streaming_diff.py is the
+// A diff while the new text is still being written; argstream/terminal/_diff.py is the
 // same, and explains it. A new line that equals the next old one is settled at once. From the first
 // that does not, lines are held until it is sure where the texts meet again.
 

@@ -1,7 +1,7 @@
 /**
  * When each thing of a run could be known: its turns, what was said, its calls, their arguments,
  * their tools. A timeline is told the frames of a run's log in order, and only notes; it is the
- * page's twin of `argstream.terminal.waterfall.Timeline`, and is tested against that.
+ * page's twin of `argstream.terminal.timeline.Timeline`, and is tested against that.
  *
  * All times are seconds since the first frame. Time does not go back here, though a clock may.
  */

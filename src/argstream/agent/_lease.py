@@ -1,0 +1,180 @@
+"""The log of a run that this process drives, and the lease on it.
+
+The driver renews its lease several times in the time for which it is valid. If the lease expires,
+another process may take the run over, and this one can neither write nor begin anything more.
+Nothing is acted on before it is written (invariant 11).
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import anyio
+
+from argstream.errors import RunTaken, UsageError
+from argstream.events import Event
+from argstream.runs._records import Claim, Record, Store, is_stored, status_after
+
+_RENEWALS: Final = 3  # per duration of a lease
+_ANSWER: Final = 5.0  # seconds that a cancelled task waits for the lease that it asked for
+_LOOK_AGAIN: Final = 0.05  # seconds between two looks at the lease of another process
+
+
+class RunPosition:
+    """Assigns ``seq`` and time to the next records of a run, with or without a store."""
+
+    def __init__(self, run_id: str, session_id: str, agent: str) -> None:
+        self.run_id = run_id
+        self.session_id = session_id
+        self.agent = agent
+        self.seq = 0
+        self.latest = 0.0  # the time of the last record; no record is older than the one before it
+
+    def stamp(self, events: Sequence[Event]) -> list[Record]:
+        """Return the events as the next records. Does not advance the position.
+
+        An event that a log does not keep carries the ``seq`` of the record before it.
+        """
+        self.latest = max(time.time(), self.latest)
+        seq, records = self.seq, []
+        for event in events:
+            if is_stored(event):
+                seq += 1
+            records.append(
+                Record(seq, self.latest, self.run_id, self.session_id, self.agent, event)
+            )
+        return records
+
+    def next(self, event: Event) -> Record:
+        """Return the event as the next record, and advance the position."""
+        if (now := time.time()) > self.latest:
+            self.latest = now
+        if is_stored(event):
+            self.seq += 1
+        return Record(self.seq, self.latest, self.run_id, self.session_id, self.agent, event)
+
+    def advance(self, records: Sequence[Record]) -> None:
+        """Continue after these records."""
+        if records:
+            self.seq = records[-1].seq
+
+
+class RunLog:
+    """Writes the log of one run, for as long as this process holds its lease."""
+
+    def __init__(self, store: Store, position: RunPosition, seconds: float) -> None:
+        self.store = store
+        self.run_id = position.run_id
+        self._position = position
+        self._seconds = seconds  # for which a lease is valid
+        self._claim: Claim | None = None
+        # An append may release the lease that a renewal would renew.
+        self._one_at_a_time = anyio.Lock(fast_acquire=True)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._position.seq > 0 or self._claim is not None
+
+    async def take_up(self, wait: float) -> list[Record]:
+        """Acquire the lease of a run and read its log. Raises RunTaken after ``wait`` seconds."""
+        await self._claimed(wait)
+        records = await self.store.read(self.run_id)
+        self._position.advance(records)
+        self._position.latest = records[-1].time
+        self._position.session_id = records[-1].session_id
+        return records
+
+    async def _claimed(self, wait: float) -> Claim:
+        end = anyio.current_time() + wait
+        while True:
+            try:
+                return await self._surely(self.store.claim(self.run_id, _owner(), self._seconds))
+            except RunTaken:
+                if anyio.current_time() >= end:
+                    raise
+            await anyio.sleep(_LOOK_AGAIN)
+
+    async def write(self, events: Sequence[Event]) -> list[Record]:
+        """Write events and return their records, which are durable by then."""
+        now, stamped = time.time(), self._position.stamp(events)
+        records = [record for record in stamped if is_stored(record.event)]
+        if not records:
+            return stamped
+        async with self._one_at_a_time:
+            claim = await self._written(records)
+            self._position.advance(records)
+            if status_after(record.event for record in records) not in (None, "running"):
+                self._claim = None  # the write released it
+            elif time.time() - now > self._seconds:
+                # This process was suspended for so long that another may have taken the run over,
+                # and have reported what this one was about to do as interrupted.
+                await self.store.renew(claim, self._seconds)
+        return stamped
+
+    async def _written(self, records: list[Record]) -> Claim:
+        if not self.has_begun:
+            return await self._surely(self.store.begin(records, _owner(), self._seconds))
+        claim = self._claim or await self._claimed_anew()
+        await self.store.append(claim, records)
+        return claim
+
+    async def _surely(self, asking: Coroutine[Any, Any, Claim]) -> Claim:
+        """Wait for a lease. A task that is cancelled meanwhile keeps it, and can release it."""
+        task = asyncio.ensure_future(asking)
+        task.add_done_callback(self._keep_claim)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task], timeout=_ANSWER)
+            raise
+
+    def _keep_claim(self, task: "asyncio.Future[Claim]") -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._claim = task.result()
+
+    async def keep_lease(self) -> None:
+        """Renew the lease while there is one. Raises RunTaken if another process has the run."""
+        while True:
+            await anyio.sleep(self._seconds / _RENEWALS)
+            async with self._one_at_a_time:
+                if self._claim is not None:
+                    await self.store.renew(self._claim, self._seconds)
+
+    async def claim_anew(self) -> bool:
+        """Acquire the lease again after a pause. False if another process has resumed the run."""
+        try:
+            await self._claimed_anew()
+        except RunTaken:
+            return False
+        return True
+
+    async def _claimed_anew(self) -> Claim:
+        claim = await self._surely(self.store.claim(self.run_id, _owner(), self._seconds))
+        if (await self.store.info(self.run_id)).seq != self._position.seq:
+            await self.release()
+            raise RunTaken(self.run_id, "", 0.0)
+        return claim
+
+    async def release(self) -> None:
+        if self._claim is not None:
+            await self.store.release(self._claim)
+            self._claim = None
+
+    async def reopen(self, call_id: str) -> None:
+        """Remove a decision that cannot be used, so that the call can be decided again."""
+        if self._claim is not None:
+            await self.store.reopen(self._claim, call_id)
+
+
+def _owner() -> str:
+    # Shown to users, so that they find the process.
+    return f"{socket.gethostname()}, process {os.getpid()}"
+
+
+def check_seconds(option: str, seconds: float | None) -> None:
+    if seconds is not None and seconds <= 0:
+        raise UsageError(f"{option} must be more than 0 seconds, not {seconds}")

@@ -1,0 +1,629 @@
+"""Payloads of one provider's stream → events. Performs no I/O.
+
+Feed it payloads as they come and close it at the end. ``stream()`` does that for bytes, an SDK's
+stream or an HTTP response.
+
+An adapter repeats what the provider sent, as deltas, and never judges. ``EventBuilder`` keeps an
+open turn for each speaker: several agents may speak in one stream, and ``SpeakerChanged`` says
+whose deltas follow. A provider's failure cuts the turn of the current speaker, a payload that
+cannot be read cuts all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``; usage is kept
+from when it is reported, so turns that are rejected or cut off have it too.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from reprlib import Repr
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from argstream.assembly._call import Call, CallMachine, Court, StopOn
+from argstream.assembly._text_repair import Quirk, checked, make_quirks
+from argstream.assembly._turn import Thought, Turn, Words
+from argstream.checks import Judge
+from argstream.errors import UsageError
+from argstream.events import (
+    ArgumentDelta,
+    Event,
+    InvalidVerdict,
+    RunCompleted,
+    RunFailed,
+    StreamFailed,
+    ToolCallCompleted,
+    ToolCallFailed,
+    TurnCompleted,
+    Usage,
+)
+from argstream.history import ResultPart
+from argstream.jsonstream import Limits
+from argstream.providers import (
+    AGENTS,
+    Adapter,
+    ClosesNothing,
+    Feed,
+    ProtocolName,
+    UnreadableError,
+    detect,
+    detect_wrapping,
+    explain_unsupported,
+    make_adapter,
+    payloads_in,
+    unwrapping,
+)
+from argstream.providers._deltas import (
+    FREE_TEXT_KINDS,
+    ArgumentText,
+    ArgumentValue,
+    BlockSaid,
+    CallClosed,
+    CallOpened,
+    CallRenamed,
+    CallResult,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    RunEnded,
+    SpeakerChanged,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.sanitise import mended, mended_json
+
+_MAX_UNREAD = 100  # payloads without a known protocol; the rest may be endless
+_short = Repr()
+_short.maxstring = _short.maxother = 200
+
+
+# Names of events that only keep a connection open, and whose data may be anything.
+_HEARTBEATS = {"ping", "keepalive", "keep-alive", "heartbeat"}
+
+
+class Numbering(Struct, frozen=True):
+    """The numbers and IDs that the earlier turns of a conversation have used.
+
+    Blocks and calls are numbered on from here. A call gets a new ID if the provider gave none, or
+    one that is in ``call_ids``.
+    """
+
+    turns: int = 0
+    blocks: int = 0
+    calls: int = 0
+    call_ids: frozenset[str] = frozenset()
+
+
+class Assembler:
+    r"""Turns the payloads of one stream into events.
+
+    >>> assembler = Assembler("openai-chat")
+    >>> head = '{"choices":[{"delta":{"tool_calls":[{"index":0,'
+    >>> assembler.feed(head + '"id":"c1","function":{"name":"add","arguments":""}}]}}]}')
+    [ToolCallStarted(call_id='c1', index=0, name='add', kind='function', parent_id=None)]
+    >>> for event in assembler.feed(head + '"function":{"arguments":"{\\"a\\":1"}}]}}]}'):
+    ...     print(event.type)
+    tool_args_delta
+    argument_started
+    >>> [call.verdict for call in assembler.calls]
+    ['open']
+    """
+
+    def __init__(
+        self,
+        protocol: ProtocolName = "auto",
+        *,
+        quirks: Collection[Quirk] = (),
+        after: Numbering | None = None,
+        limits: Limits | None = None,
+        judge: Judge | None = None,
+        stop_on: StopOn = "denied",
+    ) -> None:
+        """Read this protocol, or find out which one it is from the first payloads.
+
+        ``quirks`` names habits of a server that writes arguments in a way of its own, so that they
+        are right while they come, not only at the end. ``after`` is the ``numbering`` of the turn
+        before. With it, call IDs are unique in the conversation: a repeated ID is replaced.
+
+        ``judge`` checks the calls while they are written: see ``make_judge``. ``stop_on`` says
+        after which rejections reading stops, once no other call is being written.
+        """
+        is_named = protocol not in ("auto", "argstream")
+        if stop_on not in get_args(StopOn):
+            raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
+        self._court = Court(_checked_judge(judge), stop_on)
+        self._adapter: Adapter | None = self._use(protocol) if is_named else None
+        self._read: Feed = self._read_named  # the adapter's feed, once it is known
+        self._unread: list[tuple[object, str]] = []  # until it is known what they are
+        self._builder = EventBuilder(after, limits, checked(quirks), self._court)
+        self.closed = False
+        """Whether it has been closed or aborted."""
+        self.stopped = False
+        """Whether nothing more will be read, so the source should be closed.
+
+        A call was refused, or the stream is a format that cannot be read.
+        """
+
+    @property
+    def protocol(self) -> str:
+        """What is being read; ``auto`` until that is known."""
+        return "auto" if self._adapter is None else self._adapter.protocol
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in order."""
+        return list(self._builder.calls)
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers used so far. Pass it as ``after`` to the stream of the next turn."""
+        return self._builder.numbering
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the provider has reported so far, of all turns."""
+        return self._builder.usage
+
+    def calls_from(self, start: int) -> list[Call]:
+        return self._builder.calls[start:]
+
+    def feed(self, payload: object, event: str = "") -> list[Event]:
+        """Return the events of a payload (bytes, text, a dict, an SDK's object).
+
+        ``event`` is the name that the wire gave it, where it has one. Never raises for bad input.
+        After the end, further payloads change nothing.
+        """
+        events: list[Event] = []
+        if self.closed:
+            return events
+        adapter = self._adapter or self._find_adapter(payload, event, events)
+        if adapter is not None:
+            try:
+                self._builder.take(self._read(payload, event), events)
+            except RecursionError:
+                self._lost(adapter, "a payload is nested too deeply to be read", events)
+            except UnreadableError as error:
+                if several := payloads_in(payload):
+                    for one in several:
+                        events += self.feed(one, event)
+                elif event.lower() not in _HEARTBEATS:
+                    self._lost(adapter, str(error), events)
+            except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
+                message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
+                self._lost(adapter, message, events)
+            # No call has ended with a piece of a string.
+            if self._court.must_stop and not (events and type(events[-1]) is ArgumentDelta):
+                self._stop_if_idle(adapter, events)
+        return events
+
+    def break_off(self, code: str, message: str) -> list[Event]:
+        """End the stream because nothing more can be read. No open call becomes complete."""
+        events: list[Event] = []
+        if not self.closed:
+            self._builder.lost(code, message, events, is_end=True)
+        return events
+
+    def close(self) -> list[Event]:
+        """End the stream. Every open call gets its verdict."""
+        events: list[Event] = []
+        if self.closed:
+            return events
+        self.closed = True
+        if self._adapter is not None:
+            self._builder.take(self._adapter.close(), events)
+            self._builder.end(events)
+        if self._builder.is_empty and self._unread:
+            message = (
+                f"no protocol is known that begins like this: {_short.repr(self._unread[0][0])}"
+            )
+            events.append(StreamFailed("unknown_protocol", message))
+        elif self._builder.is_empty:
+            message = "the stream ended before a message began"
+            events.append(StreamFailed("empty", message, retryable=True))
+        return events
+
+    def abort(
+        self, verdict: InvalidVerdict = "aborted", message: str = "reading was stopped"
+    ) -> list[Event]:
+        """End every open call with this verdict, because the rest will not be read."""
+        events: list[Event] = []
+        if not self.closed:
+            self.closed = True
+            self._builder.abort(verdict, message, events)
+        return events
+
+    def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
+        """Stop after a rejection that asks for it, once no other call is being written."""
+        if self.closed or not self._builder.is_worth_stopping():
+            self._court.must_stop = False
+            return
+        over = adapter.over() if isinstance(adapter, ClosesNothing) else []
+        if not self._builder.is_busy({delta.key for delta in over}):
+            self._builder.take(over, events)
+            self._builder.stop(events)
+            self.closed = self.stopped = True
+
+    def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
+        self._builder.take(adapter.interrupt(), events)
+        self._builder.lost("bad_payload", mended(message), events, is_end=False)
+
+    def _use(self, protocol: str) -> Adapter:
+        self._court.knows_all_tools = protocol not in AGENTS
+        return make_adapter(protocol)
+
+    def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
+        """Detect the protocol, and first feed the payloads that came before it was known."""
+        name = detect(payload, event)
+        wrapping = detect_wrapping(payload) if name is None else None
+        if wrapping is not None:
+            name = wrapping.protocol
+        if name is None:
+            if (message := explain_unsupported(payload)) is not None:
+                self._builder.lost("unknown_protocol", message, events, is_end=True)
+                self.closed = self.stopped = True
+            elif len(self._unread) < _MAX_UNREAD:
+                self._unread.append((payload, event))
+            return None
+        adapter = self._adapter = self._use(name)
+        self._read = adapter.feed if wrapping is None else unwrapping(adapter.feed, wrapping.field)
+        for earlier in self._unread:
+            events += self.feed(*earlier)
+        self._unread = []
+        return adapter
+
+    def _read_named(self, payload: object, event: str) -> list[Delta]:
+        """Read with the adapter that the caller named, until it is known if payloads are wrapped.
+
+        What comes before the first payload, such as a framework's own events, does not tell.
+        """
+        adapter = self._adapter
+        if adapter is None:
+            raise AssertionError("detection replaces this method")
+        wrapping = detect_wrapping(payload)
+        if wrapping is not None and wrapping.protocol == adapter.protocol:
+            self._read = unwrapping(adapter.feed, wrapping.field)
+            return self._read(payload, event)
+        deltas = adapter.feed(payload, event)
+        if deltas:
+            self._read = adapter.feed
+        return deltas
+
+
+def _checked_judge(judge: Judge | None) -> Judge | None:
+    """Refuse a bare policy that can answer ``ask``: such a call would complete unnoticed."""
+    if getattr(judge, "can_ask", False):
+        raise UsageError(
+            'the policy can answer "ask". Pass judge=make_judge(policy=policy, on_ask="deny") to '
+            'reject such calls, or on_ask="report" to complete them with the answer in '
+            "ToolArgsCompleted.policy_decision"
+        )
+    return judge
+
+
+class EventBuilder:
+    """Turns the deltas of one stream into events."""
+
+    def __init__(
+        self,
+        after: Numbering | None,
+        limits: Limits | None,
+        quirks: tuple[Quirk, ...],
+        court: Court | None = None,
+    ) -> None:
+        is_continued, after = after is not None, after or Numbering()
+        self.calls: list[Call] = []
+        self.is_empty = True  # nothing has been said at all
+        self._after = after
+        self._turn_number = after.turns
+        self._limits = limits
+        self._court = court or Court()
+        self._quirks = quirks
+        self._turn: Turn | None = None  # of whoever speaks now
+        self._speaker = SpeakerChanged()
+        self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
+        self._result_targets: dict[str, CallMachine] = {}  # by our call ID and by the provider's
+        self._call_ids = set(after.call_ids)
+        # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
+        # keeps repeated IDs, because the caller returns results under them.
+        self._reserved_ids = self._call_ids if is_continued else set[str]()
+        self._blocks = after.blocks
+        self._past_usage = Usage()  # of turns that are over
+        self._handlers: dict[type, Callable[[Any, list[Event]], object]] = {
+            SpeakerChanged: self._speaker_changed,
+            TurnOpened: self._turn_opened,
+            TextPiece: self._text,
+            ThinkingOpened: lambda delta, events: self._thought(delta.block, events),
+            ThinkingPiece: self._thinking,
+            ThinkingClosed: self._thinking_closed,
+            BlockSaid: self._block_said,
+            CallOpened: self._call_opened,
+            CallRenamed: lambda delta, events: self._machine(delta.key, events).rename(
+                mended(delta.name), events
+            ),
+            ArgumentText: self._argument_text,
+            ArgumentValue: self._argument_value,
+            CallClosed: self._call_closed,
+            CallResult: self._call_result,
+            Opaque: lambda delta, _: self._open_turn().keep(delta.block, delta.item),
+            TurnEnded: self._turn_ended,
+            UsageReported: self._usage_reported,
+            TurnClosed: self._turn_closed,
+            RunEnded: self._run_ended,
+            ProviderFailed: self._provider_failed,
+        }
+
+    @property
+    def numbering(self) -> Numbering:
+        calls = self._after.calls + len(self.calls)
+        return Numbering(self._turn_number, self._blocks, calls, frozenset(self._call_ids))
+
+    @property
+    def usage(self) -> Usage:
+        return sum((turn.usage for turn in self._open_turns()), self._past_usage)
+
+    def take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
+        for delta in deltas:
+            if type(delta) is ArgumentText and self._turn is not None:  # nearly always
+                machine = self._turn.machines.get(delta.key)
+                if machine is not None:
+                    machine.grow(delta.text, events)
+                    continue
+            self.is_empty = self.is_empty and type(delta) is UsageReported
+            self._handlers[type(delta)](delta, events)
+
+    def lost(self, code: str, message: str, events: list[Event], *, is_end: bool) -> None:
+        """Report data that cannot be read. A piece may be missing, so every open call is cut."""
+        self._cut_all(f"a part of the stream was lost: {message}", events)
+        events.append(StreamFailed(code, message))
+        self.is_empty = False
+        if is_end:
+            self._forget_turns()
+
+    def end(self, events: list[Event]) -> None:
+        turns = self._open_turns()
+        self._cut_all("the stream ended before the provider closed the call", events)
+        if any(not turn.failed for turn in turns):
+            message = "the stream ended before the model did"
+            events.append(StreamFailed("truncated", message, retryable=True))
+        self._forget_turns()
+
+    def abort(self, verdict: InvalidVerdict, message: str, events: list[Event]) -> None:
+        self._cut_all(message, events, verdict)
+        self._forget_turns()
+
+    def is_worth_stopping(self) -> bool:
+        """Return True if a call was rejected in a turn of which more may come."""
+        is_final = self._court.is_final
+        turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
+        return any(is_final(one.call) for turn in turns for one in turn.machines.values())
+
+    def is_busy(self, over: Collection[Hashable]) -> bool:
+        """Return True if a call is being written, other than those whose keys are in ``over``."""
+        return any(
+            not (machine.settled or machine.closed or (key in over and machine.is_whole))
+            for turn in self._open_turns()
+            for key, machine in turn.machines.items()
+        )
+
+    def stop(self, events: list[Event]) -> None:
+        for turn in self._open_turns():
+            self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
+            if not turn.failed:
+                reason = turn.stop_reason if turn.ended else "rejected"
+                message, read = turn.message(), turn.characters
+                events.append(TurnCompleted(reason, message, turn.usage, turn.parent_id, read))
+        self._forget_turns()
+
+    def _speaker_changed(self, delta: SpeakerChanged, events: list[Event]) -> None:
+        if delta != self._speaker:
+            if self._turn is not None:
+                self._other_turns[self._speaker] = self._turn
+            self._speaker = delta
+            self._turn = self._other_turns.pop(delta, None)
+
+    def _open_turns(self) -> list[Turn]:
+        now = [] if self._turn is None else [self._turn]
+        return now + list(self._other_turns.values())
+
+    def _forget_turns(self) -> None:
+        self._past_usage = self.usage
+        self._turn = None
+        self._other_turns.clear()
+
+    def _turn_opened(self, delta: TurnOpened, events: list[Event]) -> None:
+        turn = self._turn
+        if turn is not None and turn.ended:
+            self._turn_closed(TurnClosed(), events)
+        elif turn is not None:
+            message = "a new message began before this one had ended"
+            self._cut(turn, message, events)
+            if not turn.failed:
+                events.append(StreamFailed("truncated", message))
+            self._past_usage += turn.usage
+        self._turn = self._new_turn(mended(delta.id), mended(delta.model))
+
+    def _open_turn(self) -> Turn:
+        """Return the open turn. Some providers do not announce turns; those begin here."""
+        if self._turn is None:
+            self._turn = self._new_turn()
+        return self._turn
+
+    def _new_turn(self, id_: str = "", model: str = "") -> Turn:
+        self._turn_number += 1
+        parent_id = self._speaker.parent_id
+        parent_id = None if parent_id is None else mended(parent_id)
+        return Turn(self._turn_number - 1, id_, model, parent_id)
+
+    def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
+        if (turn := self._turn) is None:
+            return  # said twice
+        turn.ended = True
+        self._close_thoughts(turn, events)
+        reason = None if delta.stop_reason is None else mended(delta.stop_reason)
+        turn.stop_reason = turn.stop_reason or reason
+        for machine in turn.take_unsettled(delta.scope):
+            machine.end(delta.ending, reason, events)
+
+    def _usage_reported(self, delta: UsageReported, events: list[Event]) -> None:
+        if self._turn is not None:
+            self._turn.report(delta.tokens)
+
+    def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
+        if (turn := self._turn) is None:
+            return
+        if not turn.ended:
+            self._turn_ended(TurnEnded(None, "unknown"), events)
+        self._cut(turn, "the turn was over before the provider closed the call", events)
+        if not turn.failed:
+            message = turn.message()
+            events.append(TurnCompleted(turn.stop_reason, message, turn.usage, turn.parent_id))
+        self._past_usage += turn.usage
+        self._turn = None
+
+    def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
+        code, result = mended(delta.code), mended_json(delta.result)
+        if delta.failed:
+            message = result if isinstance(result, str) else code
+            events.append(RunFailed(code, message, usage=Usage(*delta.tokens)))
+        else:
+            events.append(RunCompleted(result, Usage(*delta.tokens)))
+
+    def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
+        code, message = mended(delta.code), mended(delta.message)
+        if (turn := self._turn) is not None:  # other agents may go on
+            self._cut(turn, f"the provider failed: {message}", events)
+            turn.failed = True
+        events.append(StreamFailed(code, message, delta.retryable))
+
+    def _cut(
+        self, turn: Turn, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+    ) -> None:
+        self._close_thoughts(turn, events)
+        for machine in turn.take_unsettled():
+            machine.cut(message, events, verdict)
+
+    def _cut_all(
+        self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+    ) -> None:
+        for turn in self._open_turns():
+            self._cut(turn, message, events, verdict)
+
+    def _next_block(self) -> int:
+        self._blocks += 1
+        return self._blocks - 1
+
+    def _text(self, delta: TextPiece, events: list[Event]) -> None:
+        turn = self._open_turn()
+        words = turn.words.get(delta.block)
+        if words is None:
+            words = Words(self._next_block(), turn.parent_id)
+            turn.open_words(delta.block, words)
+        if piece := words.grow(delta.text):
+            events.append(words.event(piece))
+
+    def _thought(self, block: Hashable, events: list[Event]) -> Words:
+        turn = self._open_turn()
+        words = turn.words.get(block)
+        if words is None or (isinstance(words, Thought) and words.closed):
+            words = Thought(self._next_block(), turn.parent_id)
+            turn.open_words(block, words)
+            events.append(words.started())
+        return words
+
+    def _block_said(self, delta: BlockSaid, events: list[Event]) -> None:
+        words = self._open_turn().words.get(delta.block)
+        known = "" if words is None else words.text
+        if len(delta.text) > len(known) and delta.text.startswith(known):
+            rest = delta.text[len(known) :]
+            if delta.is_thinking:
+                self._thinking(ThinkingPiece(delta.block, rest), events)
+            else:
+                self._text(TextPiece(delta.block, rest), events)
+
+    def _thinking(self, delta: ThinkingPiece, events: list[Event]) -> None:
+        words = self._thought(delta.block, events)
+        if piece := words.grow(delta.text):
+            events.append(words.event(piece))
+
+    def _thinking_closed(self, delta: ThinkingClosed, events: list[Event]) -> None:
+        thought = self._open_turn().words.get(delta.block)
+        if isinstance(thought, Thought) and not thought.closed:
+            events.append(thought.completed())
+
+    def _close_thoughts(self, turn: Turn, events: list[Event]) -> None:
+        events.extend(thought.completed() for thought in turn.take_thoughts())
+
+    def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
+        turn = self._open_turn()
+        given = mended(delta.id)
+        is_new = given and given not in turn.ids and given not in self._reserved_ids
+        id_ = given if is_new else turn.make_id(given, self._call_ids)
+        if not is_new:
+            self._reserved_ids.add(id_)
+        self._call_ids.add(id_)
+        index = self._after.calls + len(self.calls)
+        call = Call(id_, index, mended(delta.name), delta.kind, turn.parent_id)
+        quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
+        machine = CallMachine(call, self._limits, make_quirks(quirks), self._court)
+        if given != id_ and given:
+            machine.item = {"id": given}  # results must go back under it
+        if (before := turn.machines.get(delta.key)) is not None:
+            before.cut("another call took its place before it was closed", events)
+        turn.open_call(delta.key, machine)
+        self.calls.append(call)
+        for known_as in {id_, given or id_}:
+            self._add_result_target(known_as, machine)
+        machine.start(events, may_be_renamed=delta.may_be_renamed)
+
+    def _add_result_target(self, id_: str, machine: CallMachine) -> None:
+        """Direct results under this ID to the newest call, or to one that the provider runs."""
+        before = self._result_targets.get(id_)
+        expects_result = before is not None and before.is_run_by_provider and not before.has_result
+        if machine.is_run_by_provider or not expects_result:
+            self._result_targets[id_] = machine
+
+    def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
+        """Return the call with this key. A call that was never opened gets one without a name."""
+        machines = self._open_turn().machines
+        if key not in machines:
+            self._call_opened(CallOpened(key, "", ""), events)
+        return machines[key]
+
+    def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
+        self._machine(delta.key, events).grow(delta.text, events)
+
+    def _argument_value(self, delta: ArgumentValue, events: list[Event]) -> None:
+        self._machine(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
+
+    def _call_closed(self, delta: CallClosed, events: list[Event]) -> None:
+        self._machine(delta.key, events).close(delta.text, events, cut=delta.cut)
+
+    def _call_result(self, delta: CallResult, events: list[Event]) -> None:
+        machine = self._result_targets.get(mended(delta.call_id))
+        call_id = mended(delta.call_id) if machine is None else machine.call.id
+        result = mended_json(delta.result)
+        is_providers = machine is not None and machine.is_run_by_provider
+        is_agents = not is_providers and delta.block is None  # not said by the model itself
+        if machine is not None and not (is_providers or is_agents):
+            return  # a model has no results of calls that its client runs (invariant 14)
+        # Between two turns, whoever ran it also keeps its result, as an agent does at all times.
+        if self._turn is not None and not is_agents:
+            kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
+            self._turn.keep_result(delta.block, kept)
+        if machine is None or machine.has_result:
+            return
+        call = machine.call
+        if is_agents and delta.failed:
+            machine.cut("it failed before the provider closed the call", events)
+        else:
+            machine.end("finished", None, events)  # it was run, so nothing of it was cut
+        if not machine.settled:
+            return
+        machine.has_result = True
+        if delta.failed:
+            events.append(ToolCallFailed(call_id, call.name, result))
+        else:
+            _, arguments = machine.outcome()
+            events.append(ToolCallCompleted(call_id, call.name, arguments, result))

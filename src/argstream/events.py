@@ -1,0 +1,568 @@
+"""What users see: the one union of events.
+
+Every event is frozen and says in ``type`` what it is, also as JSON. For one call they come in this
+order: ``ToolCallStarted``; ``ToolArgsDelta`` and the ``Argument…`` events in the order of the
+document; exactly one of ``ToolArgsCompleted`` and ``ToolArgsInvalid``; and, if the provider ran the
+call itself, exactly one of ``ToolCallCompleted`` and ``ToolCallFailed``. Calls may interleave.
+
+In a run of an agent there follow: ``ApprovalRequested`` and ``ApprovalDecided``, if a person is
+asked; ``ToolExecutionStarted`` and ``ToolOutputDelta``, if it is run; and always exactly one of
+``ToolCallCompleted`` and ``ToolCallFailed``, also for a call that was invalid or denied. Only the
+execution of a tool with ``Streamed`` text begins before its arguments are whole. A run
+begins with ``RunStarted`` and ends with one of ``RunCompleted``, ``RunFailed`` and ``RunStopped``;
+``RunPaused`` says that nothing more can happen before a person has decided.
+"""
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from argstream.history import CallKind, Message, Verdict
+from argstream.jsonstream import JsonPath, Kind
+
+__all__ = [
+    "Action",
+    "ApprovalDecided",
+    "ApprovalOutcome",
+    "ApprovalRequested",
+    "ArgumentCompleted",
+    "ArgumentDelta",
+    "ArgumentStarted",
+    "ArgumentsError",
+    "BaseEvent",
+    "CallKind",
+    "Event",
+    "InvalidVerdict",
+    "PolicyDecision",
+    "Remembered",
+    "RunCompleted",
+    "RunEnd",
+    "RunFailed",
+    "RunPaused",
+    "RunResumed",
+    "RunSnapshot",
+    "RunStarted",
+    "RunStatus",
+    "RunStopped",
+    "SeenBlock",
+    "SeenCall",
+    "SeenText",
+    "SeenThinking",
+    "StreamFailed",
+    "TextDelta",
+    "ThinkingCompleted",
+    "ThinkingDelta",
+    "ThinkingStarted",
+    "ToolArgsCompleted",
+    "ToolArgsDelta",
+    "ToolArgsInvalid",
+    "ToolCallCompleted",
+    "ToolCallFailed",
+    "ToolCallStarted",
+    "ToolExecutionStarted",
+    "ToolOutputDelta",
+    "TurnCompleted",
+    "TurnStarted",
+    "Usage",
+    "Verdict",
+    "from_json",
+    "to_json",
+]
+
+
+class BaseEvent(Struct, frozen=True, tag_field="type"):
+    """What all events share: a tag."""
+
+
+InvalidVerdict: TypeAlias = Literal["truncated", "malformed", "rejected", "aborted"]
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class TextDelta(BaseEvent, frozen=True, gc=False, tag="text_delta"):
+    """A piece of what the model says. Pieces of one block belong together."""
+
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
+    text: str
+    block: int
+    parent_id: str | None = None
+
+
+class ThinkingStarted(BaseEvent, frozen=True, tag="thinking_started"):
+    """The model has begun to think. Its provider may not show the text."""
+
+    type: ClassVar[Literal["thinking_started"]] = "thinking_started"
+    block: int
+    parent_id: str | None = None
+
+
+class ThinkingDelta(BaseEvent, frozen=True, gc=False, tag="thinking_delta"):
+    """A piece of the model's thinking."""
+
+    type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
+    text: str
+    block: int
+    parent_id: str | None = None
+
+
+class ThinkingCompleted(BaseEvent, frozen=True, tag="thinking_completed"):
+    """A block of thinking is complete. The text may be empty."""
+
+    type: ClassVar[Literal["thinking_completed"]] = "thinking_completed"
+    text: str
+    block: int
+    parent_id: str | None = None
+
+
+class ToolCallStarted(BaseEvent, frozen=True, tag="tool_call_started"):
+    """The model calls a tool. Nothing is known of the arguments."""
+
+    type: ClassVar[Literal["tool_call_started"]] = "tool_call_started"
+    call_id: str
+    index: int
+    """How many calls came before it in this stream."""
+    name: str
+    kind: CallKind = "function"
+    parent_id: str | None = None
+
+
+class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
+    """The next piece of the arguments' text, raw. Joined, these are all of it."""
+
+    type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
+    call_id: str
+    name: str
+    delta: str
+
+
+class ArgumentStarted(BaseEvent, frozen=True, gc=False, tag="argument_started"):
+    """A value inside the arguments has begun."""
+
+    type: ClassVar[Literal["argument_started"]] = "argument_started"
+    call_id: str
+    name: str
+    path: JsonPath
+    kind: Kind
+
+
+class ArgumentDelta(BaseEvent, frozen=True, gc=False, tag="argument_delta"):
+    """A string inside the arguments has grown by this much, decoded."""
+
+    type: ClassVar[Literal["argument_delta"]] = "argument_delta"
+    call_id: str
+    name: str
+    path: JsonPath
+    text: str
+
+
+class ArgumentCompleted(BaseEvent, frozen=True, tag="argument_completed"):
+    """A value inside the arguments is settled, whatever comes after it."""
+
+    type: ClassVar[Literal["argument_completed"]] = "argument_completed"
+    call_id: str
+    name: str
+    path: JsonPath
+    value: Any
+
+
+class PolicyDecision(Struct, frozen=True):
+    """The answer of a policy about a call."""
+
+    action: Action
+    reason: str = ""
+    """Explains the answer, for a person or a model."""
+    rule: str | None = None
+    """The name of the rule that decided. None if no rule matched and the default applies."""
+    path: JsonPath = ()
+    """The argument that decided; empty if the answer does not depend on an argument."""
+
+
+class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_defaults=True):
+    """The provider closed the call and its arguments are whole.
+
+    If ``policy_decision.action`` is ``ask``, the call needs approval before it runs.
+    """
+
+    type: ClassVar[Literal["tool_args_completed"]] = "tool_args_completed"
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    """A dict; for calls of the kinds ``custom`` and ``code``, a str."""
+    policy_decision: PolicyDecision | None = None
+    """The answer of the policy that was passed to ``stream()``: ``allow``, or ``ask`` with
+    ``on_ask="report"``. None without a policy, for a call that the provider runs itself, and in a
+    run of an agent, which reports its approvals in ``ApprovalRequested``. JSON omits None."""
+
+
+class ArgumentsError(Struct, frozen=True):
+    """Why arguments are not valid, in a form to act on."""
+
+    reason: str
+    message: str
+    offset: int | None = None
+    """Which character of the arguments' text it is about."""
+    path: JsonPath = ()
+    keyword: str | None = None
+    """Which rule of a schema was broken, where it was one."""
+
+
+class ToolArgsInvalid(BaseEvent, frozen=True, tag="tool_args_invalid"):
+    """The arguments can no longer become valid, or will not come any more. Do not run this."""
+
+    type: ClassVar[Literal["tool_args_invalid"]] = "tool_args_invalid"
+    call_id: str
+    name: str
+    verdict: InvalidVerdict
+    raw: str
+    """The text that has come so far."""
+    error: ArgumentsError
+
+
+class Usage(Struct, frozen=True):
+    """The tokens that a turn or a run used, as reported by the provider.
+
+    A count is None if the provider did not report it, and 0 if it reported zero. The sum of two
+    usages adds the counts that are known.
+
+    >>> Usage(input_tokens=3) + Usage(input_tokens=4, output_tokens=2) == Usage(7, 2)
+    True
+    """
+
+    input_tokens: int | None = None
+    """All input, including tokens read from or written to a cache."""
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output together, as far as they are known."""
+        return _sum(self.input_tokens, self.output_tokens)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Return the sum, count by count."""
+        return Usage(*map(_sum, astuple(self), astuple(other)))
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+class TurnStarted(BaseEvent, frozen=True, tag="turn_started"):
+    """In a run of an agent: the model is asked for its next turn."""
+
+    type: ClassVar[Literal["turn_started"]] = "turn_started"
+    turn: int
+    """Which turn of the run, from 1 on."""
+    attempt: int = 1
+    """How often it was begun. What came of the attempts before was lost: they were cut off."""
+
+
+class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
+    """The turn is over. Every call in it has its verdict."""
+
+    type: ClassVar[Literal["turn_completed"]] = "turn_completed"
+    stop_reason: str | None
+    message: Message
+    usage: Usage = Usage()
+    parent_id: str | None = None
+    """The call whose sub-agent took the turn."""
+    characters_read: int | None = None
+    """How many characters were read, if reading was stopped (``rejected``).
+
+    ``usage`` then has the counts that the provider had reported by that time.
+    """
+
+
+class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
+    """The provider reported an error, closed the connection too early, or sent unreadable data.
+
+    It is not raised. Call ``events.raise_for_failure()`` after the loop to raise it.
+    """
+
+    type: ClassVar[Literal["stream_failed"]] = "stream_failed"
+    code: str
+    message: str
+    retryable: bool = False
+
+
+ApprovalOutcome: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
+"""What became of a request: ``edited`` is approved with other arguments than the model's; nobody
+decided on one that is ``expired`` in time, and there is nothing left to decide if it is
+``withdrawn``. Only what is approved or edited runs."""
+
+Remembered: TypeAlias = Literal["session", "rule"]
+"""For what an approval holds besides: all calls of this tool, or all that this rule asks about."""
+
+
+class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
+    """A person must decide whether this call may run."""
+
+    type: ClassVar[Literal["approval_requested"]] = "approval_requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    digest: str
+    """Of run, call, tool and the exact text of the arguments: what is decided on."""
+    reason: str
+    """Why somebody is asked."""
+    rule: str | None = None
+    """The name of the policy's rule that asks; None if it was no rule."""
+    expires_at: float | None = None
+    """Until when it can be decided, in seconds since 1970; after that it is denied."""
+    rule_digest: str = ""
+    """SHA-256 of the rule's content; random if it has a Python function; empty if no rule asked."""
+
+
+class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
+    """It was decided whether the call may run."""
+
+    type: ClassVar[Literal["approval_decided"]] = "approval_decided"
+    call_id: str
+    name: str
+    decision: ApprovalOutcome
+    reason: str = ""
+    edited_arguments: dict[str, Any] | None = None
+    """What runs instead of the model's arguments."""
+    always: Remembered | None = None
+
+
+class ToolExecutionStarted(BaseEvent, frozen=True, tag="tool_execution_started"):
+    """The tool is about to be run: from here on it may have had effects."""
+
+    type: ClassVar[Literal["tool_execution_started"]] = "tool_execution_started"
+    call_id: str
+    name: str
+    idempotency_key: str
+    """The same whenever this call is run: a tool can see by it what it has done already."""
+    attempt: int = 1
+    """How often it was started; more than once only if it is idempotent, after a crash."""
+
+
+class ToolOutputDelta(BaseEvent, frozen=True, gc=False, tag="tool_output_delta"):
+    """The next piece of the output of a running tool."""
+
+    type: ClassVar[Literal["tool_output_delta"]] = "tool_output_delta"
+    call_id: str
+    name: str
+    text: str
+
+
+class ToolCallCompleted(BaseEvent, frozen=True, tag="tool_call_completed"):
+    """The call was run; ``result`` is its result."""
+
+    type: ClassVar[Literal["tool_call_completed"]] = "tool_call_completed"
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    result: Any
+
+
+class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
+    """The call was run, or was to be run, and failed."""
+
+    type: ClassVar[Literal["tool_call_failed"]] = "tool_call_failed"
+    call_id: str
+    name: str
+    error: Any
+
+
+class RunStarted(BaseEvent, frozen=True, tag="run_started"):
+    """An agent begins to work on a prompt."""
+
+    type: ClassVar[Literal["run_started"]] = "run_started"
+    run_id: str
+    prompt: str
+    history: tuple[Message, ...] = ()
+    """What was said before."""
+    user: str = ""
+    """Whose run it is; empty if it is nobody's in particular."""
+
+
+class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
+    """Nothing more can happen until a person has decided on these calls."""
+
+    type: ClassVar[Literal["run_paused"]] = "run_paused"
+    run_id: str
+    pending: tuple[ApprovalRequested, ...]
+
+
+class RunResumed(BaseEvent, frozen=True, tag="run_resumed"):
+    """A run goes on that had paused, or was cut off by a crash."""
+
+    type: ClassVar[Literal["run_resumed"]] = "run_resumed"
+    run_id: str
+    cause: Literal["pause", "crash"] = "pause"
+    """What had kept it from going on."""
+    interrupted: tuple[str, ...] = ()
+    """The calls that were running when it was cut off: nobody knows what they have done."""
+    note: str = ""
+    """What the model is told of it, if its turn must begin again and tools had begun in it."""
+
+
+class RunCompleted(BaseEvent, frozen=True, tag="run_completed"):
+    """An agent has made its last turn; ``result`` is its answer."""
+
+    type: ClassVar[Literal["run_completed"]] = "run_completed"
+    result: Any
+    usage: Usage = Usage()
+    stop_reason: str | None = None
+    """Why the last turn ended: in the provider's words, such as ``end_turn`` or ``refusal``."""
+    run_id: str = ""
+    """Of a run of ours; others have none."""
+
+
+class RunFailed(BaseEvent, frozen=True, tag="run_failed"):
+    """An agent has given up."""
+
+    type: ClassVar[Literal["run_failed"]] = "run_failed"
+    code: str
+    message: str
+    run_id: str = ""
+    usage: Usage = Usage()
+    """The usage of all turns, including one that did not complete."""
+
+
+class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
+    """The run was stopped."""
+
+    type: ClassVar[Literal["run_stopped"]] = "run_stopped"
+    reason: str = ""
+    run_id: str = ""
+    usage: Usage = Usage()
+    """The usage of all turns, including one that did not complete."""
+
+
+RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
+"""What ends a run: nothing follows it."""
+
+
+RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
+
+
+class SeenText(Struct, frozen=True, kw_only=True, tag="text"):
+    """What the model said in one block, so far."""
+
+    block: int
+    text: str
+    parent_id: str | None = None
+    turn: int = 0
+    """Which turn of the run it is of; 0 if the run does not say when turns begin."""
+    is_lost: bool = False
+    """Whether its turn was cut off and began again: the model does not know of it."""
+
+
+class SeenThinking(Struct, frozen=True, kw_only=True, tag="thinking"):
+    """What the model thought in one block, so far."""
+
+    block: int
+    text: str
+    is_over: bool = False
+    parent_id: str | None = None
+    turn: int = 0
+    is_lost: bool = False
+
+
+class SeenCall(Struct, frozen=True, kw_only=True, tag="call"):
+    """A call, as far as it has come."""
+
+    call_id: str
+    index: int
+    name: str
+    kind: CallKind = "function"
+    parent_id: str | None = None
+    raw: str = ""
+    """The text of its arguments, so far."""
+    verdict: Verdict | None = None
+    """None while it is written."""
+    arguments: dict[str, Any] | str | None = None
+    """Once they are complete: the model's; once it has run, those that it was run with."""
+    error: ArgumentsError | None = None
+    """Why it is not complete."""
+    request: ApprovalRequested | None = None
+    decision: ApprovalDecided | None = None
+    attempts: int = 0
+    """How often its tool was started."""
+    output: str = ""
+    """What its tool has said while it ran."""
+    outcome: Literal["completed", "failed"] | None = None
+    result: Any = None
+    """What came of it; why, if it failed."""
+    turn: int = 0
+    is_lost: bool = False
+
+
+SeenBlock: TypeAlias = SeenText | SeenThinking | SeenCall
+
+
+class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
+    """The state of a run up to here. The events that follow continue from it.
+
+    It is never in a log, but made of one. In a ``Record`` it has the seq of the last event that it
+    tells of.
+    """
+
+    type: ClassVar[Literal["run_snapshot"]] = "run_snapshot"
+    run_id: str
+    status: RunStatus
+    prompt: str
+    history: tuple[Message, ...]
+    """What was said before the run."""
+    blocks: tuple[SeenBlock, ...]
+    """What the model has said, thought and called, in the order in which it began."""
+    turns: int
+    """How many turns have begun."""
+    usage: Usage
+    """Of the turns that are complete; of all turns when the run has failed or was stopped."""
+    stop_reason: str | None = None
+    """Why the last turn ended."""
+    end: RunEnd | None = None
+    """How the run ended, if it has."""
+
+
+Event: TypeAlias = (
+    TextDelta
+    | ThinkingStarted
+    | ThinkingDelta
+    | ThinkingCompleted
+    | ToolCallStarted
+    | ToolArgsDelta
+    | ArgumentStarted
+    | ArgumentDelta
+    | ArgumentCompleted
+    | ToolArgsCompleted
+    | ToolArgsInvalid
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolExecutionStarted
+    | ToolOutputDelta
+    | ToolCallCompleted
+    | ToolCallFailed
+    | TurnStarted
+    | TurnCompleted
+    | RunStarted
+    | RunPaused
+    | RunResumed
+    | RunCompleted
+    | RunFailed
+    | RunStopped
+    | RunSnapshot
+    | StreamFailed
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def to_json(event: Event) -> bytes:
+    """Write an event as one line of JSON."""
+    return _encoder.encode(event)
+
+
+def from_json(line: bytes | str) -> Event:
+    """Read an event that ``to_json`` wrote."""
+    return _decoder.decode(line)

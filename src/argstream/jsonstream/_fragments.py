@@ -1,0 +1,134 @@
+"""The five fragments into which JSON text is parsed.
+
+A fragment is flat and carries its path, so that each one can be understood alone. The path tuple is
+made once per value and shared by all fragments of that value. Offsets count characters, not bytes.
+
+For every value, in this order: ``Start``, any number of ``Text`` (strings only), ``Done``. In an
+object a ``Key`` comes before the ``Start``. Children are done before their parents. ``Invalid`` is
+always the last fragment of all.
+
+They are named tuples, at half the price of a dataclass. Those compare as tuples do, so compare the
+type too where it matters: ``match`` does.
+"""
+
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
+JsonPath: TypeAlias = tuple[str | int, ...]
+Kind: TypeAlias = Literal["object", "array", "string", "number", "boolean", "null"]
+Reason: TypeAlias = Literal[
+    "unexpected_character",
+    "extra_text",
+    "bad_literal",
+    "bad_number",
+    "bad_escape",
+    "control_character",
+    "invalid_utf8",
+    "duplicate_key",
+    "not_an_object",
+    "truncated",
+    "too_deep",
+    "too_long",
+    "key_too_long",
+    "number_too_long",
+    "number_too_large",
+]
+
+_MESSAGES: Final[dict[Reason, str]] = {
+    "unexpected_character": "this character cannot stand here",
+    "extra_text": "the value is complete, only white space may follow",
+    "bad_literal": "only true, false and null are words of JSON",
+    "bad_number": "this cannot be part of a number, nor follow one",
+    "bad_escape": r"after a backslash comes one of \"\\/bfnrt, or u and four hexadecimal digits",
+    "control_character": r"a control character in a string must be escaped, as \n or \u0000",
+    "invalid_utf8": "the bytes are not UTF-8",
+    "duplicate_key": "this key was already given in the same object",
+    "not_an_object": "the arguments of a tool must be an object",
+    "truncated": "the text ended before the value was complete",
+    "too_deep": "nested deeper than Limits.max_depth allows",
+    "too_long": "longer than Limits.max_chars allows",
+    "key_too_long": "a key longer than Limits.max_key_chars allows",
+    "number_too_long": "a number with more digits than Limits.max_digits allows",
+    "number_too_large": "a number too large to be represented, where it would be infinite",
+}
+
+
+class Key(NamedTuple):
+    """An object key is closed and its value has not begun; the path ends with the key."""
+
+    path: JsonPath
+    offset: int
+    """The offset of the key's closing quote."""
+
+
+class Start(NamedTuple):
+    """The first character of a value: from here on its kind is known."""
+
+    path: JsonPath
+    kind: Kind
+    offset: int
+    """The offset of the value's first character."""
+
+
+class Text(NamedTuple):
+    """A piece of a string: decoded, never empty, never repeated; at most one per value and feed."""
+
+    path: JsonPath
+    text: str
+
+
+class Done(NamedTuple):
+    """The value at this path is complete. The root's path is ``()``."""
+
+    path: JsonPath
+    value: JsonValue
+    offset: int
+    """The offset just past the value's last character."""
+
+
+class Invalid(NamedTuple):
+    """The text cannot become valid JSON, ended too early, or passed a limit. Nothing follows."""
+
+    path: JsonPath
+    offset: int
+    """The offset of the first character that cannot be right, or of the end that came too early."""
+    reason: Reason
+
+    @property
+    def message(self) -> str:
+        """The reason as a sentence, with the offset."""
+        return f"{_MESSAGES[self.reason]} (at character {self.offset})"
+
+
+Fragment: TypeAlias = Key | Start | Text | Done | Invalid
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KIND_WORDS: Final[dict[Kind, str]] = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "number": "a number",
+    "boolean": "a boolean",
+    "null": "null",
+}
+_BY_TYPE: Final[dict[type, Kind]] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    type(None): "null",
+}
+
+
+def kind_of(value: object) -> Kind | None:
+    """Return the JSON kind of a value, or None.
+
+    >>> kind_of(True), kind_of(1), kind_of((1,))
+    ('boolean', 'number', None)
+    """
+    if (kind := _BY_TYPE.get(type(value))) is not None:
+        return kind
+    # A subclass is what it is derived from; bool comes before int, which it is too.
+    return next((kind for base, kind in _BY_TYPE.items() if isinstance(value, base)), None)

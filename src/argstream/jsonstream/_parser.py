@@ -1,0 +1,754 @@
+"""The parser: JSON text in pieces of any size → fragments, at once.
+
+With each piece it reports everything that is certain and nothing twice. It keeps invariants 1 to 7
+and 9 of ARCHITECTURE.md for every input; the tests cite their numbers.
+
+``_read`` is the grammar, a generator: ``send(text)`` continues exactly where the last text ended,
+so everything known between chunks sits in local variables. Three decisions make it fast, each
+measured:
+
+- The short path: while a string is open and the chunk is plain text, which is nearly always,
+  ``feed`` appends the chunk itself and does not resume the generator.
+- Appending by unique reference: CPython extends a ``str`` in place if nothing else refers to it.
+  The string is taken out of its container, extended and put back: O(1) per chunk.
+- Runs, not characters: plain text is found by ``str`` methods and one pattern. Only punctuation,
+  white space, numbers and words, which are short, are stepped through.
+
+A number is done with the character after it, since that decides whether it was a number; ``true``
+is done at its ``e``. A byte order mark is an error, as RFC 8259 has it.
+"""
+
+import re
+from codecs import utf_8_decode
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, cast
+
+from argstream.errors import UsageError
+from argstream.jsonstream._fragments import (
+    Done,
+    Fragment,
+    Invalid,
+    JsonPath,
+    JsonValue,
+    Key,
+    Kind,
+    Reason,
+    Start,
+    Text,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one JSON text; passing one ends it with ``Invalid`` and a reason of its own."""
+
+    max_depth: int = 256
+    """Objects and arrays inside each other."""
+    max_chars: int = 64 * 1024 * 1024
+    """Characters of the whole text."""
+    max_key_chars: int = 64 * 1024
+    """Characters of one key, as written between its quotes."""
+    max_digits: int = 4300
+    """Digits of one number: CPython itself refuses to convert longer integers."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageError(
+                    f"Limits({field.name}={value!r}): give a whole number of at least 1"
+                )
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Pending(Enum):
+    """The type of PENDING, an enum of one so that type checkers narrow ``is PENDING``."""
+
+    PENDING = "pending"
+
+    def __repr__(self) -> str:
+        return "PENDING"
+
+
+PENDING: Final = Pending.PENDING
+
+
+# The start of a surrogate, which is no UTF-8 but which Python's decoder waits to see the end of.
+_ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf]")
+_PARSE_CHUNK: Final = 64 * 1024
+
+Chunk: TypeAlias = str | bytes | bytearray | memoryview
+Verdict: TypeAlias = Literal["open", "complete", "truncated", "malformed"]
+
+
+class Parser:
+    r"""Reads one JSON text in pieces.
+
+    >>> parser = Parser()
+    >>> for fragment in parser.feed('{"path":"/tm'):
+    ...     print(fragment)
+    Start(path=(), kind='object', offset=0)
+    Key(path=('path',), offset=6)
+    Start(path=('path',), kind='string', offset=8)
+    Text(path=('path',), text='/tm')
+    >>> parser.value
+    {'path': '/tm'}
+    >>> for fragment in parser.feed('p"}'):
+    ...     print(fragment)
+    Text(path=('path',), text='p')
+    Done(path=('path',), value='/tmp', offset=14)
+    Done(path=(), value={'path': '/tmp'}, offset=15)
+    >>> parser.close(), parser.verdict
+    ([], 'complete')
+
+    A key that occurs twice in one object is accepted and the last one wins, as with ``json.loads``;
+    ``duplicates`` tells. With ``unique_keys=True`` the second one is ``Invalid``.
+
+    A parser is for one thread at a time.
+    """
+
+    __slots__ = ("_bytes", "_closed", "_cursor", "_max_chars", "_send", "_text_until")
+
+    def __init__(self, limits: Limits | None = None, *, unique_keys: bool = False) -> None:
+        limits = limits or DEFAULT_LIMITS
+        self._max_chars = limits.max_chars
+        self._cursor = _Cursor()
+        reader = _read(self._cursor, limits, unique_keys=unique_keys)
+        next(reader)
+        self._send = reader.send
+        self._bytes = b""  # the start of a UTF-8 sequence whose end has not arrived
+        self._closed = False
+        # Up to this offset feed() may take a str without further thought: the limit, or -1 while
+        # bytes wait and at the end.
+        self._text_until = self._max_chars
+
+    @property
+    def value(self) -> JsonValue | Pending:
+        """The value so far; PENDING before it has begun.
+
+        Live: it grows in place. Reading it costs nothing, but changing it is the parser's business,
+        and holding on to a string that still grows makes the next piece copy it.
+        """
+        return self._cursor.root[0]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Open until ``close()`` or the first error."""
+        error = self._cursor.error
+        if error is not None:
+            return "truncated" if error.reason == "truncated" else "malformed"
+        return "complete" if self._closed else "open"
+
+    @property
+    def error(self) -> Invalid | None:
+        """The ``Invalid`` that ended the text, or None."""
+        return self._cursor.error
+
+    @property
+    def path(self) -> JsonPath:
+        """The path of the innermost value that is not done: it has begun, or its key is known."""
+        return self._cursor.path
+
+    @property
+    def offset(self) -> int:
+        """The number of characters read; after an error, the position of the error."""
+        return self._cursor.offset
+
+    @property
+    def duplicates(self) -> tuple[JsonPath, ...]:
+        """The paths of keys that were given again in one object, in order."""
+        return tuple((*base, key) for base, key in self._cursor.duplicates)
+
+    def __repr__(self) -> str:
+        return f"<Parser {self.verdict} at {self.offset}, path {self.path}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise UsageError("a Parser cannot be copied or pickled; feed its text to a new one")
+
+    def feed(self, chunk: Chunk) -> list[Fragment]:
+        r"""Parse the next piece, cut anywhere, and return its fragments. Never raises for bad text.
+
+        Once there was an error or ``close()``, further pieces change nothing.
+        """
+        cursor = self._cursor
+        if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
+            return self._feed_unusual(chunk)
+        container = cursor.string_container
+        # The short path: text inside a string, the stuff of long arguments. Its test for plain is
+        # narrower than JSON's: a no-break space fails it.
+        if container is not None and chunk.isprintable():
+            piece = chunk
+            if "\\" in chunk:
+                piece = _decode_simple(chunk)
+            elif '"' in chunk:
+                piece = ""
+            if piece:
+                cursor.offset = offset
+                # Appending is in place, and so O(1), only while nothing else refers to the string
+                # (invariant 6); and, from Python 3.13 on, only if it has a line to itself.
+                key = cursor.string_key
+                value = container[key]
+                container[key] = None
+                value += piece
+                container[key] = value
+                return [_new_fragment(Text, (cursor.path, piece))]
+        if not chunk or cursor.error is not None:
+            return []
+        cursor.offset = offset
+        try:
+            return self._send(chunk)
+        except StopIteration:
+            message = "this Parser broke off in an earlier feed(); make a new one"
+            raise UsageError(message) from None
+
+    def close(self) -> list[Fragment]:
+        """End the text. Ends a number at the root, or finds that the text was cut."""
+        cursor = self._cursor
+        if cursor.error is not None or self._closed:
+            return []
+        if not cursor.may_end:
+            return [cursor.fail("truncated", cursor.offset)]
+        # White space ends a number and means nothing elsewhere; it does not count as text.
+        cursor.offset += 1
+        fragments = self._send(" ")
+        if cursor.error is None:
+            cursor.offset -= 1
+            self._closed = True
+            self._text_until = -1
+        return fragments
+
+    def _feed_unusual(self, chunk: Chunk) -> list[Fragment]:
+        """Feed bytes, text beyond the limit, text while bytes wait, or anything after the end."""
+        cursor = self._cursor
+        if not isinstance(chunk, Chunk):
+            raise UsageError(f"Parser.feed takes str or bytes, not {type(chunk).__name__}")
+        if not chunk or self._closed or cursor.error is not None:
+            return []
+        if not isinstance(chunk, str):
+            return self._feed_bytes(self._bytes + bytes(chunk))
+        if self._bytes:
+            return [cursor.fail("invalid_utf8", cursor.offset)]
+        text = str.__str__(chunk)  # of another class, slices might be so too
+        room = self._max_chars - cursor.offset
+        fragments = self.feed(text[:room])
+        if len(text) > room and cursor.error is None:
+            fragments.append(cursor.fail("too_long", self._max_chars))
+        return fragments
+
+    def _feed_bytes(self, data: bytes) -> list[Fragment]:
+        broken = False
+        try:
+            text, used = utf_8_decode(data)  # an incomplete character at the end is not an error
+        except UnicodeDecodeError as error:
+            broken = True
+            used = error.start
+            text = data[:used].decode()
+        self._bytes, self._text_until = b"", self._max_chars
+        fragments = self.feed(text)
+        rest = data[used:]
+        if rest and self._cursor.error is None:
+            # Something beyond ASCII comes next, whole or not. Where no such character can stand,
+            # that is said at once, and in the same words whatever the bytes turn out to be.
+            if not self._takes_any_text():
+                fragments = _joined(fragments, self.feed("\ufffd"))
+            elif broken or _ENCODED_SURROGATE.match(rest):
+                fragments.append(self._cursor.fail("invalid_utf8", self._cursor.offset))
+            else:
+                self._bytes, self._text_until = rest, -1
+        return fragments
+
+    def _takes_any_text(self) -> bool:
+        cursor = self._cursor
+        return (
+            cursor.held is not None
+            and cursor.offset < self._max_chars
+            and _scan_string(cursor.held + "\ufffd", 0)[2] == "open"
+        )
+
+
+def parse(
+    source: Chunk | Iterable[Chunk], limits: Limits | None = None, *, unique_keys: bool = False
+) -> Iterator[Fragment]:
+    """Yield the fragments of a whole text, or of the chunks of one as they come, up to its end.
+
+    After an error no further chunk is asked for.
+
+    >>> list(parse("-1"))
+    [Start(path=(), kind='number', offset=0), Done(path=(), value=-1, offset=2)]
+    """
+    parser = Parser(limits, unique_keys=unique_keys)
+    for chunk in _slices(source) if isinstance(source, Chunk) else source:
+        yield from parser.feed(chunk)
+        if parser.error is not None:
+            return
+    yield from parser.close()
+
+
+def _slices(text: Chunk) -> Iterator[Chunk]:
+    """Cut a whole text, so that not all its fragments are in memory at once."""
+    for start in range(0, len(text), _PARSE_CHUNK):
+        yield text[start : start + _PARSE_CHUNK]
+
+
+class Location(NamedTuple):
+    """A place in a text, counted from 1 as editors do."""
+
+    line: int
+    column: int
+
+
+def locate(text: str, offset: int) -> Location:
+    r"""Return the line and column of an offset, which may be the end of the text.
+
+    >>> locate('{\n  "a": x}', 9)
+    Location(line=2, column=8)
+    """
+    start_of_line = text.rfind("\n", 0, offset) + 1
+    return Location(text.count("\n", 0, offset) + 1, offset - start_of_line + 1)
+
+
+def _joined(fragments: list[Fragment], more: list[Fragment]) -> list[Fragment]:
+    """Join what belongs to one feed: of one value, there is at most one ``Text``."""
+    match fragments, more:
+        case [*before, Text(path, text)], [Text(_, more_text), *rest]:
+            return [*before, Text(path, text + more_text), *rest]
+        case _:
+            return fragments + more
+
+
+# What a character begins: a key, the end of a container, a value of some kind. Mere punctuation
+# leads to the next table, white space back to the same.
+_Token: TypeAlias = Kind | Literal["key", "close"]
+_Expectation: TypeAlias = dict[str, "_Token | _Expectation"]
+
+_VALUE: Final[_Expectation] = {
+    '"': "string",
+    "{": "object",
+    "[": "array",
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+    **dict.fromkeys("-0123456789", "number"),
+}
+_FIRST_ITEM: Final[_Expectation] = {**_VALUE, "]": "close"}
+_AFTER_ITEM: Final[_Expectation] = {",": _VALUE, "]": "close"}
+_FIRST_KEY: Final[_Expectation] = {'"': "key", "}": "close"}
+_NEXT_KEY: Final[_Expectation] = {'"': "key"}
+_COLON: Final[_Expectation] = {":": _VALUE}
+_AFTER_MEMBER: Final[_Expectation] = {",": _NEXT_KEY, "}": "close"}
+_END: Final[_Expectation] = {}
+
+_WHITE_SPACE: Final = " \t\n\r"
+_MAY_FOLLOW_A_NUMBER: Final = frozenset(_WHITE_SPACE + ",]}")
+
+for _table in (
+    _VALUE, _FIRST_ITEM, _AFTER_ITEM, _FIRST_KEY, _NEXT_KEY, _COLON, _AFTER_MEMBER, _END,
+):  # fmt: skip
+    _table.update(dict.fromkeys(_WHITE_SPACE, _table))
+
+_new_fragment: Final = cast(
+    "Callable[[type[Fragment], tuple[object, ...]], Fragment]", tuple.__new__
+)
+"""Makes a fragment for half the price of calling its class, whose own __new__ is Python code."""
+
+
+class _Cursor:
+    """The position of the grammar coroutine in the text and in the value."""
+
+    __slots__ = (
+        "duplicates", "error", "held", "may_end", "offset", "path", "root",
+        "string_container", "string_key",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.offset = 0
+        """Characters taken so far. The sender adds a text's length before sending it."""
+        self.path: JsonPath = ()
+        self.root: list[JsonValue | Pending] = [PENDING]
+        """The root value, in a list so that it has a container like every other."""
+        self.may_end = False
+        """Whether the text may be over here: after the root, or in a number that is the root."""
+        self.held: str | None = None
+        """Inside a string or key, the part of the text that is not certain yet; elsewhere None."""
+        self.string_container: Any = None
+        """The container of the open string while nothing of it is held: the sender may append."""
+        self.string_key: Any = None  # the place of that string in its container
+        self.duplicates: list[tuple[JsonPath, str]] = []
+        """Keys given again, as the object's path and the key: joined, each could cost O(depth)."""
+        self.error: Invalid | None = None
+
+    def fail(self, reason: Reason, offset: int) -> Invalid:
+        self.error = Invalid(self.path, offset, reason)
+        self.offset = offset
+        self.string_container = None
+        return self.error
+
+
+class _ImpossibleError(Exception):
+    """No JSON text has this character here. Never leaves this module."""
+
+    def __init__(self, reason: Reason, position: int) -> None:
+        self.reason = reason
+        self.position = position
+
+
+def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
+    cursor: _Cursor, limits: Limits, *, unique_keys: bool
+) -> Generator[list[Fragment], str, None]:
+    """Read one JSON text: send it piece by piece, get the fragments of each piece.
+
+    Between tokens it looks the next character up in ``expected``; the eight tables above are the
+    whole grammar. It refers to a ``_Cursor`` and not to the parser, so that there is no cycle and
+    an abandoned parser is freed at once.
+    """
+    new = _new_fragment
+    out: list[Fragment] = []
+    text = ""
+    position = end = 0
+    origin = 0  # the offset of the text's first character
+
+    stack: list[tuple[Any, JsonPath, _Expectation]] = []
+    container: Any = cursor.root
+    base: JsonPath = ()  # the container's path
+    after = _END  # what is expected after a value in this container
+    key: Any = 0  # the current value's place in the container
+    path: JsonPath = ()  # the current value's path; the container's between values
+    expected = _VALUE
+    outcome: _Outcome
+    reason: Reason
+
+    try:
+        while True:
+            # At the end of the text. Written out each time, since a function cannot yield for us
+            # and "yield from" would cost a generator for every chunk.
+            if position == end:
+                cursor.path = path
+                cursor.may_end = expected is _END
+                text = yield out
+                out, position, end = [], 0, len(text)
+                origin = cursor.offset - end
+
+            # Punctuation or white space.
+            token = expected.get(text[position])
+            if type(token) is dict:
+                expected = token
+                position += 1
+                continue
+
+            # A key, up to its closing quote.
+            if token == "key":
+                position += 1
+                key = ""
+                bound = origin + position + limits.max_key_chars
+                while True:
+                    piece, position, outcome = _scan_string(text, position)
+                    reached = end if outcome == "open" else position
+                    if origin + reached > bound:
+                        raise _ImpossibleError("key_too_long", bound - origin)
+                    key += piece
+                    if outcome != "open":
+                        break
+                    cursor.path = path
+                    cursor.held = held = text[position:]
+                    text = held + (yield out)
+                    cursor.held = None
+                    out, position, end = [], 0, len(text)
+                    origin = cursor.offset - end
+                if outcome != "closed":
+                    raise _ImpossibleError(outcome, position)
+                path = (*base, key)
+                if key in container:
+                    cursor.duplicates.append((base, key))
+                    if unique_keys:
+                        raise _ImpossibleError("duplicate_key", position)
+                out.append(new(Key, (path, origin + position)))
+                position += 1
+                expected = _COLON
+                continue
+
+            # The end of a container.
+            if token == "close":
+                position += 1
+                value = container
+                container, base, after = stack.pop()
+                out.append(new(Done, (path, value, origin + position)))
+                path = base
+                expected = after
+                continue
+
+            # Nothing that may stand here.
+            if token is None:
+                reason = "extra_text" if expected is _END else "unexpected_character"
+                raise _ImpossibleError(reason, position)
+
+            # A value begins.
+            if after is _AFTER_ITEM:
+                key = len(container)
+                path = (*base, key)
+
+            # A container.
+            if token == "object" or token == "array":
+                if len(stack) == limits.max_depth:
+                    raise _ImpossibleError("too_deep", position)
+                out.append(new(Start, (path, token, origin + position)))
+                position += 1
+                stack.append((container, base, after))
+                if token == "object":
+                    value, after, expected = {}, _AFTER_MEMBER, _FIRST_KEY
+                else:
+                    value, after, expected = [], _AFTER_ITEM, _FIRST_ITEM
+                # The key of a new item is the next index. (An object's key is a str, so never.)
+                if key == len(container):
+                    container.append(value)
+                else:
+                    container[key] = value
+                container = value
+                base = path
+                continue
+
+            out.append(new(Start, (path, token, origin + position)))
+
+            # A string, up to its closing quote.
+            if token == "string":
+                position += 1
+                value = ""
+                while True:
+                    piece, position, outcome = _scan_string(text, position)
+                    if value is None:
+                        value = container[key]  # taken out, so that appending is in place
+                        container[key] = None
+                    if piece:
+                        out.append(new(Text, (path, piece)))
+                        value += piece
+                    if outcome == "closed":
+                        position += 1
+                        break
+                    if key == len(container):
+                        container.append(value)
+                    else:
+                        container[key] = value
+                    if outcome != "open":
+                        raise _ImpossibleError(outcome, position)
+                    value = None  # from here on the container alone refers to it
+                    cursor.path = path
+                    cursor.held = held = text[position:]
+                    if not held:
+                        cursor.string_key = key
+                        cursor.string_container = container
+                    text = held + (yield out)
+                    cursor.string_container = cursor.held = None
+                    out, position, end = [], 0, len(text)
+                    origin = cursor.offset - end
+
+            # A number, up to the character after it, or a word, up to its last letter.
+            else:
+                scalar, state = "", _SCALAR
+                while True:
+                    start = position
+                    while position < end and (following := state.get(text[position])) is not None:
+                        state = following
+                        position += 1
+                    scalar += text[start:position]
+                    if len(scalar) > limits.max_digits:
+                        excess = _excess_digit(scalar, limits.max_digits)
+                        if excess is not None:
+                            raise _ImpossibleError(
+                                "number_too_long", position - len(scalar) + excess
+                            )
+                    if position < end or not state:
+                        break
+                    cursor.path = path
+                    cursor.may_end = after is _END and state.convert is not None
+                    text = yield out
+                    out, position, end = [], 0, len(text)
+                    origin = cursor.offset - end
+                if state.convert is None or (state and text[position] not in _MAY_FOLLOW_A_NUMBER):
+                    reason = "bad_number" if token == "number" else "bad_literal"
+                    raise _ImpossibleError(reason, position)
+                try:
+                    value = state.convert(scalar)
+                except ValueError:  # the interpreter's own limit is lower than ours
+                    raise _ImpossibleError("number_too_long", position) from None
+
+            # A value that is no container is done.
+            if key == len(container):
+                container.append(value)
+            else:
+                container[key] = value
+            out.append(new(Done, (path, value, origin + position)))
+            path = base
+            expected = after
+    except _ImpossibleError as impossible:
+        cursor.path = path
+        out.append(cursor.fail(impossible.reason, origin + impossible.position))
+    yield out
+
+
+# Strings. Decoded is as much as is certain. What is not (half an escape, a surrogate whose partner
+# may still come) is held by the caller and put in front of the next chunk: at most eleven
+# characters ("\ud83d\ude0"), so each character is read a constant number of times. A surrogate
+# may be escaped or, in chunks whose producer split a pair, stand there itself; both are read alike.
+
+_Outcome: TypeAlias = Literal["closed", "open"] | Reason
+
+_ESCAPES: Final = {
+    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
+_REPLACEMENT: Final = "\ufffd"
+
+_Run: TypeAlias = Callable[[str, int], re.Match[str]]  # of any length, even 0: it always matches
+
+_plain_run: Final = cast("_Run", re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*').match)
+_hex_digits: Final = cast("_Run", re.compile(r"[0-9A-Fa-f]{0,4}").match)
+_low_surrogate: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})|([\udc00-\udfff])").match
+_start_of_low_surrogate: Final = re.compile(
+    r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?\Z"
+).match
+
+
+def _decode_simple(text: str) -> str:
+    """Decode printable text from inside a string, if one-letter escapes are all that is in it.
+
+    Returns "" if there is anything else: then ``_scan_string`` has to look.
+    """
+    if text.count("\\") == text.count("\\n") and '"' not in text:
+        return text.replace("\\n", "\n")  # by far the most frequent one, at half the price
+    decoded, *parts = text.split("\\")
+    if '"' in decoded:
+        return ""
+    for part in parts:
+        escaped = _ESCAPES.get(part[:1])
+        if escaped is None or '"' in part[1:]:
+            return ""
+        decoded += escaped + part[1:]
+    return decoded
+
+
+def _scan_string(text: str, position: int) -> tuple[str, int, _Outcome]:
+    """Decode the inside of a string from ``position`` on.
+
+    Returns the decoded text, where the scan stopped, and why: ``closed`` at the closing quote,
+    ``open`` where something begins that is not certain yet (often the end of the text), or the
+    reason why the character there is an error.
+    """
+    end = len(text)
+    # Most pieces are short and plain. This test for plain is narrower than JSON's, but quick.
+    quote = text.find('"', position)
+    decoded = text[position:] if quote < 0 else text[position:quote]
+    if "\\" not in decoded and decoded.isprintable():
+        return (decoded, end, "open") if quote < 0 else (decoded, quote, "closed")
+    decoded = piece = ""
+    while True:
+        stop = _plain_run(text, position).end()
+        decoded += piece + text[position:stop]
+        if stop == end:
+            break
+        char = text[stop]
+        if char == '"':
+            return decoded, stop, "closed"
+        if char == "\\":
+            following = text[stop + 1 : stop + 2]
+            if piece := _ESCAPES.get(following, ""):
+                position = stop + 2
+                continue
+            if not following:
+                break
+            if following != "u":
+                return decoded, stop + 1, "bad_escape"
+            position = _hex_digits(text, stop + 2).end()
+            if position < stop + 6:
+                if position == end:
+                    break
+                return decoded, position, "bad_escape"
+            unit = int(text[stop + 2 : position], 16)
+        elif char < " ":
+            return decoded, stop, "control_character"
+        else:
+            position = stop + 1
+            unit = ord(char)
+        character = _character(unit, text, position)
+        if character is None:
+            break
+        piece, position = character
+    return decoded, stop, "open"
+
+
+def _character(unit: int, text: str, position: int) -> tuple[str, int] | None:
+    """Make a character of a UTF-16 unit, and of its partner if that follows at ``position``.
+
+    Returns the character and where it ends; None if the partner may still come.
+    """
+    if not 0xD800 <= unit <= 0xDFFF:
+        return chr(unit), position
+    if unit >= 0xDC00:
+        return _REPLACEMENT, position
+    if low := _low_surrogate(text, position):
+        partner = int(low[1], 16) if low[1] else ord(low[2])
+        return chr(0x10000 + ((unit - 0xD800) << 10) + (partner - 0xDC00)), low.end()
+    if _start_of_low_surrogate(text, position):
+        return None
+    return _REPLACEMENT, position
+
+
+class _ScalarState(dict[str, "_ScalarState"]):
+    """The characters that may come next; ``convert`` is None where the scalar cannot end.
+
+    The last letter of a word leads to a state without any: no longer word exists.
+    """
+
+    def __init__(self, convert: Callable[[str], JsonValue] | None = None) -> None:
+        super().__init__()
+        self.convert = convert
+
+
+_SCALAR: Final = _ScalarState()
+"""Before the first character."""
+
+_MINUS: Final = _ScalarState()
+_ZERO: Final = _ScalarState(int)
+_INTEGER: Final = _ScalarState(int)
+_POINT: Final = _ScalarState()
+_FRACTION: Final = _ScalarState(float)
+_LETTER_E: Final = _ScalarState()
+_EXPONENT_SIGN: Final = _ScalarState()
+_EXPONENT: Final = _ScalarState(float)
+
+for _state, _characters, _following in (
+    (_SCALAR, "-", _MINUS),
+    (_SCALAR, "0", _ZERO),
+    (_SCALAR, "123456789", _INTEGER),
+    (_MINUS, "0", _ZERO),
+    (_MINUS, "123456789", _INTEGER),
+    (_ZERO, ".", _POINT),
+    (_ZERO, "eE", _LETTER_E),
+    (_INTEGER, "0123456789", _INTEGER),
+    (_INTEGER, ".", _POINT),
+    (_INTEGER, "eE", _LETTER_E),
+    (_POINT, "0123456789", _FRACTION),
+    (_FRACTION, "0123456789", _FRACTION),
+    (_FRACTION, "eE", _LETTER_E),
+    (_LETTER_E, "+-", _EXPONENT_SIGN),
+    (_LETTER_E, "0123456789", _EXPONENT),
+    (_EXPONENT_SIGN, "0123456789", _EXPONENT),
+    (_EXPONENT, "0123456789", _EXPONENT),
+):
+    _state.update(dict.fromkeys(_characters, _following))
+
+_MEANINGS: Final[dict[str, JsonValue]] = {"true": True, "false": False, "null": None}
+_WHOLE_WORD: Final = _ScalarState(_MEANINGS.__getitem__)
+
+for _word in _MEANINGS:
+    _state = _SCALAR
+    for _letter in _word[:-1]:
+        _state = _state.setdefault(_letter, _ScalarState())
+    _state[_word[-1]] = _WHOLE_WORD
+
+
+def _excess_digit(number: str, allowed: int) -> int | None:
+    """Return the position of the first digit beyond those allowed, if there is one."""
+    digits = [index for index, char in enumerate(number) if char.isdigit()]
+    return digits[allowed] if len(digits) > allowed else None

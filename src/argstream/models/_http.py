@@ -1,0 +1,713 @@
+"""Models over HTTP: who can be asked, with which key, how often and how long."""
+
+import difflib
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from functools import cache
+from math import inf
+from ssl import SSLContext
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+from weakref import ReferenceType, ref
+
+import anyio
+import httpx2
+import msgspec
+from anyio.lowlevel import current_token
+from msgspec import Struct
+
+from argstream.errors import UsageError
+from argstream.models._errors import (
+    MOST_BYTES,
+    Asked,
+    Hidden,
+    Key,
+    StreamCleaner,
+    Unanswered,
+    failed_at_once,
+    not_a_stream,
+    refused,
+    unreachable,
+)
+from argstream.models._retries import Retries, told_wait
+from argstream.providers import ProtocolName, UnreadableError, make_adapter
+from argstream.providers._deltas import ProviderFailed
+from argstream.providers._requests import Api, ModelRequest, ModelSettings
+from argstream.providers.anthropic_requests import AnthropicApi
+from argstream.providers.openai_requests import CHAT_HABITS, ChatApi, ResponsesApi
+from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
+from argstream.wire._frames import BYTE_ORDER_MARK
+
+_OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
+_OPENAI_URL: Final = "https://api.openai.com/v1"
+# How the names of models begin that everybody knows, for a guess.
+_MODELS: Final = {
+    "claude": "anthropic",
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "deepseek": "deepseek",
+    "mistral": "mistral",
+    "codestral": "mistral",
+    "grok": "xai",
+    "llama": "ollama",
+    "qwen": "ollama",
+}
+# As many as are asked for: who makes requests decides how many. An idle one is kept for a while,
+# since a tool may take its time between two turns.
+_LIMITS: Final = httpx2.Limits(
+    max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0
+)
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_MOST_BYTES: Final = 1024 * 1024  # of a first event; who sends more is let through
+_MOST_BLANK: Final = 16 * 1024  # bytes of white space before it; some send a few to stay connected
+_CONNECTION_ERRORS: Final = (httpx2.TransportError, httpx2.DecodingError, TimeoutError)
+_PATIENCE_FOR_ERRORS: Final = 10.0  # seconds, for the body of an error
+# With these an answer is over. Some servers then neither close the connection nor end the body, and
+# some break it off: that is no failure any more.
+_LAST_WORD: Final = re.compile(
+    rb"[\r\n](?:data: ?\[DONE\]"
+    rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
+)
+_LONGEST_LAST_WORD: Final = 40
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_PATIENCE_AFTER: Final = 1.0
+_logger = logging.getLogger("argstream.models")
+_HEADERS: Final = {
+    "accept": "text/event-stream, application/json",
+    # As it is written: what is compressed comes in larger pieces, and later.
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+    "user-agent": "argstream",
+}
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Timeouts(Struct, frozen=True, kw_only=True):
+    """How long a server is waited for, in seconds; None: for ever.
+
+    Models that think may say nothing for minutes. Whatever comes counts as a sign of life, a ping
+    or a comment as well.
+    """
+
+    connect: float | None = 10.0
+    first_byte: float | None = 600.0
+    """From the request to the first byte of the answer."""
+    idle: float | None = 600.0
+    """Between two pieces of the answer."""
+
+    def __post_init__(self) -> None:
+        for seconds in (self.connect, self.first_byte, self.idle):
+            if seconds is not None and not seconds > 0:
+                raise UsageError(f"Timeouts: give seconds, more than 0, or None, not {seconds!r}")
+
+    def told(self, error: Exception, seconds: float | None) -> str:
+        waited = self.connect if isinstance(error, httpx2.ConnectTimeout) else seconds
+        return f"{waited:g} s" if waited is not None else "too long"
+
+
+def make_model(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout: float | Timeouts | None = None,
+    retries: int | Retries | None = None,
+    http_client: httpx2.AsyncClient | None = None,
+) -> "HttpModel":
+    """Make a model of its name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
+
+    The key is ``api_key``, or the provider's usual environment variable, which is read for each
+    request. With a ``base_url`` any server that has the provider's API is asked, with a key only
+    if there is one. ``timeout`` is how long to wait for a sign of life; ``Timeouts`` says more.
+    ``retries`` is how often a request is made again to which no answer has begun. An
+    ``http_client`` is used as it is, and stays open when the model is closed.
+
+    >>> make_model("vllm:qwen3", base_url="http://10.0.0.7:8000/v1")
+    <HttpModel vllm:qwen3 at http://10.0.0.7:8000/v1>
+    """
+    given = Hidden(api_key)
+    del api_key  # what follows may fail, and a traceback may show the variables here
+    provider, model = find_provider(name)
+    if base_url is not None:
+        address = checked_base_url(base_url, "base_url")
+    elif set_url := os.environ.get(provider.url_variable, "").strip():
+        address = checked_base_url(provider.read_url(set_url), f"${provider.url_variable}")
+    else:
+        address = provider.base_url
+    if timeout is None:
+        timeout = Timeouts()
+    elif not isinstance(timeout, Timeouts):
+        timeout = Timeouts(first_byte=timeout, idle=timeout)
+    if not isinstance(retries, Retries):
+        retries = Retries() if retries is None else Retries(most=retries)
+    return HttpModel(
+        name.strip(),
+        model=model,
+        api=provider.api(address),
+        base_url=address,
+        key=Key(
+            given,
+            provider.key_variables,
+            bearer_variable=provider.token_variable,
+            provider=provider.name,
+            is_needed=provider.needs_key and address == provider.base_url,
+        ),
+        timeouts=timeout,
+        retries=retries,
+        http_client=http_client,
+    )
+
+
+class HttpModel:
+    """A model over HTTP; ``make_model`` makes one. ``aclose()`` closes its connections.
+
+    It may be used by many tasks at once, and in several event loops.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str,
+        api: Api,
+        base_url: str,
+        key: Key,
+        timeouts: Timeouts,
+        retries: Retries,
+        http_client: httpx2.AsyncClient | None = None,
+    ) -> None:
+        self.name = name
+        self.protocol: ProtocolName = api.protocol
+        self.base_url = base_url
+        self._model = model
+        self._api = api
+        self._key = key
+        self._timeouts = timeouts
+        self._retries = retries
+        self._connections = Connections(http_client)
+
+    def __repr__(self) -> str:
+        return f"<HttpModel {self.name} at {self.base_url}>"
+
+    def require_key(self) -> None:
+        """Raise UsageError if there is no key where one is needed: each request would."""
+        self._key.value()
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop. The next request opens new ones."""
+        await self._connections.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
+        """Ask for a turn, and yield the bytes of the answer as they come.
+
+        Raises ``ProviderFailure`` if no answer begins, or if it breaks off; ``UsageError`` if there
+        is no key, or if the request is one that cannot be made. Closing the generator closes the
+        connection.
+        """
+        content = _written(self._api.body(self._model, request))
+        headers = _Headers(self._api, self._key, request.settings)
+        answer = await self._answer(content, headers)
+        async with aclosing(answer.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _answer(self, content: bytes, headers: "_Headers") -> "Answer":
+        asked = Asked(
+            name=self.name,
+            model=self._model,
+            url=f"{self.base_url}{self._api.path}",
+            key=self._key.origin,
+        )
+        made, waited = 0, 0.0
+        while True:
+            client = await self._connections.client()
+            request = headers.put_on(client, asked.url, content, self._timeouts)
+            answer = await ask(
+                client,
+                request,
+                asked.hiding(request.headers),
+                times=self._timeouts,
+                protocol=self.protocol,
+                now=self._retries.now(),
+            )
+            if isinstance(answer, Answer):
+                return answer
+            made += 1
+            wait = self._retries.wait(made, waited, answer.told_wait) if answer.again else None
+            if wait is None:
+                raise answer.after(made)
+            waited += wait
+            _logger.info("%s: %s; trying again in %.1f s", asked.name, answer.failure.code, wait)
+            await self._retries.sleep(wait)
+
+
+class _Headers:
+    """The headers of a request. They hold the key, so no local variable may hold them."""
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, api: Api, key: Key, settings: ModelSettings) -> None:
+        odd = next((name for name, value in settings.headers.items() if _is_odd(name, value)), None)
+        if odd is not None:
+            raise UsageError(
+                f"the header {odd!r} has characters in it that no header can have, or is no text"
+            )
+        self._headers = httpx2.Headers(_HEADERS)
+        self._headers.update(api.headers(None if key.is_token else key.value()))
+        if key.is_token:
+            self._headers["authorization"] = f"Bearer {key.value()}"
+        self._headers.update({name: value.strip() for name, value in settings.headers.items()})
+
+    def put_on(
+        self, client: httpx2.AsyncClient, url: str, content: bytes, times: Timeouts
+    ) -> httpx2.Request:
+        # How long to wait for bytes is decided where they are read: not as long for all of them.
+        timeout = httpx2.Timeout(connect=times.connect, read=None, write=times.idle, pool=None)
+        return client.build_request(
+            "POST", url, content=content, headers=self._headers, timeout=timeout
+        )
+
+
+def _is_odd(name: object, value: object) -> bool:
+    if not isinstance(name, str) or not isinstance(value, str):
+        return True
+    return not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable())
+
+
+def _written(body: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (UnicodeEncodeError, OverflowError):
+        # Half a surrogate pair, or a number of more than 64 bits, which a model may have written.
+        return json.dumps(body).encode()
+    except TypeError as error:
+        raise UsageError(f"the request cannot be written as JSON: {error}") from None
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """A server, or a kind of server, that has one of the APIs."""
+
+    name: str  # what is written before the model: ``anthropic:…``
+    api: Callable[[str], Api]  # makes the API that is found at an address
+    base_url: str
+    url_variable: str  # the environment variable that may name another address
+    key_variables: tuple[str, ...]
+    token_variable: str = ""
+    """Of a token that is used if there is no key, and is sent as ``authorization``."""
+    needs_key: bool = True
+    read_url: Callable[[str], str] = str  # what becomes of the variable's value
+
+
+def _ollama_url(host: str) -> str:
+    """Read ``OLLAMA_HOST`` as Ollama does: scheme and port may be missing, ``/v1`` always is.
+
+    >>> _ollama_url("0.0.0.0"), _ollama_url("https://ollama.com"), _ollama_url(":8080")
+    ('http://0.0.0.0:11434/v1', 'https://ollama.com/v1', 'http://127.0.0.1:8080/v1')
+    """
+    scheme, separator, rest = host.partition("://")
+    if separator:
+        return f"{scheme}://{rest.rstrip('/').removesuffix('/v1')}/v1"
+    place, slash, path = host.partition("/")
+    name, colon, port = place.rpartition(":")
+    if not colon or port.endswith("]"):  # an address of IPv6 has colons, too
+        name, port = place, "11434"
+    path = f"{slash}{path}".rstrip("/").removesuffix("/v1")
+    return f"http://{name or '127.0.0.1'}:{port}{path}/v1"
+
+
+def _groq_url(url: str) -> str:
+    """Return the address of Groq's API, below the one that its SDK expects."""
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/openai/v1"
+
+
+def _provider(
+    name: str,
+    base_url: str,
+    api: Callable[[str], Api] | None = None,
+    *,
+    needs_key: bool = True,
+    variables: str = "",
+    url_variable: str = "",
+    bearer_variable: str = "",
+    read_url: Callable[[str], str] = str,
+) -> Provider:
+    variables = variables or name.upper()
+    return Provider(
+        name=name,
+        api=api or (lambda _: ChatApi(CHAT_HABITS.get(name))),
+        base_url=base_url,
+        url_variable=url_variable or f"{variables}_BASE_URL",
+        key_variables=(f"{variables}_API_KEY",),
+        token_variable=bearer_variable,
+        needs_key=needs_key,
+        read_url=read_url,
+    )
+
+
+def _openai_chat(base_url: str) -> Api:
+    """Return OpenAI's own habits only for its own hosts: of other servers less is known."""
+    is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
+    return ChatApi(CHAT_HABITS["openai"] if is_own else None)
+
+
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    provider.name: provider
+    for provider in (
+        _provider(
+            "anthropic",
+            "https://api.anthropic.com",
+            lambda _: AnthropicApi(),
+            bearer_variable="ANTHROPIC_AUTH_TOKEN",
+        ),
+        _provider("openai", _OPENAI_URL, _openai_chat),
+        _provider("openai-responses", _OPENAI_URL, lambda _: ResponsesApi(), variables="OPENAI"),
+        _provider("deepseek", "https://api.deepseek.com"),
+        _provider("openrouter", "https://openrouter.ai/api/v1"),
+        _provider("groq", "https://api.groq.com/openai/v1", read_url=_groq_url),
+        _provider("mistral", "https://api.mistral.ai/v1"),
+        _provider("xai", "https://api.x.ai/v1"),
+        _provider("together", "https://api.together.ai/v1"),
+        _provider(
+            "ollama",
+            "http://127.0.0.1:11434/v1",
+            needs_key=False,
+            url_variable="OLLAMA_HOST",
+            read_url=_ollama_url,
+        ),
+        _provider("vllm", "http://127.0.0.1:8000/v1", needs_key=False),
+    )
+}
+"""By the name that is written before a model."""
+
+
+def find_provider(name: str) -> tuple[Provider, str]:
+    if not isinstance(name, str):
+        raise UsageError(
+            f"a model is named by a text such as 'anthropic:claude-opus-4-7', not {name!r}"
+        )
+    prefix, colon, model = name.strip().partition(":")
+    if colon and model and (provider := PROVIDERS.get(prefix)) is not None:
+        return provider, model
+    if prefix in PROVIDERS:
+        raise UsageError(f"write the model after the provider: {prefix!r} alone is none")
+    guess = _guess(name.strip(), prefix if colon else "", model)
+    raise UsageError(
+        f"no model is called {name!r}: write the provider before it"
+        f"{f', such as {guess!r}' if guess else ''}; there are: {', '.join(PROVIDERS)}"
+    )
+
+
+def _guess(name: str, prefix: str, model: str) -> str:
+    start, slash, rest = name.partition("/")
+    if slash and start in PROVIDERS:  # as others write it
+        return f"{start}:{rest}"
+    if near := difflib.get_close_matches(prefix.lower(), PROVIDERS, 1):
+        return f"{near[0]}:{model or '…'}"
+    known = next((known for known in _MODELS if name.lower().startswith(known)), None)
+    return "" if known is None else f"{_MODELS[known]}:{name}"
+
+
+def checked_base_url(url: str, origin: str) -> str:
+    """Return an address without the slash at its end, if requests can be sent to it.
+
+    Nothing secret may be in it: addresses are told, in logs and in errors.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        httpx2.URL(url.strip())  # who sends requests there has rules of its own
+    except (ValueError, httpx2.InvalidURL):
+        parts, is_address = urlsplit(""), False
+    if not is_address:
+        raise UsageError(f"{origin} is an address such as 'http://127.0.0.1:8000/v1'")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError(
+            f"{origin} has a password, a query or a fragment in it, and addresses get into logs: "
+            "send what is secret as a header (ModelSettings.headers, or http_client)"
+        )
+    return url.strip().rstrip("/")
+
+
+class _Open(NamedTuple):
+    client: httpx2.AsyncClient
+    keeper: AsyncGenerator[httpx2.AsyncClient, None]
+
+
+class Connections:
+    """The HTTP client of each event loop. One that was passed is used for all, and not closed."""
+
+    def __init__(self, given: httpx2.AsyncClient | None = None) -> None:
+        if given is not None and not isinstance(given, httpx2.AsyncClient):
+            raise UsageError(f"http_client is an httpx2.AsyncClient, not a {type(given).__name__}")
+        self._given = given
+        self._home: ref[Any] | None = None  # the loop of the one that was given
+        # By loop. A client knows its loop, so no loop would ever be freed that is not taken out.
+        self._open: dict[object, _Open] = {}
+
+    async def client(self) -> httpx2.AsyncClient:
+        if self._given is not None:
+            if self._given.is_closed:
+                raise UsageError("the http_client that was given is closed")
+            self._require_one_loop()
+            return self._given
+        loop = current_token().native_token
+        self._forget_those_that_are_over()
+        found = self._open.get(loop)
+        if found is None:
+            keeper = _kept(ref(self))
+            # There is no await between these, so that no other task makes one meanwhile.
+            client = await anext(keeper)
+            self._open[loop] = found = _Open(client, keeper)
+        return found.client
+
+    def _require_one_loop(self) -> None:
+        """Refuse another event loop: connections of the first one would fail there.
+
+        The sync face of an agent has one for each run.
+        """
+        loop: Any = current_token().native_token
+        self._home = self._home or ref(loop)
+        if self._home() is not loop:
+            raise UsageError(
+                "the http_client that was given belongs to another event loop: use the agent in "
+                "one loop (run_stream, run_async), or leave http_client out"
+            )
+
+    async def close(self) -> None:
+        found = self._open.pop(current_token().native_token, None)
+        if found is not None:
+            await found.keeper.aclose()
+
+    def forget(self, client: httpx2.AsyncClient) -> None:
+        for loop, one in list(self._open.items()):
+            if one.client is client:
+                self._open.pop(loop, None)
+
+    def _forget_those_that_are_over(self) -> None:
+        """Forget clients that were closed elsewhere, and loops that did not end in order."""
+        for loop, one in list(self._open.items()):
+            is_closed = getattr(loop, "is_closed", None)
+            if one.client.is_closed or (is_closed is not None and is_closed()):
+                self._open.pop(loop, None)
+
+
+async def _kept(owner: ReferenceType[Connections]) -> AsyncGenerator[httpx2.AsyncClient, None]:
+    client = _made()
+    try:
+        yield client
+    finally:
+        if (connections := owner()) is not None:
+            connections.forget(client)
+        await client.aclose()
+
+
+def _made() -> httpx2.AsyncClient:
+    certificates = _certificates()
+    try:
+        return httpx2.AsyncClient(verify=certificates, limits=_LIMITS)
+    except ImportError:
+        problem = "a SOCKS proxy, for which the package socksio is needed"
+    except (ValueError, httpx2.InvalidURL):
+        problem = "no address of a proxy that can be used"  # it may have a password in it
+    raise UsageError(f"{_set(_PROXIES)}: this is {problem}")
+
+
+@cache
+def _certificates() -> SSLContext:
+    """Load the certificates once: that takes 20 ms and more."""
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:  # as those of SSL are, too
+        raise UsageError(f"{_set(_CERTIFICATES)}: certificates cannot be loaded: {error}") from None
+
+
+def _set(variables: tuple[str, ...]) -> str:
+    spellings = [spelling for name in variables for spelling in (name, name.lower())]
+    found = [f"${name}" for name in spellings if os.environ.get(name)]
+    return ", ".join(found) or "the settings of this machine"
+
+
+class Opening:
+    """Holds the first bytes of an answer until its first event is known."""
+
+    def __init__(self, protocol: ProtocolName) -> None:
+        self._protocol = protocol
+        self._decoder: SseDecoder | JsonTextDecoder | None = None
+        self.held = bytearray()
+        self._known = False
+        self.failure: ProviderFailed | None = None  # the error with which it begins
+        self.is_blank = False
+        """Whether it is nothing but white space, and more of it than anybody needs."""
+
+    def take(self, chunk: bytes) -> bool:
+        """Return True once it is known how the answer begins."""
+        self.held += chunk
+        if self._decoder is None:
+            start = self.held.removeprefix(BYTE_ORDER_MARK).lstrip()
+            if not start:
+                self.is_blank = len(self.held) > _MOST_BLANK
+                return self.is_blank
+            is_json = start.startswith((b"{", b"["))
+            self._decoder = JsonTextDecoder() if is_json else SseDecoder()
+            chunk = bytes(self.held)
+        self._look_at(self._decoder.feed(chunk))
+        return self._known or len(self.held) > _MOST_BYTES
+
+    def close(self) -> bool:
+        """Return True if there was an event."""
+        if self._decoder is not None and not self._known:
+            self._look_at(self._decoder.close())
+        return self._known
+
+    def _look_at(self, frames: list[Frame | Broken]) -> None:
+        first = next((frame for frame in frames if _says_something(frame)), None)
+        if first is None or self._known:
+            return
+        self._known = True
+        if isinstance(first, Frame):
+            self.failure = _failure_in(first, self._protocol)
+
+
+def _says_something(frame: Frame | Broken) -> bool:
+    return isinstance(frame, Broken) or (bool(frame.data) and frame.event != "ping")
+
+
+def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
+    """Return the failure if the event is an error and nothing else."""
+    try:
+        deltas = make_adapter(protocol).feed(frame.data, frame.event)
+    except UnreadableError:
+        return None  # who reads the answer says so
+    match deltas:
+        case [ProviderFailed() as failure]:
+            return failure
+        case _:  # something came with it that is worth to be seen
+            return None
+
+
+async def ask(
+    client: httpx2.AsyncClient,
+    request: httpx2.Request,
+    asked: Asked,
+    *,
+    times: Timeouts,
+    protocol: ProtocolName,
+    now: float,
+) -> "Answer | Unanswered":
+    response: httpx2.Response | None = None
+    patience = times.first_byte
+    begun = False
+    try:
+        with anyio.fail_after(times.first_byte):
+            # Never followed: the key would go to wherever a redirect leads.
+            response = await client.send(request, stream=True, follow_redirects=False)
+            asked = asked.hiding(response.request.headers)  # to which the client may have added
+            chunks = response.aiter_bytes()
+            chunk = await anext(chunks, None) if response.is_success else None
+        if not response.is_success:
+            body = await _error_body(chunks, times.idle)
+            wait = told_wait(response.headers, now)
+            return refused(asked, response.status_code, response.headers, body, wait)
+        patience = times.idle
+        opening = Opening(protocol)
+        while chunk is not None and not opening.take(chunk):
+            with anyio.fail_after(patience):
+                chunk = await anext(chunks, None)
+        if opening.is_blank:
+            return not_a_stream(asked, b"nothing but white space", response.headers)
+        if chunk is None and not opening.close():
+            return not_a_stream(asked, bytes(opening.held), response.headers)
+        if opening.failure is not None:
+            return failed_at_once(asked, opening.failure, response.headers)
+        begun = True
+        return Answer(response, chunks, bytes(opening.held), asked, times)
+    except _CONNECTION_ERRORS as error:
+        return unreachable(asked, error, times.told(error, patience))
+    finally:
+        if response is not None and not begun:
+            await _close(response)
+
+
+async def _error_body(chunks: AsyncGenerator[bytes, None], patience: float | None) -> bytes:
+    body = bytearray()
+    try:
+        with anyio.move_on_after(min(_PATIENCE_FOR_ERRORS, patience or inf)):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    break
+    except _CONNECTION_ERRORS:
+        pass  # the status says enough
+    return bytes(body)
+
+
+async def _close(response: httpx2.Response) -> None:
+    """Close the connection, even if the reading task has been cancelled."""
+    with anyio.CancelScope(shield=True):
+        await response.aclose()
+
+
+class Answer:
+    def __init__(
+        self,
+        response: httpx2.Response,
+        chunks: AsyncGenerator[bytes, None],
+        head: bytes,
+        asked: Asked,
+        times: Timeouts,
+    ) -> None:
+        self._response = response
+        self._chunks = chunks
+        self._head = head
+        self._asked = asked
+        self._times = times
+        self._tail = b"\n"  # an answer begins with a line
+        self._is_over = False
+        self._last_moment: float | None = None  # until when it may be closed, once it is whole
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes as they come, without secrets."""
+        cleaner = StreamCleaner(self._asked.secrets)
+        chunk: bytes | None = self._head
+        try:
+            while chunk is not None:
+                self._listen(chunk)
+                if clean := cleaner.feed(chunk):
+                    yield clean
+                chunk = await self._next()
+            if rest := cleaner.close():
+                yield rest
+        finally:
+            await _close(self._response)
+
+    async def _next(self) -> bytes | None:
+        patience = self._times.idle
+        if self._last_moment is not None:  # for all that follows, or pings would go on for ever
+            patience = self._last_moment - anyio.current_time()
+        try:
+            with anyio.fail_after(patience):
+                return await anext(self._chunks, None)
+        except _CONNECTION_ERRORS as error:
+            if self._is_over:
+                return None
+            told = self._times.told(error, patience)
+            failure = unreachable(self._asked, error, told).failure
+        raise failure  # not from the error, which knows the request and its headers
+
+    def _listen(self, chunk: bytes) -> None:
+        """Notice the end of the answer, also if it comes in pieces."""
+        heard = self._tail + chunk
+        self._is_over = self._is_over or _LAST_WORD.search(heard) is not None
+        self._tail = heard[-_LONGEST_LAST_WORD:]
+        # The event of the last word may be long: it is to be whole.
+        is_whole = self._is_over and self._tail.endswith(_EVENT_ENDS)
+        if is_whole and self._last_moment is None:
+            self._last_moment = anyio.current_time() + _PATIENCE_AFTER

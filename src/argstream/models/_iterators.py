@@ -1,0 +1,179 @@
+"""Whatever can answer, as a model: a name, a function that asks a provider's SDK, an iterator.
+
+::
+
+    as_model("anthropic:claude-opus-4-7")
+    as_model(lambda request: client.messages.create(..., stream=True))
+    as_model(response.aiter_bytes())            # good for one turn
+
+A function gives anything that ``stream()`` reads, or a coroutine for it. A sync function is called,
+and a sync source is read, in threads: neither holds up the event loop, and neither can be
+interrupted. One that is abandoned goes on until what it waits for has come.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from threading import Lock
+from types import ModuleType
+from typing import Any, Final, TypeGuard, TypeVar
+
+from argstream.errors import MissingExtra, ProviderFailure, UsageError
+from argstream.providers import ProtocolName
+from argstream.providers._requests import Model, ModelRequest
+from argstream.streaming._input import (
+    awaited,
+    close_async_source,
+    close_source,
+    is_async,
+    items,
+    open_async_items,
+)
+
+_Result = TypeVar("_Result")
+_END: Final = object()
+
+
+def as_model(given: object, *, protocol: ProtocolName = "auto", name: str = "") -> Model:
+    """Make a model of what is given: a name, a model, a function, or an iterator of events.
+
+    ``protocol`` and ``name`` are of a function or an iterator. By itself, the protocol is found out
+    from what comes.
+    """
+    if isinstance(given, str):
+        from argstream import models
+
+        return models.make_model(given)
+    if _is_model(given):
+        return given
+    if hasattr(given, "__aiter__") or isinstance(given, Iterable):
+        return _Asking(_once(given), protocol, name or "an iterator")
+    if callable(given):
+        return _Asking(given, protocol, name or getattr(given, "__name__", "a function"))
+    raise UsageError(
+        f"a {type(given).__name__} is no model: give a name such as 'anthropic:claude-opus-4-7', a "
+        "function of a ModelRequest that gives a provider's stream, or an iterator of its events"
+    )
+
+
+def _is_model(given: object) -> TypeGuard[Model]:
+    """Return True for an object with the attributes of a model. An SDK's client has no protocol."""
+    has_names = all(isinstance(getattr(given, word, None), str) for word in ("name", "protocol"))
+    return has_names and callable(getattr(given, "stream", None)) and not isinstance(given, type)
+
+
+def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
+    is_used = False
+
+    async def ask(_: ModelRequest) -> object:
+        nonlocal is_used
+        if is_used:
+            raise ProviderFailure(
+                "iterator_over",
+                "an iterator is a model for one turn, and there is another: give a function that "
+                "makes one for each request",
+            )
+        is_used = True
+        return source
+
+    return ask
+
+
+class _Asking:
+    def __init__(self, ask: Callable[..., Any], protocol: ProtocolName, name: str) -> None:
+        self._ask = ask
+        self.protocol = protocol
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}>"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
+        is_quick = inspect.iscoroutinefunction(self._ask) or inspect.isasyncgenfunction(self._ask)
+        source = self._ask(request) if is_quick else await _in_thread(self._ask, request)
+        async with aclosing(_read(source)) as reading:
+            async for item in reading:
+                yield item
+
+
+async def _read(source: Any) -> AsyncGenerator[object, None]:
+    """Yield the items of anything that ``stream()`` reads, and close it at the end."""
+    source = await awaited(source)
+    if isinstance(source, list | tuple):
+        for item in source:  # it is all there: nothing blocks
+            yield item
+    elif is_async(source):
+        try:
+            async with AsyncExitStack() as stack:
+                async for item in await open_async_items(source, stack):
+                    yield item
+        finally:
+            await close_async_source(source)
+    else:
+        reader = _ThreadReader(source)
+        try:
+            while (item := await _in_thread(reader.next)) is not _END:
+                yield item
+        finally:
+            await _close_in_thread(reader)
+
+
+class _ThreadReader:
+    """Reads a sync source, one item at a time, each in any thread."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._entered: AbstractContextManager[Iterable[object]] | None = None
+        self._items: Iterator[object] | None = None
+        self._lock = Lock()  # for what follows
+        self._is_busy = False
+        self._is_closed = False
+
+    def next(self) -> object:
+        with self._lock:
+            self._is_busy = True
+        try:
+            if self._items is None:
+                self._entered = items(self._source)
+                self._items = iter(self._entered.__enter__())
+            return next(self._items, _END)
+        finally:
+            with self._lock:
+                self._is_busy = False
+                is_closed = self._is_closed
+            if is_closed:  # meanwhile, by who did not want to wait for this
+                self._close()
+
+    def close(self) -> None:
+        """Close the source. If an abandoned thread still reads it, that thread closes it."""
+        with self._lock:
+            is_busy, self._is_closed = self._is_busy, True
+        if not is_busy:
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            if self._entered is not None:
+                self._entered.__exit__(None, None, None)
+        finally:
+            close_source(self._source)
+
+
+async def _in_thread(function: Callable[..., _Result], *arguments: object) -> _Result:
+    result: _Result = await _anyio().to_thread.run_sync(
+        function, *arguments, abandon_on_cancel=True
+    )
+    return result
+
+
+async def _close_in_thread(reader: _ThreadReader) -> None:
+    with _anyio().CancelScope(shield=True):  # also when whoever reads has been cancelled
+        await _anyio().to_thread.run_sync(reader.close)
+
+
+def _anyio() -> ModuleType:
+    try:
+        import anyio
+    except ModuleNotFoundError:
+        raise MissingExtra("http", "a model that is a sync function or iterator") from None
+    return anyio

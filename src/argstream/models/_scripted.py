@@ -1,0 +1,255 @@
+"""A model that says what a script says: for tests, examples and demonstrations, without a network.
+
+::
+
+    model = ScriptedModel(CallTool("add", {"a": 1, "b": 2}), "It is 3.")
+    model = ScriptedModel(lambda request: Reply(f"I was told {len(request.messages)} messages."))
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from typing import Any, Literal, TypeAlias, get_args
+
+from argstream.errors import MissingExtra, ProviderFailure, UsageError
+from argstream.providers import ProtocolName
+from argstream.providers._requests import ModelRequest
+
+Stop: TypeAlias = Literal["end_turn", "tool_use", "max_tokens", "refusal", "pause_turn"]
+"""Why the model stopped, in Anthropic's words; each API gets it in its own."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """Text for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Think:
+    """Thinking, as a block, a summary or ``reasoning_content``, whichever the API has."""
+
+    text: str
+
+
+@dataclass(frozen=True, init=False)
+class CallTool:
+    """A tool call. Its arguments are a mapping, or text that may be cut or no JSON at all.
+
+    >>> CallTool("add", {"a": 1})
+    CallTool(name='add', arguments='{"a": 1}', call_id=None)
+    >>> CallTool("add", '{"a": ').is_whole
+    False
+    """
+
+    name: str
+    arguments: str
+    call_id: str | None
+    """Without one, an id is made from the number of the reply and of the call."""
+
+    def __init__(
+        self, name: str, arguments: Mapping[str, Any] | str = "{}", *, call_id: str | None = None
+    ) -> None:
+        if not name or not isinstance(name, str):
+            raise UsageError(f"CallTool: give the name of a tool, not {name!r}")
+        if isinstance(arguments, Mapping):
+            arguments = json.dumps(dict(arguments), ensure_ascii=False)
+        if not isinstance(arguments, str):
+            raise UsageError(f"CallTool: arguments are a mapping or a text, not {arguments!r}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "arguments", arguments)
+        object.__setattr__(self, "call_id", call_id)
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        """The arguments as an object, or None if they are not one."""
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments are a JSON object."""
+        return self.value is not None
+
+
+Part: TypeAlias = Say | Think | CallTool
+
+
+@dataclass(frozen=True, init=False)
+class Reply:
+    """One answer of the model: its parts in order, and why it stopped.
+
+    A string is something to say. If ``stop`` is not given, it is ``tool_use`` for an answer that
+    calls a tool and ``end_turn`` for any other.
+
+    >>> Reply("Hello").stop, Reply(CallTool("now")).stop
+    ('end_turn', 'tool_use')
+    """
+
+    parts: tuple[Part, ...]
+    stop: Stop
+    piece_size: int
+    """How many characters the model writes at a time."""
+
+    def __init__(self, *parts: Part | str, stop: Stop | None = None, piece_size: int = 4) -> None:
+        whole = tuple(Say(part) if isinstance(part, str) else part for part in parts)
+        if stop is None:
+            calls = any(isinstance(part, CallTool) for part in whole)
+            stop = "tool_use" if calls else "end_turn"
+        if stop not in get_args(Stop):
+            raise UsageError(f"Reply: stop is one of {', '.join(get_args(Stop))}, not {stop!r}")
+        if piece_size < 1:
+            raise UsageError(f"Reply: piece_size is a number of 1 or more, not {piece_size!r}")
+        object.__setattr__(self, "parts", whole)
+        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "piece_size", piece_size)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model was stopped before it was done."""
+        return self.stop in ("max_tokens", "refusal")
+
+
+Answer: TypeAlias = Reply | Part | str | Exception
+"""What is answered. An exception is raised instead, such as a ``ProviderFailure``."""
+
+
+class ScriptedModel:
+    """A model that returns one scripted answer after the other, in the form of Anthropic's API.
+
+    An answer is a ``Reply``, one part of it alone, a text, an exception to be raised, or a function
+    that makes one of these of the request. When there are no more, asking fails with the code
+    ``script_over``, unless ``repeat`` starts them again. ``piece_size`` is how many characters are
+    written at a time, also where a reply says something else; ``delay`` the seconds before each.
+    """
+
+    def __init__(
+        self,
+        *replies: Answer | Callable[[ModelRequest], Answer],
+        piece_size: int | None = None,
+        delay: float = 0.0,
+        repeat: bool = False,
+        name: str = "scripted",
+    ) -> None:
+        if piece_size is not None and piece_size < 1:
+            raise UsageError(f"ScriptedModel: piece_size is 1 or more, not {piece_size!r}")
+        if delay < 0:
+            raise UsageError(f"ScriptedModel: delay is in seconds from 0, not {delay!r}")
+        for reply in replies:
+            if not callable(reply):
+                _checked(reply)
+        self.name = name
+        self.protocol: ProtocolName = "anthropic"
+        self.requests: list[ModelRequest] = []
+        """What it was asked so far."""
+        self._replies = replies
+        self._piece_size = piece_size
+        self._delay = delay
+        self._repeat = repeat
+
+    def __repr__(self) -> str:
+        return f"<ScriptedModel {self.name}: {len(self._replies)} replies>"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the payloads of the next answer."""
+        self.requests.append(request)
+        number = len(self.requests)
+        reply = self._reply(number, request)
+        for payload in _payloads(reply, number, self._piece_size or reply.piece_size):
+            if payload["type"] != "content_block_delta" or self._delay:
+                # Others get their turn, at least between two blocks.
+                await _sleep(self._delay)
+            yield payload
+
+    def _reply(self, number: int, request: ModelRequest) -> Reply:
+        if not self._replies or (number > len(self._replies) and not self._repeat):
+            said = len(self._replies)
+            message = f"the script is over after {said} replies: add one, or say repeat=True"
+            raise ProviderFailure("script_over", message)
+        given = self._replies[(number - 1) % len(self._replies)]
+        answer = given(request) if callable(given) else given
+        if isinstance(answer, Exception):
+            raise answer
+        return _checked(answer)
+
+
+async def _sleep(seconds: float) -> None:
+    try:
+        from anyio import sleep
+    except ModuleNotFoundError:
+        raise MissingExtra("http", "a model") from None
+    await sleep(seconds)
+
+
+def _checked(answer: object) -> Reply:
+    if isinstance(answer, Exception):
+        return Reply()
+    if isinstance(answer, str | Say | Think | CallTool):
+        return Reply(answer)
+    if not isinstance(answer, Reply):
+        raise UsageError(
+            f"ScriptedModel: an answer is a Reply, a part of one or a text, not {answer!r}"
+        )
+    if getattr(answer, "faults", ()):
+        raise UsageError(
+            "ScriptedModel makes no faults: start a MockProvider (argstream.testing) for these"
+        )
+    return answer
+
+
+def _payloads(reply: Reply, number: int, piece_size: int) -> Iterator[dict[str, Any]]:
+    usage = {"input_tokens": 100 * number, "output_tokens": 1}
+    message: dict[str, Any] = {"id": f"msg_scripted_{number}", "type": "message"}
+    message |= {"role": "assistant", "model": "scripted", "content": []}
+    message |= {"stop_reason": None, "usage": usage}
+    yield {"type": "message_start", "message": message}
+    written = 0
+    calls = count()
+    for index, part in enumerate(reply.parts):
+        call_id = f"toolu_scripted_{number}_{next(calls)}" if isinstance(part, CallTool) else ""
+        block, deltas = _block(part, call_id, piece_size)
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        for delta in deltas:
+            written += 1
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        is_last = index == len(reply.parts) - 1
+        is_cut = isinstance(part, CallTool) and not part.is_whole and reply.is_cut
+        if not (is_last and is_cut):
+            yield {"type": "content_block_stop", "index": index}
+    delta = {"stop_reason": reply.stop, "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": usage | {"output_tokens": written}}
+    yield {"type": "message_stop"}
+
+
+def _block(
+    part: Part, call_id: str, size: int
+) -> tuple[Mapping[str, Any], Iterator[dict[str, Any]]]:
+    block: dict[str, Any]
+    match part:
+        case Say(text):
+            deltas = ({"type": "text_delta", "text": piece} for piece in _pieces(text, size))
+            return {"type": "text", "text": ""}, deltas
+        case Think(text):
+            block = {"type": "thinking", "thinking": "", "signature": ""}
+            return block, _thoughts(text, size)
+        case CallTool(name, arguments, own_id):
+            block = {"type": "tool_use", "id": own_id or call_id, "name": name, "input": {}}
+            pieces = _pieces(arguments, size)
+            return block, ({"type": "input_json_delta", "partial_json": one} for one in pieces)
+
+
+def _thoughts(text: str, size: int) -> Iterator[dict[str, Any]]:
+    for piece in _pieces(text, size):
+        yield {"type": "thinking_delta", "thinking": piece}
+    signature = "scripted_" + sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+    yield {"type": "signature_delta", "signature": signature}
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    return (text[start : start + size] for start in range(0, len(text), size))

@@ -1,0 +1,182 @@
+"""``Policy``: the rules of all tools, in order, and what holds where none matches."""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from argstream.checks import OnAsk
+from argstream.errors import UsageError
+from argstream.events import Action, PolicyDecision
+from argstream.history import CallKind
+from argstream.policy._check import PolicyCheck
+from argstream.policy._messages import name_words, shown
+from argstream.policy._paths import expanded_directory
+from argstream.policy._rules import Rule, ToolNames, action_of
+from argstream.policy._toml import read_policy
+from argstream.providers._deltas import (
+    RUN_BY_PROVIDER,
+)
+
+_AUTOMATIC_NAME: Final = re.compile(r"rule \d+")
+
+
+class Policy:
+    """Rules for the calls of a model: the first that matches decides.
+
+    Where none does, the tool's entry in ``defaults`` holds (an exact name before a glob, globs in
+    order), and where there is none, ``default``. ``root`` is where relative paths begin that are
+    compared with a directory: the one that the tools run in.
+
+    >>> from argstream.policy import Glob
+    >>> policy = Policy([Rule("deny", argument="path", when=Glob("**/.env"))], default="allow")
+    >>> policy.decide("read", {"path": "src/.env"}).action
+    'deny'
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        default: Action = "ask",
+        defaults: Mapping[str, Action] | None = None,
+        root: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if not isinstance(rules, Iterable):
+            raise UsageError(f"{shown(rules)} is no list of rules: give [Rule(…), …], or nothing")
+        if defaults is not None and not isinstance(defaults, Mapping):
+            raise UsageError(
+                f"defaults says what holds for each tool, and {shown(defaults)} does not: give a "
+                'dict, as in {"read_file": "allow"}'
+            )
+        self.default = action_of(default)
+        self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
+        self.root = None if root is None else _absolute(root)
+        self._named_defaults = [(ToolNames(name), name) for name in self.defaults]
+        named: dict[str, Rule] = {}
+        for number, rule in enumerate(rules, 1):
+            if not isinstance(rule, Rule):
+                raise UsageError(f"rule {number}: {shown(rule)} is no Rule")
+            name = rule.name or f"rule {number}"
+            _check_name(name, number, named)
+            try:
+                named[name] = rule.bound(self.root)
+            except UsageError as error:
+                raise UsageError(f"{name_words(name)}: {error}") from None
+        self._named_rules = named
+        self._rules = tuple(named.items())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Policy":
+        """Read a policy from a TOML file; a relative ``root`` in it begins at the file."""
+        file = Path(path)
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file}: the policy cannot be read: {error}") from None
+        return cls._read(text, str(file), file.absolute().parent)
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Policy":
+        """Read a policy from the text of a TOML file."""
+        return cls._read(text, "policy", None)
+
+    @classmethod
+    def _read(cls, text: str, source: str, directory: Path | None) -> "Policy":
+        try:
+            parts = read_policy(text)
+            root = parts.root
+            if root is not None and directory is not None:
+                root = str(directory / expanded_directory(root))
+            return cls(parts.rules, default=parts.default, defaults=parts.defaults, root=root)
+        except UsageError as error:
+            raise UsageError(f"{source}: {error}") from None
+        except RecursionError:
+            raise UsageError(f"{source}: it is nested too deeply") from None
+
+    def __deepcopy__(self, memo: object) -> "Policy":
+        return self  # it does not change, and whoever was granted one of its rules means this one
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, in order."""
+        return tuple(rule for _, rule in self._rules)
+
+    def find_rule(self, name: str) -> Rule | None:
+        """Return the rule with this name, or None."""
+        return self._named_rules.get(name)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether ``ask`` is the action of a rule, of a tool's default, or the default."""
+        actions = (self.default, *self.defaults.values(), *(rule.action for rule in self.rules))
+        return "ask" in actions
+
+    def open(
+        self,
+        name: str,
+        kind: CallKind = "function",
+        *,
+        may_grow: bool = False,
+        on_ask: OnAsk = "report",
+    ) -> PolicyCheck | None:
+        """Return the check of a call. If the tool's name is enough to deny it, ``error`` is set.
+
+        Returns None for a call that the provider runs itself, because a policy cannot stop it.
+        With ``may_grow``, more of the name may follow: a denied name returns None, and the caller
+        opens the check again when the name is complete. With ``on_ask="deny"``, the check rejects
+        a call for which the policy answers ``ask``.
+        """
+        if kind in RUN_BY_PROVIDER:
+            return None
+        check = self._check(name, kind, on_ask)
+        return None if may_grow and check.error is not None else check
+
+    def decide(self, name: str, arguments: dict[str, Any] | str) -> PolicyDecision:
+        """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
+        if not isinstance(arguments, dict | str):
+            raise UsageError(
+                f"{shown(arguments)}: arguments are a dict, or a str for a tool of free text"
+            )
+        check = self._check(name, "custom" if isinstance(arguments, str) else "function")
+        check.finish(arguments, as_read=False)
+        decision = check.policy_decision
+        if decision is None:
+            raise AssertionError("complete arguments leave nothing open")
+        return decision
+
+    def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
+        rules = [(label, rule) for label, rule in self._rules if rule.concerns(name)]
+        return PolicyCheck(name, kind, rules, self._default_of(name), on_ask=on_ask)
+
+    def _default_of(self, name: str) -> Action:
+        if name in self.defaults:
+            return self.defaults[name]
+        for tools, key in self._named_defaults:
+            if name in tools:
+                return self.defaults[key]
+        return self.default
+
+
+def _check_name(name: str, number: int, taken: Collection[str]) -> None:
+    """Raise UsageError if the name could be taken for that of another rule.
+
+    An approval with ``always="rule"`` covers the rule that was shown by its name.
+    """
+    if name in taken:
+        raise UsageError(
+            f"rule {number}: another rule is already named {shown(name)}. Rule names must be unique"
+        )
+    if _AUTOMATIC_NAME.fullmatch(name) and name != f"rule {number}":
+        raise UsageError(
+            f"rule {number}: {shown(name)} is the automatic name of the rule at another position. "
+            "Choose another name"
+        )
+
+
+def _absolute(root: str | os.PathLike[str]) -> str:
+    path = Path(expanded_directory(root))
+    if not path.is_absolute():
+        raise UsageError(f"the root {shown(str(root))} must be an absolute directory")
+    return str(path)

@@ -1,0 +1,93 @@
+"""A provider's payloads → deltas, and histories → request bodies. No module imports an SDK."""
+
+from importlib import import_module
+from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from argstream.errors import UsageError
+from argstream.providers._deltas import Adapter, CallClosed
+from argstream.providers._detect import (
+    Feed,
+    detect,
+    detect_wrapping,
+    explain_unsupported,
+    unwrapping,
+)
+from argstream.providers._payloads import UnreadableError, payloads_in
+from argstream.providers._stop_reasons import StopKind, stop_kind
+
+__all__ = [
+    "AGENTS",
+    "Adapter",
+    "ClosesNothing",
+    "Feed",
+    "ProtocolName",
+    "StopKind",
+    "UnreadableError",
+    "detect",
+    "detect_wrapping",
+    "explain_unsupported",
+    "make_adapter",
+    "payloads_in",
+    "stop_kind",
+    "unwrapping",
+]
+
+ProtocolName: TypeAlias = Literal[
+    "auto",
+    "anthropic",
+    "argstream",
+    "bedrock",
+    "bedrock-invoke",
+    "claude-agent",
+    "cohere",
+    "gemini",
+    "gemini-interactions",
+    "gemini-live",
+    "langchain",
+    "ollama",
+    "openai-chat",
+    "openai-realtime",
+    "openai-responses",
+    "xai-grpc",
+]
+"""What can be read. ``argstream`` is a recording of ours: it tells itself what is in it."""
+
+
+@runtime_checkable
+class ClosesNothing(Protocol):
+    """An adapter of a protocol in which the end of a call is seen only by what follows it."""
+
+    def over(self) -> list[CallClosed]:
+        """Return the close of the calls after which another one was written."""
+
+
+AGENTS: Final = frozenset({"claude-agent"})
+"""The protocols of agents that have tools of their own, and run all of them themselves."""
+
+_ADAPTERS: Final = {
+    "anthropic": ("anthropic", "AnthropicAdapter"),
+    "bedrock": ("bedrock", "BedrockAdapter"),
+    "bedrock-invoke": ("bedrock", "BedrockInvokeAdapter"),
+    "claude-agent": ("claude_agent", "ClaudeAgentAdapter"),
+    "cohere": ("cohere", "CohereAdapter"),
+    "gemini": ("gemini", "GeminiAdapter"),
+    "gemini-interactions": ("gemini_interactions", "GeminiInteractionsAdapter"),
+    "gemini-live": ("gemini", "GeminiLiveAdapter"),
+    "langchain": ("langchain", "LangChainAdapter"),
+    "ollama": ("ollama", "OllamaAdapter"),
+    "openai-chat": ("openai_chat", "OpenAIChatAdapter"),
+    "openai-realtime": ("openai_realtime", "OpenAIRealtimeAdapter"),
+    "openai-responses": ("openai_responses", "OpenAIResponsesAdapter"),
+    "xai-grpc": ("xai_grpc", "XaiGrpcAdapter"),
+}
+"""The module and class of each protocol. A module is loaded when its protocol is read."""
+
+
+def make_adapter(protocol: str) -> Adapter:
+    """Return a new adapter for a protocol."""
+    if protocol not in _ADAPTERS:
+        known = ", ".join(get_args(ProtocolName))
+        raise UsageError(f"no protocol is called {protocol!r}; there are: {known}")
+    module, name = _ADAPTERS[protocol]
+    adapter: Adapter = getattr(import_module(f"{__name__}.{module}"), name)()
+    return adapter

@@ -1,0 +1,205 @@
+"""The output items of OpenAI: what Responses, Realtime and LangChain's content have in common.
+
+A response is a list of items: messages, thoughts, calls. An item is added, grows by deltas, and is
+done; its last form is said again in whole.
+"""
+
+from collections.abc import Hashable
+from typing import Any, Final, NamedTuple
+
+from argstream.history import CallKind
+from argstream.providers._deltas import (
+    BlockSaid,
+    CallResult,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    ThinkingClosed,
+    Tokens,
+    TurnEnded,
+)
+from argstream.providers._payloads import (
+    UnreadableError,
+    count,
+    refuse_duplicate_keys,
+    text_of,
+    without,
+)
+
+
+class CallItem(NamedTuple):
+    kind: CallKind
+    input: str  # the field with its input
+    tool: str = ""  # the name of its tool, if the item has none
+
+
+# Web and file searches and images are run by OpenAI, and kept as opaque parts of the message.
+CALLS: Final = {
+    "function_call": CallItem("function", "arguments"),
+    "mcp_call": CallItem("mcp", "arguments"),
+    "custom_tool_call": CallItem("custom", "input"),
+    "code_interpreter_call": CallItem("code", "code", "code_interpreter"),
+    "program": CallItem("code", "code", "program"),
+    "apply_patch_call": CallItem("patch", "operation", "apply_patch"),
+    # The client has to answer these, except those that `call_kind` finds to be hosted.
+    "shell_call": CallItem("client", "action", "shell"),
+    "local_shell_call": CallItem("client", "action", "local_shell"),
+    "computer_call": CallItem("client", "action", "computer"),
+    "tool_search_call": CallItem("client", "arguments", "tool_search"),
+    "mcp_approval_request": CallItem("client", "arguments"),
+}
+OUTPUTS: Final = {
+    "shell_call_output": "output",
+    "tool_search_output": "tools",
+    "program_output": "result",
+}
+"""Items with the result of a call that the provider ran, and the field that holds the result."""
+_COMPUTER_INPUT: Final = ("action", "actions", "pending_safety_checks")
+_OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
+CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
+THINKING_DELTAS: Final = {
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+}
+_NOT_SENT: Final = {"parsed_arguments"}  # what the SDK adds to an item
+_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
+
+
+def check_input(item: dict[str, Any], payload: object) -> None:
+    """Refuse an item whose input has an impossible type, or a key twice."""
+    for field in ("operation", "arguments"):
+        given = item.get(field)
+        if isinstance(given, dict):
+            refuse_duplicate_keys(payload)
+        elif not isinstance(given, str | None):
+            raise UnreadableError(f"{field} is a {type(given).__name__}")
+    if item.get("type") in _OBJECT_INPUTS:
+        for field, type_ in (("action", dict), ("actions", list)):
+            if not isinstance(item.get(field), type_ | None):
+                raise UnreadableError(f"{field} is a {type(item[field]).__name__}")
+        refuse_duplicate_keys(payload)
+
+
+def id_of(item: dict[str, Any] | None) -> str:
+    return text_of((item or {}).get("id"))
+
+
+def ids_of(item: dict[str, Any]) -> list[str]:
+    """Return all ids of an item, first the one under which results go back."""
+    return [id_ for id_ in (text_of(item.get("call_id")), id_of(item)) if id_]
+
+
+def call_id_of(item: dict[str, Any]) -> str:
+    return next(iter(ids_of(item)), "")
+
+
+def call_kind(item: dict[str, Any]) -> CallKind:
+    """Return the kind of a call.
+
+    An item that names no hosted environment counts as ``client``, so that policies see it.
+    """
+    match item:
+        case {"type": "shell_call", "environment": {"type": "container_reference"}}:
+            return "server"
+        case {"type": "tool_search_call", "execution": "server"}:
+            return "server"
+        case _:
+            return CALLS[item["type"]].kind
+
+
+def call_name(item: dict[str, Any]) -> str:
+    """Return the name of the tool that an item calls.
+
+    A tool of an MCP server that waits for approval is named ``mcp__<server label>__<tool>``. A
+    policy can match it by server and by tool. The prefix keeps it apart from a local tool.
+    """
+    name = text_of(item.get("name"))
+    if item["type"] == "mcp_approval_request" and name:
+        return f"mcp__{text_of(item.get('server_label'))}__{name}"
+    return CALLS[item["type"]].tool or name
+
+
+def call_input(item: dict[str, Any]) -> object:
+    """Return the input of a call: text, an object, or None if it has none yet."""
+    if item["type"] == "computer_call":
+        # Older models send one action, newer ones a list. Safety checks are for the client to see.
+        return {name: item[name] for name in _COMPUTER_INPUT if item.get(name)} or None
+    return item.get(CALLS[item["type"]].input)
+
+
+def kept_of_call(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a call's item that must go back with the call.
+
+    The input is left out where the request is written from the call's own text. A call that the
+    client answers goes back as the item that it was.
+    """
+    known = CALLS[item["type"]]
+    return without(item, *_NOT_SENT, *(() if known.kind == "client" else (known.input,)))
+
+
+def result(item: dict[str, Any]) -> list[CallResult]:
+    match item:
+        case {"type": "mcp_call", "id": str(id_), "error": error} if error is not None:
+            return [CallResult(id_, error, failed=True)]
+        case {"type": "mcp_call", "id": str(id_), "output": output} if output is not None:
+            return [CallResult(id_, output)]
+        case {"type": "code_interpreter_call", "id": str(id_), "outputs": outputs}:
+            return [CallResult(id_, outputs)]
+        case _:
+            return []
+
+
+def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[Delta]:
+    """Return the result of a call that the provider ran, from an item of its own."""
+    found = item.get(OUTPUTS[item["type"]])
+    failed = item.get("status") == "incomplete"
+    return [CallResult(call_id, found, failed, key), Opaque(key, item)]
+
+
+def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:
+    """Return the deltas for the last form of an item that is no call."""
+    if type_ == "reasoning":
+        thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+        return [
+            BlockSaid(key, thought, is_thinking=True),
+            Opaque(key, item),
+            ThinkingClosed(key),
+        ]
+    if type_ == "message":  # of what is spoken, the words
+        return [BlockSaid(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
+    return [Opaque(key, item)]
+
+
+def turn_ended(status: str, details: dict[str, Any] | None) -> TurnEnded:
+    if status in CUT:
+        return TurnEnded(text_of((details or {}).get("reason")) or status, "cut")
+    return TurnEnded(status, "finished" if status == "completed" else "unknown")
+
+
+def _texts(parts: object) -> list[str]:
+    found = parts if isinstance(parts, list) else []
+    texts = (
+        part.get("text") or part.get("refusal") or part.get("transcript")
+        for part in found
+        if isinstance(part, dict)
+    )
+    return [text for text in texts if isinstance(text, str)]
+
+
+def failure(error: dict[str, Any]) -> ProviderFailed:
+    code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
+    return ProviderFailed(code, text_of(error.get("message")) or code, code in _RETRYABLE)
+
+
+def tokens(usage: dict[str, Any]) -> Tokens:
+    """Return the usage of a response. Realtime spells the details differently."""
+    read = "input_tokens_details" if "input_tokens_details" in usage else "input_token_details"
+    written = (
+        "output_tokens_details" if "output_tokens_details" in usage else "output_token_details"
+    )
+    return Tokens(
+        input_tokens=count(usage, "input_tokens"),
+        output_tokens=count(usage, "output_tokens"),
+        cache_read_tokens=count(usage, read, "cached_tokens"),
+        reasoning_tokens=count(usage, written, "reasoning_tokens"),
+    )

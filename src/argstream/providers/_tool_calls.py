@@ -1,0 +1,261 @@
+"""Which call an entry of ``tool_calls`` belongs to: the rules for Chat Completions in the wild.
+
+- An id that is known decides, at whatever index it comes. Then the index; a new id together with a
+  name opens a new call there, a new id alone is an unstable one. Without either, an entry goes on
+  with the last call.
+- A name that differs after arguments have begun opens a new call. So does any name without index
+  and id, if an object begins with it.
+- The same name again, at the same index and without any id, opens a new call if the arguments so
+  far are a whole JSON object and another object begins. Some servers give all calls index 0 and an
+  empty id; others repeat the name in every chunk of one call.
+- Any other name that comes again is ignored, and one that comes in pieces is joined. Arguments that
+  come before the name wait for it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from argstream.history import CallKind
+from argstream.jsonstream import Done, Parser
+from argstream.providers._deltas import (
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallRenamed,
+    Delta,
+    Opaque,
+)
+
+_new = tuple.__new__  # calling the class costs twice as much, and every piece passes here
+
+# Mistral writes the word where others leave the id out.
+_NO_ID = ("", "null", "None")
+
+
+class EntryFunction(Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | list[Any] | None = None
+
+
+class _Custom(Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
+class Entry(Struct, gc=False):
+    """A piece of a call. Any field may be missing."""
+
+    index: int | None = None
+    id: str | int | None = None
+    type: str | None = None
+    function: EntryFunction | None = None
+    custom: _Custom | None = None
+    extra_content: dict[str, Any] | None = None
+    """What Gemini, behind a compatible front, wants to see again: its thought signature."""
+
+
+class _Call:
+    __slots__ = (
+        "_ended",
+        "_parser",
+        "extra",
+        "has_arguments",
+        "has_value",
+        "held",
+        "id",
+        "key",
+        "kind",
+        "name",
+        "opened",
+        "unparsed",
+    )
+
+    def __init__(self, key: tuple[int, str, int], id_: str, kind: CallKind) -> None:
+        self.key = key
+        self.id = id_
+        self.kind = kind
+        self.name = ""
+        self.opened = False
+        self.has_arguments = False
+        self.has_value = False  # whether arguments came as an object
+        self.held: list[Delta] = []  # what came before the name
+        self.extra: dict[str, Any] | None = None
+        self.unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
+        self._parser: Parser | None = None
+        self._ended = False
+
+    def is_whole(self) -> bool:
+        """Return True if the arguments so far are one JSON object. Known for calls without id."""
+        if self.kind == "custom":
+            return False  # its input is free text
+        if self._parser is None:
+            self._parser = Parser()
+        for text in self.unparsed:
+            fragments = self._parser.feed(text)
+            self._ended |= any(type(one) is Done and not one.path for one in fragments)
+        self.unparsed.clear()
+        is_object = self._ended and isinstance(self._parser.value, dict)
+        return self.has_value or (is_object and self._parser.error is None)
+
+
+class CallFinder:
+    """Finds which call of one choice an entry belongs to."""
+
+    def __init__(self, choice: int, saw_value: Callable[[], None]) -> None:
+        self._choice = choice
+        self._saw_value = saw_value
+        self.count = 0  # how many calls there are
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._named_again: dict[int, _Call] = {}  # by index: complete calls whose name came again
+        self._last: _Call | None = None
+        self._legacy: _Call | None = None
+        self._interleaves = False  # whether a call was written to after a later one had begun
+
+    def read(self, entry: Entry, deltas: list[Delta]) -> None:
+        name: str | None = None
+        arguments: object = None
+        if entry.function is not None:
+            name, arguments = entry.function.name, entry.function.arguments
+        elif entry.custom is not None:
+            name, arguments = entry.custom.name, entry.custom.input
+        id_ = entry.id
+        # Nearly every entry is the next piece of the call that was last written to.
+        call = self._by_index.get(entry.index) if entry.index is not None else None
+        if call is None or id_ or name:
+            id_ = "" if id_ is None or id_ in _NO_ID else str(id_)
+            kind: CallKind = "custom" if entry.custom or entry.type == "custom" else "function"
+            call = self._find(entry.index, id_, name or "", arguments, kind)
+        self._last = call
+        if call is not self._calls[-1]:
+            self._interleaves = True
+        if entry.extra_content:
+            call.extra = {**(call.extra or {}), "extra_content": entry.extra_content}
+        if not name and call.opened and type(arguments) is str:  # nearly always
+            if arguments:
+                call.has_arguments = True
+                if not call.id:
+                    call.unparsed.append(arguments)
+                deltas.append(_new(ArgumentText, (call.key, arguments)))
+        else:
+            self._go_on(call, name or "", arguments, deltas)
+
+    def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
+        """Read a piece of a ``function_call``: there is at most one, without an id."""
+        call = self._legacy
+        if call is None or (function.name not in (None, "", call.name) and call.has_arguments):
+            call = self._legacy = self._new("", "function")
+        self._last = call
+        self._go_on(call, function.name or "", function.arguments, deltas)
+
+    def flush(self, deltas: list[Delta]) -> None:
+        """Open the calls that never got a name, and add what must go back with a call."""
+        for call in self._calls:
+            if not call.opened:
+                self._open(call, deltas)
+            if call.extra:
+                deltas.append(Opaque(call.key, call.extra))
+                call.extra = None
+
+    def over(self) -> list[CallClosed]:
+        """Return the close of the calls before the last: they are over if the turn ends here.
+
+        JSON says itself whether it is whole. Free text does not, so it must not have been open.
+        """
+        return [
+            CallClosed(call.key)
+            for call in self._calls
+            if call is not self._last and (call.kind == "function" or not self._interleaves)
+        ]
+
+    def _find(
+        self, index: int | None, id_: str, name: str, arguments: object, kind: CallKind
+    ) -> _Call:
+        call = self._by_id.get(id_) if id_ else None
+        begins = _begins_object(arguments)
+        if call is None and index is not None:
+            call = self._by_index.get(index)
+            if call is not None and id_ and name and call.id:
+                call = None  # a new id, together with a name
+            elif call is None and (named := self._named_again.get(index)) is not None:
+                if not (name or id_ or arguments):
+                    return named  # still undecided
+                del self._named_again[index]
+                call = named
+                if begins and not name:
+                    call = self._new(id_, kind)
+                    call.name = named.name
+        elif call is None and not id_:
+            call = self._last
+        if call is not None and name and call.name:
+            is_anonymous = index is None and not id_
+            is_another = name != call.name and (call.has_arguments or is_anonymous)
+            if is_another or (call.has_arguments and is_anonymous and begins):
+                call = None  # another tool, or the same one once more
+            elif index is not None and not (id_ or call.id) and call.is_whole():
+                if not begins:
+                    # Only repeated, or the name of a call whose arguments come later.
+                    self._by_index.pop(index, None)
+                    self._named_again[index] = call
+                    return call
+                call = None
+        if call is None:
+            call = self._new(id_, kind)
+        if index is not None:
+            self._by_index[index] = call
+        if id_:
+            if not call.id:
+                call.id = id_
+                if call.opened:
+                    # It came too late to be the call's id, but results must go back under it.
+                    call.extra = {**(call.extra or {}), "id": id_}
+            self._by_id[id_] = call
+        return call
+
+    def _new(self, id_: str, kind: CallKind) -> _Call:
+        call = _Call((self._choice, "call", self.count), id_, kind)
+        self._calls.append(call)
+        self.count += 1
+        return call
+
+    def _go_on(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
+        if name and name != call.name:
+            # In pieces, or longer each time.
+            call.name = name if name.startswith(call.name) else call.name + name
+            if call.opened:
+                deltas.append(CallRenamed(call.key, call.name))
+        if call.name and not call.opened:
+            # With the first piece of its name: to wait for all of it would hide the tool.
+            self._open(call, deltas)
+        if arguments is None or arguments == "" or arguments == []:
+            return
+        call.has_arguments = True
+        piece: Delta
+        if isinstance(arguments, str):
+            piece = ArgumentText(call.key, arguments)
+            if not call.id:
+                call.unparsed.append(arguments)
+        else:
+            piece = ArgumentValue(call.key, (), arguments)
+            call.has_value = True
+            self._saw_value()
+        if call.opened:
+            deltas.append(piece)
+        else:
+            call.held.append(piece)
+
+    def _open(self, call: _Call, deltas: list[Delta]) -> None:
+        call.opened = True
+        deltas.append(CallOpened(call.key, call.id, call.name, call.kind, may_be_renamed=True))
+        deltas += call.held
+        call.held = []
+
+
+def _begins_object(arguments: object) -> bool:
+    return isinstance(arguments, dict) or (
+        isinstance(arguments, str) and arguments.lstrip().startswith("{")
+    )

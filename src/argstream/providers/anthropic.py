@@ -1,0 +1,343 @@
+"""Anthropic Messages, also as Vertex and Bedrock serve it.
+
+A turn is a list of blocks. Each is opened, grows by deltas, and is stopped; its index is its key.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.history import CallKind
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    refuse_duplicate_keys,
+    text_of,
+    total,
+)
+
+CALLS: Final[dict[str, CallKind]] = {
+    "tool_use": "function",
+    "server_tool_use": "server",
+    "mcp_tool_use": "mcp",
+}
+_ENDINGS: Final[dict[str, Ending]] = {
+    "end_turn": "finished",
+    "stop_sequence": "finished",
+    "tool_use": "finished",
+    "pause_turn": "finished",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    "refusal": "cut",
+}
+_RUN_BY_PROVIDER: Final = {"server_tool_use", "mcp_tool_use"}
+_THOUGHTS: Final = {"thinking", "redacted_thinking"}
+_RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+_TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
+# What assembly keeps of a call by itself; what else a block has must go back with it.
+_KNOWN_OF_A_CALL: Final = {"type", "id", "name", "input"}
+
+
+class _Change(Struct, gc=False):
+    """The ``delta`` of a block, or of the message."""
+
+    type: str = ""
+    partial_json: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    citation: dict[str, Any] | None = None
+    content: str | None = None
+    stop_reason: str | None = None
+    container: dict[str, Any] | None = None
+
+
+class _Happening(Struct, gc=False):
+    """An event of the stream. A response that was not streamed looks like a message."""
+
+    type: str = ""
+    index: int | None = None
+    delta: _Change | None = None
+    content_block: dict[str, Any] | None = None
+    message: dict[str, Any] | str | None = None
+    usage: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] | None = None
+    stop_reason: str | None = None
+
+
+_read = PayloadReader(
+    _Happening,
+    vital={"index", "delta", "content_block", "partial_json", "text", "thinking", "content"},
+    known={
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "message",
+    },
+)
+
+
+class AnthropicAdapter(Adapter):
+    """Payloads of the Messages API → deltas."""
+
+    protocol = "anthropic"
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}  # that are open
+        self._inputs: dict[int, Any] = {}  # of calls that came with one and, so far, no delta
+        self._usage: dict[str, Any] = {}
+        self._has_stop_reason = False
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
+        if type(payload) is not bytes and getattr(payload, "type", "") == "content_block_delta":
+            # The SDK's object for a piece of text has the fields of ours: no need to pick them.
+            change: Any = getattr(payload, "delta", None)
+            if getattr(change, "type", None) in _TEXT_CHANGES:
+                return self._block_changed(getattr(payload, "index", 0), change)
+        happening = _read(payload)
+        match happening.type:
+            case "content_block_delta":
+                if happening.delta is None or happening.index is None:
+                    raise UnreadableError("a delta without an index, or without its content")
+                return self._block_changed(happening.index, happening.delta)
+            case "content_block_start":
+                if happening.content_block is None or happening.index is None:
+                    raise UnreadableError("a block without an index, or without its content")
+                if happening.content_block.get("input"):
+                    refuse_duplicate_keys(payload)
+                return self._block_started(happening.index, happening.content_block)
+            case "content_block_stop" if happening.index is not None:
+                return self._block_stopped(happening.index)
+            case "message_start" if isinstance(happening.message, dict):
+                if happening.message.get("content"):
+                    refuse_duplicate_keys(payload)
+                return self._message_started(happening.message)
+            case "message_delta":
+                return self._message_changed(happening)
+            case "message_stop":
+                return self._message_stopped()
+            case "message":
+                message = {
+                    "id": happening.id,
+                    "model": happening.model,
+                    "content": happening.content,
+                    "stop_reason": happening.stop_reason,
+                    "usage": happening.usage,
+                }
+                refuse_duplicate_keys(payload)
+                deltas = self._message_started(message)
+                if not happening.stop_reason:
+                    deltas.append(TurnEnded(None, "cut"))  # somebody looked before its end
+                return deltas + self._message_stopped()
+            case type_ if type_ == "error" or happening.error or event == "error":
+                return [_failure(happening.error or {"message": happening.message})]
+            case _:  # a ping, or what did not exist when this was written
+                return []
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        deltas = self._rest_of_blocks()
+        return deltas + self._message_stopped() if self._has_stop_reason else deltas
+
+    def _message_stopped(self) -> list[Delta]:
+        self._has_stop_reason = False
+        return [*self._rest_of_blocks(), TurnClosed()]
+
+    def _block_changed(self, index: int, change: _Change) -> list[Delta]:
+        match change.type:
+            case "input_json_delta":
+                if not change.partial_json:
+                    return []
+                if self._inputs:
+                    self._inputs.pop(index, None)  # it was a placeholder
+                return [ArgumentText(index, change.partial_json)]
+            case "text_delta" if change.text:
+                self._grow(index, "text", change.text)
+                return [TextPiece(index, change.text)]
+            case "thinking_delta" if change.thinking:
+                self._grow(index, "thinking", change.thinking)
+                return [ThinkingPiece(index, change.thinking)]
+            case "signature_delta" if change.signature:
+                self._grow(index, "signature", change.signature)
+            case "citations_delta" if change.citation is not None:
+                block = self._blocks.setdefault(index, {"type": "text"})
+                if not isinstance(block.get("citations"), list):
+                    block["citations"] = []
+                block["citations"].append(change.citation)
+            case "compaction_delta" if change.content:
+                self._grow(index, "content", change.content)
+            case _ if change.partial_json:
+                raise UnreadableError("a piece of arguments that is not called one")
+            case _:
+                pass
+        return []
+
+    def _grow(self, index: int, field: str, piece: str) -> None:
+        block = self._blocks.get(index)
+        if block is not None:
+            text = block.pop(field, None) or ""
+            text += piece  # in place: nothing else refers to it (invariant 6)
+            block[field] = text
+
+    def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
+        known = self._blocks.get(index, {})
+        if block.get("id") and block.get("id") == known.get("id"):
+            return []  # said twice
+        self._blocks[index] = block = dict(block)
+        type_, text = block.get("type"), block.get("text")
+        if type_ in CALLS:
+            if block.get("input"):
+                self._inputs[index] = block["input"]
+            name, id_ = text_of(block.get("name")), text_of(block.get("id"))
+            return [CallOpened(index, id_, name, CALLS[type_])]
+        if type_ == "text" and text:
+            return [TextPiece(index, str(text))]
+        if type_ in _THOUGHTS:
+            thought = block.get("thinking")
+            return [
+                ThinkingOpened(index),
+                *([ThinkingPiece(index, str(thought))] if thought else ()),
+            ]
+        if call_id := text_of(block.get("tool_use_id")):
+            # What was run was written, also if nobody said that its block has stopped.
+            running = [
+                at
+                for at, other in self._blocks.items()
+                if other.get("id") == call_id and other.get("type") in _RUN_BY_PROVIDER
+            ]
+            closed = [delta for at in running for delta in self._block_stopped(at)]
+            return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
+        return []
+
+    def _whole_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+        deltas = self._block_started(index, block)
+        if block.get("type") in CALLS:
+            self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
+        return deltas + (self._block_stopped(index) if is_over else self._rest_of_block(index))
+
+    def _block_stopped(self, index: int) -> list[Delta]:
+        deltas = self._rest_of_block(index)
+        block = self._blocks.pop(index, {})
+        return [*deltas, CallClosed(index)] if block.get("type") in CALLS else deltas
+
+    def _rest_of_block(self, index: int) -> list[Delta]:
+        """Return what can only be said at the end of a block."""
+        block = self._blocks.get(index, {})
+        deltas: list[Delta] = []
+        match block.get("type"):
+            case str(type_) if type_ in CALLS:
+                if index in self._inputs:
+                    deltas.append(ArgumentValue(index, (), self._inputs.pop(index)))
+                if block.keys() - _KNOWN_OF_A_CALL:
+                    deltas.append(Opaque(index, {**block, "input": {}}))
+            case "text" if not block.get("citations"):
+                pass
+            case str(type_):
+                deltas.append(Opaque(index, block))
+                if type_ in _THOUGHTS:
+                    deltas.append(ThinkingClosed(index))
+            case _:
+                pass
+        return deltas
+
+    def _rest_of_blocks(self) -> list[Delta]:
+        """End the blocks that were not stopped, without closing their calls."""
+        rest = [delta for index in self._blocks for delta in self._rest_of_block(index)]
+        self._blocks.clear()
+        return rest
+
+    def _message_started(self, message: dict[str, Any]) -> list[Delta]:
+        self._blocks.clear()
+        self._inputs.clear()
+        usage, content = message.get("usage"), message.get("content")
+        self._usage.clear()
+        self._has_stop_reason = False
+        deltas: list[Delta] = [
+            TurnOpened(text_of(message.get("id")), text_of(message.get("model"))),
+            *self._usage_reported(usage),
+        ]
+        stop_reason = text_of(message.get("stop_reason"))
+        content = content if isinstance(content, list) else []
+        for index, block in enumerate(content):
+            # The last one may have been cut; the others were over when the next one began.
+            deltas += self._whole_block(index, block, is_over=index < len(content) - 1)
+        self._blocks.clear()
+        if stop_reason:
+            self._has_stop_reason = True
+            deltas.append(turn_ended(stop_reason))
+        return deltas
+
+    def _message_changed(self, happening: _Happening) -> list[Delta]:
+        change = happening.delta or _Change()
+        deltas = self._usage_reported(happening.usage)
+        if change.container is not None:  # to be named in the next request, or its files are gone
+            deltas.append(Opaque("container", {"container": change.container}))
+        if change.stop_reason:
+            self._has_stop_reason = True
+            deltas += [*self._rest_of_blocks(), turn_ended(change.stop_reason)]
+        return deltas
+
+    def _usage_reported(self, usage: object) -> list[Delta]:
+        """Merge a report. Some servers report 0 for counts that only message_start has."""
+        if not isinstance(usage, dict) or not usage:
+            return []
+        known = self._usage
+        known |= {name: number for name, number in usage.items() if number or name not in known}
+        return [UsageReported(tokens_of(known))]
+
+
+def turn_ended(stop_reason: str) -> TurnEnded:
+    """Return the end of a turn with this stop reason."""
+    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason, "unknown"))
+
+
+def _failure(error: dict[str, Any]) -> ProviderFailed:
+    code = str(error.get("type") or "error")
+    return ProviderFailed(code, str(error.get("message") or code), code in _RETRYABLE)
+
+
+def _has_failed(block: dict[str, Any]) -> bool:
+    content = block.get("content")
+    type_ = content.get("type") if isinstance(content, dict) else None
+    return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
+
+
+def tokens_of(usage: dict[str, Any]) -> Tokens:
+    """Return the token counts. Cached tokens, read or written, are part of the input."""
+    read = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
+    return Tokens(
+        input_tokens=total(count(usage, "input_tokens"), read, written),
+        output_tokens=count(usage, "output_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

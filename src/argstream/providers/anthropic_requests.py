@@ -1,0 +1,345 @@
+"""A request as Anthropic's Messages API wants it.
+
+A message is a list of blocks, and what the API has said comes back as the blocks that it was. What
+it refuses, and a history may well have: blocks of white space, a message that ends in a thought, a
+call of its own tools without a result, ids that repeat.
+"""
+
+import re
+from typing import Any, Final
+
+from argstream.errors import UsageError
+from argstream.history import CallPart, OpaquePart, ResultPart, TextPart, ThinkingPart
+from argstream.providers import ProtocolName
+from argstream.providers._deltas import RUN_BY_PROVIDER
+from argstream.providers._requests import (
+    BUDGETS,
+    Answer,
+    CallIds,
+    ModelRequest,
+    ModelSettings,
+    OfferedTool,
+    Said,
+    Turn,
+    arguments_object,
+    choice_of,
+    effort_of,
+    own_id,
+    result_text,
+    schema_of,
+    sendable,
+    turns_of,
+    wire_name,
+)
+
+_MOST_TOKENS: Final = 8192
+_THOUGHTS: Final = ("thinking", "redacted_thinking")
+_NOT_SAID_BY_A_MODEL: Final = ("image", "document", "search_result")
+_SERVER_CALL: Final = "srvtoolu_"
+"""How the ids of calls begin that Anthropic runs: of these nothing else may be kept."""
+
+_BETA: Final = "anthropic-beta"
+
+_LEAST_BUDGET: Final = 1024
+# Claude up to 4.5 thinks within a budget of tokens; from 4.6 on it decides by itself, and from 4.7
+# on it takes no budget. What is no Claude, or has another name, gets what was asked for.
+_BUDGET_ONLY: Final = re.compile(r"claude-(?:[23]\b|(?:opus|sonnet|haiku)-4(?![-.][6-9]\b))")
+_EITHER: Final = re.compile(r"claude-(?:opus|sonnet)-4[-.]6")
+_CLAUDE: Final = re.compile(r"claude-")
+# These think in any case, and refuse to be told not to: all that helps is to ask for little.
+_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5[-.][5-9]\b)")
+# These write notes between calls when they do not think, and refuse what has no place for them.
+_WITH_NOTES: Final = re.compile(r"claude-sonnet-5[-.][5-9]\b")
+_LEAST_TOP_P: Final = 0.95
+
+_Block = dict[str, Any]
+
+
+class AnthropicApi:
+    """``POST /v1/messages``."""
+
+    protocol: ProtocolName = "anthropic"
+    path = "/v1/messages"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return the headers that the API needs, with the key if there is one."""
+        headers = {"anthropic-version": "2023-06-01"}
+        return headers if key is None else {**headers, "x-api-key": key}
+
+    def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a request for a stream."""
+        settings = request.settings
+        writer = _Writer(request)
+        messages = writer.messages()
+        body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
+        if request.instructions.strip():
+            body["system"] = sendable(request.instructions)
+        if writer.container is not None:
+            body["container"] = writer.container
+        body |= _sampling(settings)
+        body |= self._thinking(model, request, messages)
+        body |= _tools(request, writer.called)
+        body |= settings.extra
+        _make_room(body, settings)
+        return body
+
+    def _thinking(
+        self, model: str, request: ModelRequest, messages: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        fields = _thinking_fields(model, request.settings)
+        thinking = fields.get("thinking", {})
+        # With a budget, the API refuses a turn that did not begin with a thought.
+        if "budget_tokens" in thinking and _goes_on_without_thought(messages):
+            return {}
+        if thinking.get("type") in ("enabled", "adaptive"):
+            _check_while_thinking(model, request.settings, has_tools=bool(request.tools))
+        return fields
+
+
+class _Writer:
+    def __init__(self, request: ModelRequest) -> None:
+        self._offered = {tool.name for tool in request.tools}
+        self._turns = turns_of(request.messages, CallIds(r"[a-zA-Z0-9_-]{1,64}", unique=True))
+        self._ran = {
+            said.part.call_id
+            for turn in self._turns
+            for said in turn.said
+            if isinstance(said.part, ResultPart) and said.origin == "anthropic"
+        }
+        self._sent: set[str] = set()  # ids of the calls of Anthropic's tools
+        self.called: list[str] = []  # the names of the tools that were called
+        self.container: str | None = None  # where code ran, to be named again or its files are gone
+
+    def messages(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = []
+        for turn in self._turns:
+            blocks = self._user(turn) if turn.role == "user" else self._assistant(turn)
+            if not blocks:
+                continue
+            if not messages and turn.role == "assistant":
+                messages.append({"role": "user", "content": [_text("(The conversation begins.)")]})
+            if messages and messages[-1]["role"] == turn.role:
+                messages[-1]["content"] += blocks
+            else:
+                messages.append({"role": turn.role, "content": blocks})
+        if not messages:
+            raise UsageError("there is nothing to ask: give the model a message with text")
+        return messages
+
+    def _user(self, turn: Turn) -> list[_Block]:
+        blocks = [_result(answer) for answer in turn.answers]  # these must come first
+        for said in turn.said:
+            match said.part:
+                case TextPart(text=text, item=item) if text.strip():
+                    blocks.append(
+                        item if item is not None and said.origin == "anthropic" else _text(text)
+                    )
+                case OpaquePart(item=item) if said.origin == "anthropic" and "type" in item:
+                    blocks.append(item)
+                case _:
+                    pass
+        return blocks
+
+    def _assistant(self, turn: Turn) -> list[_Block]:
+        is_last = turn is self._turns[-1]
+        blocks: list[_Block] = []
+        for said in turn.said:
+            block = self._block(said, turn, is_last=is_last)
+            if block is not None:
+                blocks.append(block)
+        while blocks and blocks[-1]["type"] in _THOUGHTS:
+            blocks.pop()
+        if is_last and blocks and blocks[-1]["type"] == "text":
+            blocks[-1] = {**blocks[-1], "text": blocks[-1]["text"].rstrip()}
+        return blocks
+
+    def _block(self, said: Said, turn: Turn, *, is_last: bool) -> _Block | None:
+        part, is_own = said.part, said.origin == "anthropic"
+        match part:
+            case TextPart(text=text, item=item):
+                if not text.strip():
+                    return None
+                has_citations = is_own and item is not None and item.get("citations")
+                return item if has_citations else _text(text)
+            case ThinkingPart(item=item):
+                return item if is_own else None
+            case CallPart() if part.kind in RUN_BY_PROVIDER:
+                return self._server_call(part, is_own=is_own, is_last=is_last)
+            case CallPart():
+                return self._call(part, turn.wire_ids[part.call_id], is_own=is_own)
+            case ResultPart(call_id=call_id, item=item):
+                return item if is_own and call_id in self._sent else None
+            case OpaquePart(item={"container": container}):
+                if isinstance(container, dict) and isinstance(container.get("id"), str):
+                    self.container = container["id"]
+                return None
+            case OpaquePart(item=item):
+                return item if is_own and item["type"] not in _NOT_SAID_BY_A_MODEL else None
+
+    def _call(self, part: CallPart, wire_id: str, *, is_own: bool) -> _Block:
+        name = wire_name(part.name, self._offered)
+        self.called.append(name)
+        item = part.item if is_own and part.item is not None else {"type": "tool_use"}
+        return {**item, "id": wire_id, "name": name, "input": arguments_object(part)}
+
+    def _server_call(self, part: CallPart, *, is_own: bool, is_last: bool) -> _Block | None:
+        """Return a call that Anthropic has run, or will run when the turn goes on."""
+        id_ = own_id(part)
+        if not (is_own or id_.startswith(_SERVER_CALL)):
+            return None
+        if not (part.call_id in self._ran or (is_last and part.verdict == "complete")):
+            return None
+        self._sent.add(part.call_id)
+        item: _Block = {"type": "server_tool_use", "id": id_, "name": part.name}
+        if is_own and part.item is not None:
+            item = part.item
+        return {**item, "input": arguments_object(part)}
+
+
+def _text(text: str) -> _Block:
+    return {"type": "text", "text": sendable(text)}
+
+
+def _result(answer: Answer) -> _Block:
+    call, wire_id, result = answer
+    block: _Block = {
+        "type": "tool_result",
+        "tool_use_id": wire_id,
+        "content": result_text(result),
+    }
+    if result.failed:
+        block["is_error"] = True
+    toolset = (call.item or {}).get("toolset_name")
+    return block if toolset is None else {**block, "toolset_name": toolset}
+
+
+def _sampling(settings: ModelSettings) -> dict[str, Any]:
+    fields = {
+        "max_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop_sequences": list(settings.stop_sequences) or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
+    thinking = settings.thinking
+    if thinking is None:
+        return {}
+    if isinstance(thinking, int) and thinking == 0:
+        return _no_thinking(model)
+    by_budget = isinstance(thinking, int)
+    if _BUDGET_ONLY.search(model):
+        by_budget = True
+    elif _CLAUDE.search(model) and not _EITHER.search(model):
+        by_budget = False
+    if not by_budget:
+        # Without display, the newer models think in silence.
+        shown = {"display": "summarized"} if _CLAUDE.search(model) else {}
+        effort = effort_of(settings)
+        return {"thinking": {"type": "adaptive", **shown}, "output_config": {"effort": effort}}
+    budget = thinking if isinstance(thinking, int) else BUDGETS.get(thinking)
+    if budget is None:
+        raise UsageError(
+            f"thinking: {model} takes a number of tokens, or {', '.join(BUDGETS)}, not {thinking!r}"
+        )
+    if budget < _LEAST_BUDGET:
+        raise UsageError(f"thinking: Anthropic wants 0 or at least {_LEAST_BUDGET}, not {budget}")
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _check_while_thinking(model: str, settings: ModelSettings, *, has_tools: bool) -> None:
+    """Refuse settings that Claude refuses while it thinks.
+
+    Others that have this API may take it, and what is ``extra`` is not looked at.
+    """
+    if not _CLAUDE.search(model):
+        return
+    if has_tools and settings.tool_choice not in (None, "auto", "none"):
+        raise UsageError(
+            f"tool_choice: a Claude that thinks cannot be made to call a tool: use 'auto' instead "
+            f"of {settings.tool_choice!r}, or set thinking to 0"
+        )
+    if settings.temperature not in (None, 1):
+        raise UsageError(
+            f"temperature: a Claude that thinks takes 1 only, not {settings.temperature}: leave it "
+            "out, or set thinking to 0"
+        )
+    if settings.top_p is not None and settings.top_p < _LEAST_TOP_P:
+        raise UsageError(
+            f"top_p: a Claude that thinks takes {_LEAST_TOP_P} and more, not {settings.top_p}: "
+            "leave it out, or set thinking to 0"
+        )
+
+
+def _no_thinking(model: str) -> dict[str, Any]:
+    if _ALWAYS.search(model):
+        return {"output_config": {"effort": "low"}}
+    type_ = "between_tools" if _WITH_NOTES.search(model) else "disabled"
+    return {"thinking": {"type": type_}}
+
+
+def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
+    """Return the tools. Without any, those of the history: the API requires their names."""
+    settings = request.settings
+    if not request.tools:
+        if not called or "tools" in settings.extra:
+            return {}
+        known = [OfferedTool(name=name, schema={}) for name in dict.fromkeys(called)]
+        return {"tools": [_tool(tool) for tool in known], "tool_choice": {"type": "none"}}
+    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
+    choice: dict[str, Any] = {}
+    match choice_of(request):
+        case None:
+            pass
+        case "auto" | "any" | "none" as type_:
+            choice = {"type": type_}
+        case name:
+            choice = {"type": "tool", "name": name}
+    if settings.parallel_tool_calls is not None and choice.get("type") != "none":
+        is_alone = not settings.parallel_tool_calls
+        choice = {"type": "auto", **choice, "disable_parallel_tool_use": is_alone}
+    return {**tools, "tool_choice": choice} if choice else tools
+
+
+def _tool(tool: OfferedTool) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": tool.name, "input_schema": schema_of(tool)}
+    if tool.description:
+        form["description"] = sendable(tool.description)
+    if tool.eager_input_streaming is not None:
+        form["eager_input_streaming"] = tool.eager_input_streaming
+    return form
+
+
+def _is_interleaved(settings: ModelSettings) -> bool:
+    """Return True if the model may think between calls: then the budget is for all its answers."""
+    # Whether they are headers at all is found out where they are sent.
+    betas = (value for name, value in settings.headers.items() if str(name).lower() == _BETA)
+    return any("interleaved-thinking" in str(value) for value in betas)
+
+
+def _make_room(body: dict[str, Any], settings: ModelSettings) -> None:
+    """Set ``max_tokens``, which the API requires, above the thinking budget."""
+    thinking = body.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    budget = budget if isinstance(budget, int) else 0
+    most = body.setdefault("max_tokens", budget + _MOST_TOKENS)
+    if settings.extra.keys() & {"thinking", "max_tokens"} or _is_interleaved(settings):
+        return  # it is for who wrote it to know, or there is room in the next answers
+    if most <= budget:
+        raise UsageError(
+            f"max_tokens is {most}, but thinking alone may take {budget}: give more tokens, or "
+            "less to thinking"
+        )
+
+
+def _goes_on_without_thought(messages: list[dict[str, Any]]) -> bool:
+    """Return True if the turn continues one that began without a thought, at another provider."""
+    first: dict[str, Any] | None = None
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            first = message
+        elif not any(block["type"] == "tool_result" for block in message["content"]):
+            break
+    return first is not None and first["content"][0]["type"] not in _THOUGHTS

@@ -1,0 +1,508 @@
+"""Amazon Bedrock's ConverseStream, of any model that it serves.
+
+A turn is a list of blocks with ``contentBlockIndex`` as their key. Only blocks that are no text are
+opened: text and thinking begin with their first delta. An event's type is its name on the wire, as
+in ``contentBlockDelta``; boto3 puts it around the event, as the only key. The arguments of a call
+are text, but some models (Nova) send an object. Why the model stopped is said before what it cost.
+"""
+
+# ruff: noqa: N815 - the names are those on the wire
+
+import base64
+import binascii
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.history import CallKind
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    arguments,
+    count,
+    failure,
+    is_failure,
+    refuse_duplicate_keys,
+    text_of,
+    total,
+)
+from argstream.providers.anthropic import AnthropicAdapter
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "end_turn": "finished",
+    "stop_sequence": "finished",
+    "tool_use": "finished",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    "guardrail_intervened": "cut",
+    "content_filtered": "cut",
+    "malformed_model_output": "cut",
+    "malformed_tool_use": "cut",
+}
+_FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks that are opened
+_EVENTS: Final = (
+    "contentBlockDelta",
+    "contentBlockStart",
+    "contentBlockStop",
+    "messageStart",
+    "messageStop",
+    "metadata",
+)
+_VITAL: Final = {
+    *_EVENTS,
+    "contentBlockIndex",
+    "delta",
+    "start",
+    "toolUse",
+    "text",
+    "reasoningContent",
+    "signature",
+    "redactedContent",
+    "toolResult",
+    "stopReason",
+    "output",
+}
+
+
+class _ToolUse(Struct, gc=False):
+    input: Any = None
+
+
+class _Reasoning(Struct, gc=False):
+    text: str | None = None
+    signature: str | None = None
+    redactedContent: str | None = None
+
+
+class _Change(Struct, gc=False):
+    toolUse: _ToolUse | None = None
+    text: str | None = None
+    reasoningContent: _Reasoning | None = None
+    toolResult: list[Any] | None = None
+    citation: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
+
+
+class _Body(Struct, gc=False):
+    """The fields of any event."""
+
+    contentBlockIndex: int | None = None
+    delta: _Change | None = None
+    start: dict[str, Any] | None = None
+    stopReason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class _Event(Struct, gc=False):
+    """An event with its name around it. A response that was not streamed has an ``output``."""
+
+    contentBlockDelta: _Body | None = None
+    contentBlockStart: _Body | None = None
+    contentBlockStop: _Body | None = None
+    messageStart: _Body | None = None
+    messageStop: _Body | None = None
+    metadata: _Body | None = None
+    internalServerException: dict[str, Any] | None = None
+    modelStreamErrorException: dict[str, Any] | None = None
+    modelTimeoutException: dict[str, Any] | None = None
+    serviceUnavailableException: dict[str, Any] | None = None
+    throttlingException: dict[str, Any] | None = None
+    validationException: dict[str, Any] | None = None
+    output: dict[str, Any] | None = None
+    stopReason: str | None = None
+    usage: dict[str, Any] | None = None
+    message: str | None = None
+    Message: str | None = None
+
+
+class _Failure(Struct, gc=False):
+    message: str | None = None
+    originalMessage: str | None = None
+
+
+class _Chunk(Struct, gc=False):
+    """An event's payload; boto3 puts another object around it, with the bytes decoded."""
+
+    bytes: str | None = None
+    message: str | None = None
+
+
+class _Head(Struct, gc=False):
+    """What tells the payloads of models apart: Anthropic's have a type."""
+
+    type: str | None = None
+
+
+_EXCEPTIONS: Final = tuple(name for name in _Event.__struct_fields__ if is_failure(name))
+
+
+_read = PayloadReader(_Body, _VITAL)
+
+
+_read_event = PayloadReader(_Event, _VITAL)
+
+
+_read_failure = PayloadReader(_Failure)
+
+
+_read_invoke = PayloadReader(_Chunk)
+
+
+_read_head = PayloadReader(_Head)
+
+
+class BedrockAdapter(Adapter):
+    """Payloads of ConverseStream → deltas."""
+
+    protocol = "bedrock"
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}  # that are open
+        self._has_usage = False
+        self._has_stop_reason = False
+        # Strands leaves out the index for models of other providers: its blocks are counted.
+        self._has_indexes = False  # whether a block of this message came with its index
+        self._counted = 0  # the blocks of this message that were stopped without an index
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of an event that has a name, of an event of boto3, or of a response."""
+        if type(payload) is dict:
+            match payload:  # boto3's form of nearly every event: no need to look at it twice
+                case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": change}}:
+                    match change:
+                        case {"toolUse": {"input": str(text)}}:
+                            return [ArgumentText(index, text)] if text else []
+                        case {"text": str(text)}:
+                            return self._said(index, text)
+            payload = _in_json(payload)
+        if event in _EVENTS:
+            return self._take_event(event, _read(payload), payload)
+        if is_failure(event):
+            return [_failure(event, payload)]
+        happening = _read_event(payload)
+        for name in _EVENTS:
+            if (body := getattr(happening, name)) is not None:
+                return self._take_event(name, body, payload)
+        for name in _EXCEPTIONS:
+            if (said := getattr(happening, name)) is not None:
+                return [failure(name, said)]
+        if happening.output is not None:
+            refuse_duplicate_keys(payload)
+            return self._response(happening.output, happening.stopReason, happening.usage)
+        if message := happening.message or happening.Message:  # the body of an error
+            return [ProviderFailed("error", message)]
+        return []
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        rest = self._rest_of_blocks()
+        return rest + self._turn_closed() if self._has_stop_reason else rest
+
+    def _take_event(self, name: str, body: _Body, payload: object) -> list[Delta]:
+        if name == "contentBlockDelta":
+            if body.delta is None:
+                raise UnreadableError("a delta without its content")
+            return self._block_changed(self._index_of(body), body.delta, payload)
+        if name == "contentBlockStart":
+            return self._block_started(self._index_of(body), body.start or {})
+        if name == "contentBlockStop":
+            if body.contentBlockIndex is None and self._has_indexes:
+                return []
+            index = self._index_of(body)
+            self._counted += 1
+            return self._stopped(index)
+        if name == "messageStart":
+            before = self._turn_closed() if self._has_stop_reason else []
+            self._blocks.clear()
+            self._has_usage = False
+            self._has_indexes = False
+            self._counted = 0
+            return [*before, TurnOpened()]
+        if name == "messageStop":
+            deltas = [*self._rest_of_blocks(), _turn_ended(body.stopReason)]
+            self._has_stop_reason = True
+            # Usage comes after that, but not everywhere.
+            return deltas + self._turn_closed() if self._has_usage else deltas
+        self._has_usage = True
+        reported: list[Delta] = [UsageReported(_tokens(body.usage or {}))]
+        return reported + self._turn_closed() if self._has_stop_reason else reported
+
+    def _index_of(self, body: _Body) -> int:
+        """Return the index of a block; without one, blocks come one after the other."""
+        if body.contentBlockIndex is not None:
+            self._has_indexes = True
+            return body.contentBlockIndex
+        if self._has_indexes:
+            raise UnreadableError("a part of a block without the block's index")
+        return self._counted
+
+    def _block_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
+        if change.toolUse is not None:
+            return arguments(index, change.toolUse.input, payload)
+        if change.text:
+            return self._said(index, change.text)
+        if change.reasoningContent is not None:
+            return self._thought(index, change.reasoningContent)
+        if change.toolResult is not None:
+            self._block(index, "toolResult").content += change.toolResult
+        elif change.citation is not None:
+            self._block(index, "text").citations.append(change.citation)
+        elif change.image is not None:
+            block = self._block(index, "image")
+            match change.image:
+                case {"source": {"bytes": str(piece)}}:
+                    block.data.append(piece)
+                case said:
+                    block.head |= said
+        return []
+
+    def _block(self, index: int, form: str) -> "_Block":
+        block = self._blocks.get(index)
+        if block is None:
+            block = self._blocks[index] = _Block(form)
+        return block
+
+    def _said(self, index: int, text: str) -> list[Delta]:
+        self._block(index, "text").pieces.append(text)
+        return [TextPiece(index, text)] if text else []
+
+    def _thought(self, index: int, thought: _Reasoning) -> list[Delta]:
+        deltas: list[Delta] = [] if index in self._blocks else [ThinkingOpened(index)]
+        block = self._block(index, "reasoningContent")
+        block.signature += thought.signature or ""
+        if thought.redactedContent:
+            block.data.append(thought.redactedContent)
+        if thought.text:
+            block.pieces.append(thought.text)
+            deltas.append(ThinkingPiece(index, thought.text))
+        return deltas
+
+    def _block_started(self, index: int, start: dict[str, Any]) -> list[Delta]:
+        form = next((form for form in _FORMS if isinstance(start.get(form), dict)), None)
+        if form is None:
+            self._blocks.pop(index, None)
+            return []  # its first delta tells what it is
+        head = start[form]
+        known = self._blocks.get(index)
+        if known is not None and head.get("toolUseId") and known.head == head:
+            return []  # said twice
+        self._blocks[index] = _Block(form, dict(head))
+        if form != "toolUse":
+            return []
+        return [_call_opened(index, head)]
+
+    def _stopped(self, index: int) -> list[Delta]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return []
+        rest = block.rest(index)
+        return [*rest, CallClosed(index)] if block.form == "toolUse" else rest
+
+    def _rest_of_blocks(self) -> list[Delta]:
+        """End the blocks that were not stopped, without closing their calls."""
+        rest = [delta for index, block in self._blocks.items() for delta in block.rest(index)]
+        self._blocks.clear()
+        return rest
+
+    def _turn_closed(self) -> list[Delta]:
+        self._has_usage = self._has_stop_reason = False
+        return [*self._rest_of_blocks(), TurnClosed()]
+
+    def _response(
+        self, output: dict[str, Any], stop_reason: str | None, usage: dict[str, Any] | None
+    ) -> list[Delta]:
+        message = output.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = content if isinstance(content, list) else []
+        deltas: list[Delta] = [TurnOpened()]
+        for index, block in enumerate(blocks):
+            if not isinstance(block, dict):
+                raise UnreadableError(f"a block is a {type(block).__name__}")
+            deltas += _whole_block(index, block)
+            # The last one may have been cut; the others were over when the next one began.
+            if "toolUse" in block and index < len(blocks) - 1:
+                deltas.append(CallClosed(index))
+        reported = UsageReported(_tokens(usage or {}))
+        return [*deltas, _turn_ended(stop_reason), reported, TurnClosed()]
+
+
+class BedrockInvokeAdapter(Adapter):
+    """Payloads of an event stream that carries a model's own → deltas."""
+
+    protocol = "bedrock-invoke"
+
+    def __init__(self) -> None:
+        self._inner: AnthropicAdapter | BedrockAdapter | None = None  # until a payload tells
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one payload of the event stream, or an event of boto3."""
+        if isinstance(payload, dict) and isinstance(payload.get("chunk"), dict):
+            data = payload["chunk"].get("bytes")
+            return self._feed_inner(data) if data else []
+        chunk = _read_invoke(payload or b"{}")  # an error of the connection has no payload
+        if chunk.bytes is None:
+            return [failure(event, {"message": chunk.message})] if is_failure(event) else []
+        try:
+            inner = base64.b64decode(chunk.bytes, validate=True)
+        except binascii.Error as error:
+            raise UnreadableError(f"no base64: {error}") from error
+        return self._feed_inner(inner)
+
+    def interrupt(self) -> list[Delta]:
+        """Return what was held back when a payload was lost."""
+        return [] if self._inner is None else self._inner.interrupt()
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        return [] if self._inner is None else self._inner.close()
+
+    def _feed_inner(self, payload: object) -> list[Delta]:
+        if self._inner is None:
+            has_type = _read_head(payload).type is not None
+            self._inner = AnthropicAdapter() if has_type else BedrockAdapter()
+        return self._inner.feed(payload)
+
+
+class _Block:
+    """A block that is being written; ``form`` is its name in Converse."""
+
+    __slots__ = ("citations", "content", "data", "form", "head", "pieces", "signature")
+
+    def __init__(self, form: str, head: dict[str, Any] | None = None) -> None:
+        self.form = form
+        self.head = head or {}  # what was known at its start
+        self.pieces: list[str] = []  # of its text
+        self.signature = ""
+        self.citations: list[Any] = []
+        self.content: list[Any] = []  # of a result
+        self.data: list[str] = []  # of an image or a thought that is not shown, in base64
+
+    def rest(self, index: int) -> list[Delta]:
+        """Return what can only be said at the end of the block."""
+        match self.form:
+            case "toolUse" if _kind(self.head) != "function":
+                return [Opaque(index, {"toolUse": {**self.head, "input": {}}})]
+            case "toolResult":
+                return _result(index, {**self.head, "content": self.content})
+            case "text" if self.citations:
+                content = [{"text": "".join(self.pieces)}]
+                said = {"content": content, "citations": self.citations}
+                return [Opaque(index, {"citationsContent": said})]
+            case "reasoningContent":
+                item = {"reasoningContent": self._thought()}
+                return [Opaque(index, item), ThinkingClosed(index)]
+            case "image":
+                if self.data:
+                    self.head["source"] = {"bytes": _joined(self.data)}
+                return [Opaque(index, {"image": self.head})]
+        return []
+
+    def _thought(self) -> dict[str, Any]:
+        if self.data:
+            return {"redactedContent": _joined(self.data)}
+        text = {"text": "".join(self.pieces)}
+        return {"reasoningText": {**text, "signature": self.signature} if self.signature else text}
+
+
+def _call_opened(index: int, head: dict[str, Any]) -> CallOpened:
+    id_, name = text_of(head.get("toolUseId")), text_of(head.get("name"))
+    return CallOpened(index, id_, name, _kind(head))
+
+
+def _kind(head: dict[str, Any]) -> CallKind:
+    return "server" if head.get("type") == "server_tool_use" else "function"
+
+
+def _whole_block(index: int, block: dict[str, Any]) -> list[Delta]:
+    """Read a block of a response that was not streamed."""
+    match block:
+        case {"toolUse": dict(use)}:
+            value = use.get("input") or {}  # it is here, so it is whole
+            kept = _Block("toolUse", use).rest(index)
+            return [_call_opened(index, use), ArgumentValue(index, (), value), *kept]
+        case {"toolResult": dict(result)}:
+            return _result(index, result)
+        case {"text": str(text)}:
+            return [TextPiece(index, text)]
+        case {"citationsContent": {"content": [*content]}}:
+            texts = [part.get("text") for part in content if isinstance(part, dict)]
+            said = "".join(text_of(text) for text in texts)
+            return [TextPiece(index, said), Opaque(index, block)]
+        case {"reasoningContent": {**thought}}:
+            known = thought.get("reasoningText")
+            text = text_of(known.get("text")) if isinstance(known, dict) else ""
+            piece = [ThinkingPiece(index, text)] if text else []
+            return [ThinkingOpened(index), *piece, Opaque(index, block), ThinkingClosed(index)]
+    return [Opaque(index, block)]
+
+
+def _result(index: int, result: dict[str, Any]) -> list[Delta]:
+    call_id, failed = text_of(result.get("toolUseId")), result.get("status") == "error"
+    return [
+        CallResult(call_id, result.get("content"), failed, index),
+        Opaque(index, {"toolResult": result}),
+    ]
+
+
+def _joined(pieces: list[str]) -> str:
+    """Join what was encoded piece by piece. A single piece stays as it is."""
+    if len(pieces) > 1:
+        with suppress(ValueError):
+            data = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
+            return base64.b64encode(data).decode()
+    return "".join(pieces)
+
+
+def _in_json(value: Any) -> Any:
+    """Encode boto3's bytes as they are in JSON, which is also how they are kept."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {name: _in_json(part) for name, part in value.items()}
+    return [_in_json(part) for part in value] if isinstance(value, list) else value
+
+
+def _failure(name: str, payload: object) -> ProviderFailed:
+    said = _read_failure(payload or b"{}")  # an error of the connection has no payload
+    return failure(name, {"message": said.message, "originalMessage": said.originalMessage})
+
+
+def _turn_ended(stop_reason: str | None) -> TurnEnded:
+    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason or "", "unknown"))
+
+
+def _tokens(usage: dict[str, Any]) -> Tokens:
+    # What came from a cache is not in inputTokens. Nova calls it something else when invoked.
+    read = total(count(usage, "cacheReadInputTokens"), count(usage, "cacheReadInputTokenCount"))
+    written = total(
+        count(usage, "cacheWriteInputTokens"), count(usage, "cacheWriteInputTokenCount")
+    )
+    return Tokens(
+        input_tokens=total(count(usage, "inputTokens"), read, written),
+        output_tokens=count(usage, "outputTokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

@@ -1,0 +1,597 @@
+"""Claude Code and the Claude Agent SDK: an agent that makes turns, and tells of them.
+
+What comes are the lines of ``claude --output-format stream-json`` or the SDK's messages, which are
+the same in other clothes. Events of Anthropic Messages sit in it, if partial messages were asked
+for; beside them, or alone, come whole messages, a block or more at a time (see ``rest_of``). Whole
+messages do not say why the model stopped: such a turn is over when the next one begins.
+
+Sub-agents speak in between, told apart by the call that started them. The results of calls are a
+user's messages. A result message ends the run; then the next one may begin.
+
+Something is missing at the end of a stream that shows what only a whole run has, its beginning or a
+user's message, and has no result. Who picked out nothing but what the model said misses nothing.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    BlockSaid,
+    CallClosed,
+    CallResult,
+    Delta,
+    Ending,
+    ProviderFailed,
+    RunEnded,
+    SpeakerChanged,
+    TurnEnded,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    all_fields_of,
+    refuse_duplicate_keys,
+    text_of,
+)
+from argstream.providers.anthropic import CALLS, AnthropicAdapter, tokens_of, turn_ended
+
+# A string may lack its end; all else ends where something else begins.
+_TOKEN: Final = re.compile(
+    r'[ \t\n\r]*+([{}\[\]:,]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\\Z)?+|[^\s{}\[\]:,"]+)', re.DOTALL
+)
+_BODY: Final = re.compile(r'"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*+)(\\(?:u[0-9a-fA-F]{0,3})?)?')
+_HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_CLOSING: Final = '"]} \n'
+_RETRYABLE: Final = {"overloaded", "rate_limit", "server_error"}
+# The SDK's classes, for what a line has in its field "type".
+_TYPES: Final = {
+    "AssistantMessage": "assistant",
+    "ResultMessage": "result",
+    "ServerToolResultBlock": "advisor_tool_result",
+    "ServerToolUseBlock": "server_tool_use",
+    "StreamEvent": "stream_event",
+    "SystemMessage": "system",
+    "TextBlock": "text",
+    "ThinkingBlock": "thinking",
+    "ToolResultBlock": "tool_result",
+    "ToolUseBlock": "tool_use",
+    "UserMessage": "user",
+}
+# What tells the type of a message or block that was dumped without it (dataclasses.asdict).
+_MESSAGE_FIELDS: Final = {
+    "event": "stream_event",
+    "num_turns": "result",
+    "subtype": "system",
+    "model": "assistant",
+    "content": "user",
+}
+_BLOCK_FIELDS: Final = {
+    "thinking": "thinking",
+    "tool_use_id": "tool_result",
+    "input": "tool_use",
+    "text": "text",
+}
+
+
+class _Line(Struct, gc=False):
+    """A message of any type, as far as it is read. A field may mean something else in another."""
+
+    type: str = ""
+    event: Raw = Raw(b"")
+    parent_tool_use_id: Any = None
+    message: Any = None
+    error: Any = None
+    subtype: Any = None
+    tool_use_id: Any = None
+    tool_use_result: Any = None
+    isReplay: Any = None  # noqa: N815 - its name on the wire
+    is_error: Any = None
+    result: Any = None
+    structured_output: Any = None
+    errors: Any = None
+    terminal_reason: Any = None
+    usage: Any = None
+
+
+_read = PayloadReader(_Line)
+
+
+class ClaudeAgentAdapter(Adapter):
+    """Messages of an agent → deltas."""
+
+    protocol = "claude-agent"
+
+    def __init__(self) -> None:
+        self._speakers: dict[str | None, _Speaker] = {}  # by the call that started them
+        self._background: set[str] = set()  # those who outlive the run that started them
+        self._speaking: str | None = None
+        self._awaits_result = False
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one message: a line, a dict, or an object of the SDK."""
+        if type(payload) is not bytes:
+            payload = _line_of(payload)
+            if isinstance(payload, dict) and payload.get("type") == "stream_event":
+                return self._streamed(payload.get("parent_tool_use_id"), payload.get("event"))
+        line = _read(payload)
+        match line.type:
+            case "stream_event":
+                inner: object = line.event  # what msgspec refuses has been read already
+                inner = bytes(inner) if isinstance(inner, Raw) else inner
+                return self._streamed(line.parent_tool_use_id, inner)
+            case "assistant":
+                return self._assistant(line, payload)
+            case "user":
+                return self._user(line)
+            case "result":
+                return self._result(line)
+            case "" if (dumped := _line_of(dict(all_fields_of(payload)))).get("type"):
+                return self.feed(dumped)
+            case "system" if line.subtype == "init":
+                self._awaits_result = True
+            case "system" if line.subtype == "task_notification":  # it ran in the background
+                return self._sub_agent_ended(text_of(line.tool_use_id))
+            case _:  # how it is going, or what did not exist when this was written
+                pass
+        return []
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        deltas: list[Delta] = []
+        for parent_id, speaker in self._speakers.items():
+            left = speaker.leave(is_over=not self._awaits_result)
+            deltas += self._said_by(parent_id, left)
+        if self._awaits_result and not any(speaker.is_open for speaker in self._speakers.values()):
+            message = "the stream ended before the run did"
+            deltas.append(ProviderFailed("truncated", message, retryable=True))
+        return deltas
+
+    def _speaker(self, parent_id: str | None) -> "_Speaker":
+        speaker = self._speakers.get(parent_id)
+        if speaker is None:
+            speaker = self._speakers[parent_id] = _Speaker()
+        return speaker
+
+    def _said_by(self, parent_id: str | None, deltas: list[Delta]) -> list[Delta]:
+        if parent_id == self._speaking or not deltas:
+            return deltas
+        self._speaking = parent_id
+        return [SpeakerChanged(parent_id), *deltas]
+
+    def _streamed(self, parent_id: object, event: object) -> list[Delta]:
+        if parent_id is not None and not isinstance(parent_id, str):
+            raise UnreadableError(f"the id of a call is a {type(parent_id).__name__}")
+        speaker = self._speakers.get(parent_id) or self._speaker(parent_id)
+        deltas = speaker.feed(event)
+        return deltas if parent_id == self._speaking else self._said_by(parent_id, deltas)
+
+    def _assistant(self, line: _Line, payload: object) -> list[Delta]:
+        parent_id, message = _opened(line)
+        if line.error:  # it is not the model that speaks
+            self._awaits_result &= parent_id is not None  # that the run failed is said here
+            code = text_of(line.error) or "error"
+            text = _text_of_blocks(message.get("content")) or code
+            return self._said_by(parent_id, [ProviderFailed(code, text, code in _RETRYABLE)])
+        if any(block.get("input") for block in _dicts(message.get("content"))):
+            refuse_duplicate_keys(payload)
+        return self._said_by(parent_id, self._speaker(parent_id).take_message(message))
+
+    def _user(self, line: _Line) -> list[Delta]:
+        if line.isReplay:
+            return []  # somebody's own words, said back
+        self._awaits_result = True
+        parent_id, message = _opened(line)
+        self._speaker(parent_id).answered()
+        parts = _dicts(message.get("content"))
+        results = [block for block in parts if block.get("type") == "tool_result"]
+        deltas: list[Delta] = []
+        for block in results:
+            call_id, content = text_of(block.get("tool_use_id")), block.get("content")
+            if content is None and len(results) == 1:
+                content = line.tool_use_result
+            if _goes_on(line.tool_use_result):
+                self._background.add(call_id)
+            else:
+                deltas += self._sub_agent_ended(call_id)
+            failed = bool(block.get("is_error"))
+            if not failed:
+                run = self._speaker(parent_id).was_run(call_id)
+                deltas += self._said_by(parent_id, run)
+            deltas.append(CallResult(call_id, content, failed))
+        return deltas
+
+    def _sub_agent_ended(self, call_id: str) -> list[Delta]:
+        self._background.discard(call_id)
+        speaker = self._speakers.pop(call_id, None)
+        return [] if speaker is None else self._said_by(call_id, speaker.end())
+
+    def _result(self, line: _Line) -> list[Delta]:
+        deltas: list[Delta] = []
+        for parent_id in [one for one in self._speakers if one not in self._background]:
+            deltas += self._said_by(parent_id, self._speakers.pop(parent_id).end())
+        self._awaits_result = False
+        return [*deltas, _run_ended(line)]
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a complete JSON text, None for any other."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare two JSON values as JavaScript does: 1.0 is 1, but not true."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if _is_number(one) and _is_number(other):
+        return one == other or _as_double(one) == _as_double(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def rest_of(text: str, value: Any) -> str | None:
+    """Return what must follow a JSON text that was cut to make it this value, or None.
+
+    >>> rest_of('{"path":"a.py", "li', {"path": "a.py", "lines": [1, 2]})
+    'nes": [1, 2]}'
+    >>> rest_of('{"path":"b', {"path": "a.py"}) is None
+    True
+    """
+    whole = json.dumps(value, ensure_ascii=False)
+    at = end = 0
+    while token := _TOKEN.match(text, at):
+        wanted = _TOKEN.match(whole, end)
+        if wanted is None:
+            return None
+        at, end = token.end(), wanted.end()
+        if at == len(text):
+            rest = _rest_of_token(token[1], wanted[1])
+            return None if rest is None else rest + whole[end:]
+        if token[1] != wanted[1] and not _mean_the_same(token[1], wanted[1]):
+            return None
+    return None if text[at:].strip() else whole[end:]
+
+
+def _rest_of_token(token: str, wanted: str) -> str | None:
+    if wanted.startswith(token):
+        return wanted[len(token) :]
+    if token.startswith('"'):
+        return _rest_of_string(token, wanted) if wanted.startswith('"') else None
+    # A number may be written longer than needed: 1.0, or 1. so far.
+    return next((zero for zero in ("", "0") if _mean_the_same(token + zero, wanted)), None)
+
+
+def _mean_the_same(token: str, wanted: str) -> bool:
+    value = parsed(token)
+    return value is not None and same(value, parsed(wanted))
+
+
+def _rest_of_string(token: str, wanted: str) -> str | None:
+    found, string = _BODY.fullmatch(token), parsed(wanted)
+    if found is None:  # it has its end
+        return "" if parsed(token) == string else None
+    body, escape = found[1], found[2] or ""
+    if half := _HALF_OF_A_PAIR.search(body):
+        body, escape = body[: half.start()], half[0] + escape
+    known = parsed(f'"{body}"')
+    if known is None or not string.startswith(known):
+        return None
+    rest = string[len(known) :]
+    begun = _rest_of_escape(escape, rest[:1])
+    if begun is None:
+        return None
+    return begun + json.dumps(rest[bool(escape) :], ensure_ascii=False)[1:]
+
+
+def _rest_of_escape(escape: str, character: str) -> str | None:
+    """Return the end of an escape that has begun, if it can be one of this character."""
+    if not escape:
+        return ""
+    # The short form, or the pair that stands for it; and the long form.
+    forms = [json.dumps(character)[1:-1], *(f"\\u{ord(one):04x}" for one in character)]
+    fitting = (form for form in forms if form.lower().startswith(escape.lower()))
+    found = next((form[len(escape) :] for form in fitting), None)
+    return None if found is None or parsed(f'"{escape}{found}"') != character else found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_double(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+class _Speaker(AnthropicAdapter):
+    """One agent, the first one or one that a call has started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = False  # whether it is in the middle of a turn
+        self._id = ""  # of the message
+        self._is_answered = True  # whether something came that a message waits for
+        self._texts: dict[int, str] = {}  # of calls that are open
+        self._unsaid: dict[tuple[object, str], deque[int]] = {}  # that streamed, and not yet whole
+        self._calls: set[str] = set()  # ids
+        # Of calls that may be whole, by their ids: where they are, and what would close them.
+        self._unproved: dict[str, tuple[int, str]] = {}
+        self._is_said = False  # whether any of this message came as a whole
+        self._stop_reason = ""  # if it came with that
+        self._count = 0  # of blocks that did not stream
+
+    # What streams
+
+    def _message_started(self, message: dict[str, Any]) -> list[Delta]:
+        ended = self.end() if self._is_whole or self._has_stop_reason else []
+        self.is_open, self._is_answered, self._is_said = True, False, False
+        self._id, self._stop_reason = text_of(message.get("id")), ""
+        self._texts.clear()
+        self._unsaid.clear()
+        self._calls.clear()
+        self._unproved.clear()
+        return ended + super()._message_started(message)
+
+    def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
+        self.is_open = True
+        self._unsaid.setdefault(_identity(block), deque()).append(index)
+        if block.get("type") in CALLS and (id_ := text_of(block.get("id"))):
+            self._calls.add(id_)
+        return super()._block_started(index, block)
+
+    def _block_changed(self, index: int, change: Any) -> list[Delta]:
+        if index not in self._blocks:
+            return []  # it was said as a whole, or will be: its beginning was missed
+        deltas = super()._block_changed(index, change)
+        if piece := change.partial_json:
+            text = self._texts.pop(index, "")
+            text += piece  # in place: nothing else refers to it (invariant 6)
+            self._texts[index] = text
+        return deltas
+
+    def _message_stopped(self) -> list[Delta]:
+        self.is_open = False
+        self._unproved.clear()
+        return super()._message_stopped()
+
+    # What comes as a whole
+
+    def take_message(self, message: dict[str, Any]) -> list[Delta]:
+        """Read a message, or a part of one: several with the same id are one turn."""
+        id_ = text_of(message.get("id"))
+        blocks = _blocks_of(message.get("content"))
+        is_same = id_ == self._id if id_ else not self._is_answered
+        if not is_same and self.is_open and any(self._is_unsaid_call(block) for block in blocks):
+            is_same, self._id = True, id_ or self._id  # its beginning was missed, or has no id
+        deltas = [] if is_same else self._whole_message_started(message)
+        stop_reason = text_of(message.get("stop_reason"))
+        for number, block in enumerate(blocks):
+            may_be_cut = stop_reason and turn_ended(stop_reason).ending == "cut"
+            is_over = number < len(blocks) - 1 or not may_be_cut
+            deltas += self._take_block(block, message, is_over=is_over)
+        if self.is_open:
+            self._is_said = True
+            self._stop_reason = stop_reason or self._stop_reason
+            if not self._has_stop_reason:
+                deltas += self._usage_reported(message.get("usage"))
+        return deltas
+
+    def answered(self) -> None:
+        """Note that a user or a tool has answered: what follows without an id is a new message."""
+        self._is_answered = True
+
+    def end(self) -> list[Delta]:
+        """End the open turn: the agent has gone on to something else, or is done."""
+        if not self.is_open:
+            return []
+        if self._has_stop_reason:
+            return self._message_stopped()
+        if self._stop_reason:
+            ended = turn_ended(self._stop_reason)
+        else:
+            ended = TurnEnded(None, "finished" if self._is_whole else "cut")
+        proved = self._proved(ended.ending)
+        return [*proved, *self._rest_of_blocks(), ended, *self._message_stopped()]
+
+    def _message_changed(self, happening: Any) -> list[Delta]:
+        reason = happening.delta.stop_reason if happening.delta is not None else None
+        proved = self._proved(turn_ended(reason).ending) if reason else []
+        return proved + super()._message_changed(happening)
+
+    def _proved(self, ending: Ending) -> list[Delta]:
+        """Close the calls of which only what closes was missing, if the turn was not cut."""
+        ids = list(self._unproved) if ending == "finished" else []
+        deltas = [delta for id_ in ids for delta in self.was_run(id_)]
+        self._unproved.clear()
+        return deltas
+
+    def was_run(self, call_id: str) -> list[Delta]:
+        """Close a call that was run: so it was whole."""
+        if call_id not in self._unproved:
+            return []
+        index, rest = self._unproved.pop(call_id)
+        return [ArgumentText(index, rest), CallClosed(index)]
+
+    def leave(self, *, is_over: bool) -> list[Delta]:
+        """End at the end of the stream, which may be too early."""
+        return self.end() if is_over and self._is_whole else self.close()
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether each block of this turn was said as a whole, so that no event is missed."""
+        return self.is_open and self._is_said and not self._unsaid and not self._blocks
+
+    def _is_unsaid_call(self, block: dict[str, Any]) -> bool:
+        """Return True for a call that streamed, and has not come as a whole."""
+        return block.get("type") in CALLS and _identity(block) in self._unsaid
+
+    def _whole_message_started(self, message: dict[str, Any]) -> list[Delta]:
+        # Its end is not known before something else begins.
+        return self._message_started({**message, "content": [], "stop_reason": None})
+
+    def _take_block(
+        self, block: dict[str, Any], message: dict[str, Any], *, is_over: bool
+    ) -> list[Delta]:
+        identity = _identity(block)
+        if (streamed := self._unsaid.get(identity)) is not None:
+            index = streamed.popleft()
+            if not streamed:
+                del self._unsaid[identity]
+            return self._end_of_block(index, block, is_over=is_over) if self.is_open else []
+        is_call = block.get("type") in CALLS
+        if is_call and text_of(block.get("id")) in self._calls:
+            return []
+        if is_call and not isinstance(block.get("input"), dict):
+            raise UnreadableError("a call without its input")
+        again = [] if self.is_open else self._whole_message_started(message)
+        self._count += 1
+        index = -self._count  # never one of those that stream
+        if is_call and is_over and not block["input"]:
+            # An agent says this of a call that was cut, too: whether it was, the turn's end tells.
+            deltas = [*self._block_started(index, block), CallClosed(index)]
+        else:
+            deltas = self._whole_block(index, block, is_over=is_over)
+        del self._unsaid[identity]
+        self._blocks.pop(index, None)  # all is said of it, also if it was cut
+        return again + deltas
+
+    def _end_of_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+        """Return what is missing of a block that streamed, and its end."""
+        type_ = block.get("type")
+        is_open, known = index in self._blocks, self._blocks.get(index, {})
+        deltas: list[Delta] = []
+        if type_ in CALLS:
+            if not is_open and index in self._texts:
+                return []  # it has its verdict
+            if not is_over or (missing := self._end_of_call(index, block)) is None:
+                return []
+            deltas = missing
+        elif type_ == "text" and isinstance(text := block.get("text"), str):
+            deltas.append(BlockSaid(index, text))
+        elif is_open and isinstance(text := block.get("thinking"), str):
+            deltas.append(BlockSaid(index, text, is_thinking=True))
+        known.update((name, part) for name, part in block.items() if part and name != "input")
+        if text_of(block.get("id")) in self._unproved:
+            kept = self._rest_of_block(index)
+            self._blocks.pop(index, None)
+            return kept  # whether it is closed, the turn's end tells
+        return deltas + self._block_stopped(index)
+
+    def _end_of_call(self, index: int, block: dict[str, Any]) -> list[Delta] | None:
+        """Return what is missing of a call; None if only its own end shows whether it was cut."""
+        value = block.get("input")
+        if not isinstance(value, dict) or self._has_stop_reason:
+            return None
+        if not value and index not in self._texts:
+            return None  # nothing streamed: there is nothing, or it was cut at its very beginning
+        self._inputs.pop(index, None)
+        text = self._texts.pop(index, "")
+        if not text:
+            return [ArgumentValue(index, (), value), CallClosed(index)]
+        if (written := parsed(text)) is not None:
+            is_same = same(written, value)
+            return [] if is_same else [CallClosed(index, json.dumps(value, ensure_ascii=False))]
+        # An agent that cannot read what was streamed says {} instead.
+        rest = rest_of(text, value) if value else None
+        if rest is not None and not rest.strip(_CLOSING):
+            # What only closes may be what somebody made of a text that was cut.
+            self._unproved[text_of(block.get("id"))] = index, rest
+            return []
+        return None if rest is None else [ArgumentText(index, rest)]
+
+
+def _identity(block: dict[str, Any]) -> tuple[object, str]:
+    """Return what a block shares with its whole form. For text, order decides."""
+    return block.get("type"), text_of(block.get("id")) or text_of(block.get("tool_use_id"))
+
+
+def _blocks_of(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list) or not all(map(_is_block, content)):
+        raise UnreadableError("a message without its content")
+    return content
+
+
+def _is_block(block: object) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("type"), str)
+
+
+def _opened(line: _Line) -> tuple[str | None, dict[str, Any]]:
+    parent_id, message = line.parent_tool_use_id, line.message
+    if not isinstance(message, dict) or not (parent_id is None or isinstance(parent_id, str)):
+        raise UnreadableError("a message that is none, or nobody's")
+    return parent_id, message
+
+
+def _run_ended(line: _Line) -> RunEnded:
+    tokens = tokens_of(line.usage if isinstance(line.usage, dict) else {})
+    code, reason = text_of(line.subtype), text_of(line.terminal_reason)
+    is_aborted = reason.startswith("aborted")
+    if code == "success" and line.is_error in (None, False) and not is_aborted:
+        answer = line.result if line.structured_output is None else line.structured_output
+        return RunEnded(code, answer, tokens=tokens)
+    if is_aborted:
+        code = reason
+    elif code == "success":  # as it is called if what the API answered was an error
+        code = "api_error"
+    errors = line.errors if isinstance(line.errors, list) else []
+    message = text_of(line.result) or "; ".join(map(text_of, errors))
+    return RunEnded(code or "unknown", message or code or "unknown", failed=True, tokens=tokens)
+
+
+def _goes_on(tool_use_result: object) -> bool:
+    """Return True if a sub-agent was only started, and goes on in the background."""
+    return isinstance(tool_use_result, dict) and bool(tool_use_result.get("isAsync"))
+
+
+def _dicts(content: object) -> list[dict[str, Any]]:
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _text_of_blocks(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for block in _dicts(content) if (text := text_of(block.get("text"))))
+
+
+def _line_of(payload: Any) -> Any:
+    """Return a message of the SDK, or what asdict() makes of one, in the form of a line."""
+    found = _typed(payload, _MESSAGE_FIELDS)
+    if found is payload or found["type"] not in ("assistant", "user"):
+        return found
+    content = found.get("content")
+    if isinstance(content, list):
+        content = [_typed(block, _BLOCK_FIELDS) for block in content]
+    return {**found, "message": {**found, "id": found.get("message_id"), "content": content}}
+
+
+def _typed(value: Any, by_field: Mapping[str, str]) -> Any:
+    """Return the fields of a message or block with its type; what has one stays as it is."""
+    if isinstance(value, dict):
+        if "type" in value:
+            return value
+        type_ = next((type_ for field, type_ in by_field.items() if field in value), None)
+        return value if type_ is None else {**value, "type": type_}
+    type_ = None if isinstance(value, str) else _type_of(value)
+    return value if type_ is None else {**vars(value), "type": type_}
+
+
+def _type_of(value: object) -> str | None:
+    class_ = type(value)
+    if class_.__name__ in _TYPES:
+        return _TYPES[class_.__name__]
+    return next((_TYPES[base.__name__] for base in class_.__mro__ if base.__name__ in _TYPES), None)

@@ -1,0 +1,340 @@
+"""Gemini's Interactions API.
+
+An interaction is a list of steps: the model thinks, says something, calls a function or a tool of
+Google's. A step is started, grows by deltas, and is stopped; its index is its key. The arguments of
+a function come as text, although the start already has an object: that is a placeholder unless no
+delta follows. What Google runs itself comes as values, and its result is a step of its own. At the
+end, the status of the interaction says whether anything was cut.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.history import CallKind
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    fields_of,
+    is_done,
+    plain,
+    refuse_duplicate_keys,
+    text_of,
+    total,
+    without,
+)
+
+_ENDINGS: Final[dict[str, Ending]] = {
+    "completed": "finished",
+    "requires_action": "finished",
+    "in_progress": "cut",
+    "queued": "cut",
+    "incomplete": "cut",
+    "requires_continuation": "cut",
+    "cancelled": "cut",
+    "budget_exceeded": "cut",
+    "failed": "cut",
+}
+_KNOWN: Final = {
+    "interaction.created",
+    "interaction.completed",
+    "step.start",
+    "step.delta",
+    "step.stop",
+    "error",
+}
+_FUNCTION: Final = "function_call"
+_CODE: Final = "code_execution_call"
+_MCP: Final = "mcp_server_tool_call"
+_NOT_SAID_BY_THE_MODEL: Final = {"user_input", "function_result"}
+# What assembly keeps of a step by itself.
+_KNOWN_OF_A_CALL: Final = {"type", "id", "name", "arguments"}
+_KNOWN_OF_TEXT: Final = {"type", "content"}
+_RETRYABLE: Final = {"rate_limit_exceeded", "unavailable", "internal", "deadline_exceeded"}
+
+
+class _Change(Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    signature: str | None = None
+    content: dict[str, Any] | None = None
+    annotations: list[Any] | None = None
+    result: Any = None
+    is_error: bool | None = None
+
+
+class _Interaction(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    agent: str | None = None
+    status: str | None = None
+    usage: dict[str, Any] | None = None
+    steps: list[dict[str, Any]] | None = None
+
+
+class _Happening(_Interaction, gc=False):
+    """An event of the stream. An interaction that was not streamed has the fields of one."""
+
+    event_type: str = ""
+    index: int | None = None
+    step: dict[str, Any] | None = None
+    delta: _Change | None = None
+    interaction: _Interaction | None = None
+    error: Any = None
+    object: str | None = None
+
+
+_read = PayloadReader(
+    _Happening, vital={"index", "step", "delta", "arguments", "text", "interaction", "steps"}
+)
+
+
+class GeminiInteractionsAdapter(Adapter):
+    """Payloads of the Interactions API → deltas."""
+
+    protocol = "gemini-interactions"
+
+    def __init__(self) -> None:
+        self._steps: dict[int, dict[str, Any]] = {}  # that are open
+        self._changed: set[int] = set()  # of which the arguments have come as deltas
+        self._has_steps = False
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
+        try:
+            happening = _read(payload)
+        except UnreadableError:
+            if is_done(payload) or fields_of(payload).get("event_type") not in (None, *_KNOWN):
+                return []
+            raise
+        index, change = happening.index, happening.delta
+        match happening.event_type:
+            case "step.delta":
+                if index is None or change is None:
+                    raise UnreadableError("a delta without an index, or without its content")
+                if isinstance(change.arguments, dict):
+                    refuse_duplicate_keys(payload)
+                return self._step_changed(index, change, payload)
+            case "step.start":
+                if index is None or happening.step is None:
+                    raise UnreadableError("a step without an index, or without its content")
+                refuse_duplicate_keys(payload)
+                return self._step_started(index, happening.step)
+            case "step.stop":
+                if index is None:
+                    raise UnreadableError("the end of a step without its index")
+                return self._step_stopped(index)
+            case "interaction.created":
+                return self._created(happening.interaction or _Interaction())
+            case "interaction.completed":
+                return self._completed(happening.interaction or _Interaction())
+            case "error":
+                return [_failure(happening.error)]
+            case "" if happening.steps is not None or happening.object == "interaction":
+                refuse_duplicate_keys(payload)
+                return [*self._created(happening), *self._completed(happening)]
+            case _ if happening.error or event == "error":
+                return [_failure(happening.error)]
+            case _:  # a new status, which is told at the end, or what did not exist when written
+                return []
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        return self._rest_of_steps()
+
+    def _created(self, interaction: _Interaction) -> list[Delta]:
+        self._steps.clear()
+        self._changed.clear()
+        self._has_steps = False
+        model = interaction.model or interaction.agent
+        return [TurnOpened(interaction.id or "", model or "")]
+
+    def _completed(self, interaction: _Interaction) -> list[Delta]:
+        deltas = self._rest_of_steps()
+        status = interaction.status or ""
+        ending = _ENDINGS.get(status, "unknown")
+        if interaction.steps and not self._has_steps:  # it was not streamed
+            for index, step in enumerate(interaction.steps):
+                deltas += self._step_started(index, step)
+                may_be_cut = ending == "cut" and index == len(interaction.steps) - 1
+                deltas += self._rest_of_step(index) if may_be_cut else self._step_stopped(index)
+            self._steps.clear()
+        deltas.append(UsageReported(_tokens(interaction.usage or {})))
+        if status == "failed":
+            return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
+        return [*deltas, TurnEnded(status or None, ending), TurnClosed()]
+
+    # Steps
+
+    def _step_started(self, index: int, step: dict[str, Any]) -> list[Delta]:
+        self._has_steps = True
+        if step.get("id") and step.get("id") == self._steps.get(index, {}).get("id"):
+            return []  # said twice
+        self._changed.discard(index)
+        self._steps[index] = step = dict(step)
+        type_ = text_of(step.get("type"))
+        if type_ == "thought":
+            deltas: list[Delta] = [ThinkingOpened(index)]
+            deltas += [ThinkingPiece(index, text) for text in _texts(step.get("summary"))]
+            return deltas
+        if type_ == "model_output":
+            failed = [_failure(step["error"])] if step.get("error") else []
+            return [*(TextPiece(index, text) for text in _texts(step.get("content"))), *failed]
+        if (kind := _kind(type_)) is None:
+            return []
+        name = text_of(step.get("name")) or type_.removesuffix("_call")
+        return [CallOpened(index, text_of(step.get("id")), name, kind)]
+
+    def _step_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
+        step = self._steps.get(index)
+        if change.signature and step is not None:
+            _grow(step, "signature", change.signature)
+        match change.type:
+            case "arguments_delta":
+                if not isinstance(change.arguments, str):
+                    raise UnreadableError("a piece of arguments that is no text")
+                if not change.arguments:
+                    return []
+                self._changed.add(index)
+                return [ArgumentText(index, change.arguments)]
+            case "text":
+                return [TextPiece(index, change.text)] if change.text else []
+            case "thought_summary":
+                if step is not None and change.content is not None:
+                    _grow(step, "summary", [change.content])
+                return [ThinkingPiece(index, text) for text in _texts([change.content])]
+            case type_ if _kind(type_) is not None:
+                return self._call_changed(index, type_, change)
+            case _ if step is None or change.type == "thought_signature":
+                return []
+            case "text_annotation_delta":
+                _grow(step, "annotations", change.annotations or [])
+            case type_ if type_.endswith("_result"):
+                _grow(step, "result", change.result)
+                if change.is_error is not None:
+                    step["is_error"] = change.is_error
+            case type_:  # a picture, or what else the model can show
+                return [Opaque((index, type_), plain(fields_of(payload)["delta"]))]
+        return []
+
+    def _call_changed(self, index: int, type_: str, change: _Change) -> list[Delta]:
+        """Read arguments of what Google runs; they come as values."""
+        arguments = change.arguments
+        if not isinstance(arguments, dict):
+            return []
+        self._changed.add(index)
+        if type_ == _CODE:
+            return [ArgumentText(index, code)] if (code := text_of(arguments.get("code"))) else []
+        return [ArgumentValue(index, (name,), value) for name, value in arguments.items()]
+
+    def _step_stopped(self, index: int) -> list[Delta]:
+        deltas = self._rest_of_step(index)
+        step = self._steps.pop(index, {})
+        type_ = text_of(step.get("type"))
+        return [*deltas, CallClosed(index)] if _kind(type_) is not None else deltas
+
+    def _rest_of_step(self, index: int) -> list[Delta]:
+        """Return what can only be said at the end of a step."""
+        step = self._steps.get(index, {})
+        type_ = text_of(step.get("type"))
+        if _kind(type_) is not None:
+            return self._rest_of_call(index, step, type_)
+        if type_ == "thought":
+            return [Opaque(index, step), ThinkingClosed(index)]
+        if type_ == "model_output":
+            has_more = step.keys() - _KNOWN_OF_TEXT
+            return [Opaque(index, without(step, "content"))] if has_more else []
+        if type_.endswith("_result") and type_ not in _NOT_SAID_BY_THE_MODEL:
+            call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))
+            return [CallResult(call_id, step.get("result"), failed, index), Opaque(index, step)]
+        if type_ and type_ not in _NOT_SAID_BY_THE_MODEL:
+            return [Opaque(index, step)]
+        return []
+
+    def _rest_of_call(self, index: int, step: dict[str, Any], type_: str) -> list[Delta]:
+        deltas: list[Delta] = []
+        arguments = step.get("arguments")
+        if index not in self._changed and isinstance(arguments, dict) and arguments:
+            # It is not a placeholder, as nothing else came. An empty one may be: of what was cut.
+            if type_ == _CODE:
+                deltas.append(ArgumentText(index, text_of(arguments.get("code"))))
+            else:
+                deltas.append(ArgumentValue(index, (), arguments))
+        if any(step[name] for name in step.keys() - _KNOWN_OF_A_CALL):
+            deltas.append(Opaque(index, without(step, "arguments")))
+        return deltas
+
+    def _rest_of_steps(self) -> list[Delta]:
+        """End the steps that were not stopped, without closing their calls."""
+        rest = [delta for index in self._steps for delta in self._rest_of_step(index)]
+        self._steps.clear()
+        return rest
+
+
+def _kind(type_: str) -> CallKind | None:
+    """Return the kind of call that a step of this type is; None if it is none."""
+    if type_ == _FUNCTION:
+        return "function"
+    if type_ == _CODE:
+        return "code"
+    if type_ == _MCP:
+        return "mcp"
+    return "server" if type_.endswith("_call") else None
+
+
+def _texts(contents: object) -> list[str]:
+    found = contents if isinstance(contents, list) else []
+    texts = (text_of(part.get("text")) for part in found if isinstance(part, dict))
+    return [text for text in texts if text]
+
+
+def _grow(step: dict[str, Any], field: str, piece: Any) -> None:
+    """Add to a field of a step: a list or a text goes on, anything else is all of it."""
+    known: Any = step.pop(field, None)
+    if type(known) is type(piece) and type(known) in (list, str):
+        known += piece  # in place: nothing else refers to it (invariant 6)
+        piece = known
+    step[field] = piece
+
+
+def _failure(error: object) -> ProviderFailed:
+    if not isinstance(error, dict):
+        return ProviderFailed("error", text_of(error) or "error")
+    code = text_of(error.get("code")) or text_of(error.get("status")) or "error"
+    retryable = code.lower() in _RETRYABLE or code == "429" or (len(code) == 3 and code[0] == "5")
+    return ProviderFailed(code, text_of(error.get("message")) or code, retryable)
+
+
+def _tokens(usage: dict[str, Any]) -> Tokens:
+    thoughts = count(usage, "total_thought_tokens")
+    return Tokens(
+        input_tokens=total(
+            count(usage, "total_input_tokens"), count(usage, "total_tool_use_tokens")
+        ),
+        output_tokens=total(count(usage, "total_output_tokens"), thoughts),
+        cache_read_tokens=count(usage, "total_cached_tokens"),
+        reasoning_tokens=thoughts,
+    )

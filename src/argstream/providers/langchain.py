@@ -1,0 +1,756 @@
+"""LangChain: the chunks of its messages, whatever provider is behind them.
+
+The pieces of a call are ``tool_call_chunks``, told apart as those of OpenAI Chat are. A chunk also
+has ``tool_calls``, which are guesses at unfinished JSON, and pieces of the same calls in its
+content, in the form of the provider: neither is read.
+
+- Nothing closes a call but the end of its message: a stop reason in ``response_metadata``, in the
+  words of the provider, or ``chunk_position="last"``, which says that the stream ended in order,
+  but not why.
+- A message that comes whole may be the sum of chunks that were cut: its last call may be a guess,
+  unless its stop reason says that nothing was cut, or the tool was run with it.
+- The id of a message changes on its way: what the provider names once (``resp_…``), LangChain calls
+  by the id of its run (``lc_run-…``) ever after. So a message has one id of each kind, and several
+  of the provider's if that counts its parts (``msg_…``, with ``output_version="v0"``).
+- Usage comes in parts, which add up.
+- A message comes bare, as a dict, serialised by ``dumps``, with metadata (LangGraph, its server),
+  or inside an event of ``astream_events``. Nodes may run side by side, and models in one node.
+"""
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from argstream.history import CallKind
+from argstream.providers import _openai_items as items
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    Strands,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    refuse_duplicate_keys,
+    text_of,
+    total,
+)
+from argstream.providers._stop_reasons import KNOWN_REASONS, ending_of
+from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
+
+_CHUNK: Final = "AIMessageChunk"
+_VITAL: Final = {"tool_call_chunks", "args", "index", "content", "kwargs"}
+_KNOWN: Final = {_CHUNK, "ai", "constructor"}
+# In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
+_REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_TELLING: Final = {*_REASONS, "status"}
+_NO_REASON: Final = {"", "null", "none", "finish_reason_unspecified"}
+_STATUSES: Final = {"completed", "incomplete", "failed", "cancelled"}  # of OpenAI Responses
+_THOUGHTS: Final = {"thinking", "redacted_thinking", "reasoning", "reasoning_content"}
+_READ_ELSEWHERE: Final = {"tool_use", "tool_call", "tool_call_chunk", "function_call"}
+_RUN_BY_PROVIDER: Final[dict[str, CallKind]] = {
+    "server_tool_use": "server",
+    "mcp_tool_use": "mcp",
+    "server_tool_call": "server",
+    "server_tool_call_chunk": "server",
+}
+# Of OpenAI: they come once, when they are done. The other two are in ``tool_call_chunks``.
+_WHOLE_CALLS: Final = items.CALLS.keys() - {"function_call", "custom_tool_call"}
+_WRAPPED: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS, *items.OUTPUTS}
+# Fields of a block that come in pieces.
+_GROWING: Final = {
+    "thinking",
+    "reasoning",
+    "text",
+    "signature",
+    "data",
+    "encrypted_content",
+    "content",
+}
+_TEXT: Final = (bytes, bytearray, str)
+_CONTAINERS: Final = (dict, list, tuple)
+
+
+class _CallPiece(Struct, gc=False):
+    name: str | None = None
+    args: str | dict[str, Any] | None = None
+    id: str | int | None = None
+    index: int | str | None = None
+
+
+class _Message(Struct, gc=False):
+    type: str = ""
+    id: Any = None
+    content: str | list[Any] | None = None
+    tool_call_chunks: list[_CallPiece] | None = None
+    additional_kwargs: dict[str, Any] | None = None
+    response_metadata: dict[str, Any] | None = None
+    usage_metadata: dict[str, Any] | None = None
+    chunk_position: str | None = None
+
+
+class _Text(_Message, gc=False):
+    """A line of JSON: a message, or what ``dumps`` makes of one, or something around one."""
+
+    kwargs: _Message | None = None
+
+
+class _WholeCall(Struct, gc=False):
+    """A call that was not streamed; if it is invalid, its arguments are text."""
+
+    name: str | None = None
+    args: dict[str, Any] | str | None = None
+    id: str | int | None = None
+
+
+class _WholeMessage(_Message, gc=False):
+    """A message that was not streamed, or the result of a tool."""
+
+    tool_calls: list[_WholeCall] | None = None
+    invalid_tool_calls: list[_WholeCall] | None = None
+    tool_call_id: str | None = None
+    status: str | None = None
+
+
+_read_text = PayloadReader(_Text, vital=_VITAL, known=_KNOWN)
+
+
+_pick_chunk = PayloadReader(_Message, vital=_VITAL, known=_KNOWN)
+
+
+_read_whole = PayloadReader(
+    _WholeMessage, vital={*_VITAL, "tool_calls", "invalid_tool_calls"}, known=_KNOWN
+)
+
+
+class LangChainAdapter(Adapter):
+    """LangChain's messages → deltas."""
+
+    protocol = "langchain"
+
+    def __init__(self) -> None:
+        self._turns = Strands()
+        self._messages: dict[str, _MessageState] = {}  # by all of their ids
+        self._newest: dict[str, _MessageState] = {}  # by the run or node that writes it
+        self._open: list[_MessageState] = []  # those that are streamed
+        self._runless: dict[str, list[_MessageState]] = {}  # whose run is not known yet, by writer
+        self._unproved: dict[str, _MessageState] = {}  # whole ones, by who wrote them
+        self._owners: dict[str, _MessageState] = {}  # by the ids of their calls
+        self._count = 0
+        self._has_values = False  # whether arguments came as an object
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of a payload: bytes, a message, or what LangGraph wraps around it."""
+        given = payload
+        if isinstance(payload, _TEXT):
+            payload = _read_line(payload)
+            if isinstance(payload, _Message):
+                return self._read_chunk(payload, "", given)
+        writer = ""
+        is_end = False
+        if isinstance(payload, _CONTAINERS):
+            payload, writer, is_end = _unwrap_message(payload)
+            if not _type_of(payload):
+                return []
+        if is_end and writer in self._newest:
+            return self._over(self._newest[writer])
+        if _type_of(payload) != _CHUNK:
+            return self._read_whole(_read_whole(payload), writer, given)
+        message = _read_chunk(payload)
+        if is_end:
+            if known := self._messages.get(text_of(message.id)):
+                return self._over(known)
+            message.chunk_position = "last"
+        return self._read_chunk(message, writer, given)
+
+    def interrupt(self) -> list[Delta]:
+        """Return what was held back when a payload was lost."""
+        return [delta for state in self._open for delta in self._flush(state)]
+
+    def over(self) -> list[CallClosed]:
+        """Return the close of the calls after which another was written."""
+        return [closed for state in self._open for closed in state.calls.over()]
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        deltas: list[Delta] = []
+        for state in list(self._open):
+            deltas += self._over(state) if state.ended else self._flush(state)
+        for writer in list(self._unproved):
+            deltas += self._disprove(writer)
+        return deltas
+
+    # Messages
+
+    def _read_chunk(self, message: _Message, writer: str, payload: object) -> list[Delta]:
+        before: list[Delta] = []
+        state = self._messages.get(message.id) if type(message.id) is str else None
+        if state is None or state.over:
+            state, before = self._find(message, writer)
+            if state is None:
+                return []
+        deltas: list[Delta] = []
+        known = state.calls.count
+        state.read(message, deltas)
+        if state.calls.count != known:
+            state.ended = False  # what was said of the end did not mean these
+            self._own(state, deltas)
+        if self._has_values:
+            self._check_values(payload)
+        if message.response_metadata and (reason := _reason_of(message.response_metadata)):
+            state.end(reason, deltas)
+        if state.number != self._turns.speaking:
+            deltas = self._say(state, deltas)
+        if message.chunk_position == "last":
+            deltas += self._over(state)
+        return before + deltas if before else deltas
+
+    def _read_whole(self, message: _WholeMessage, writer: str, payload: object) -> list[Delta]:
+        if message.type == "tool":
+            return self._result(message)
+        if message.type != "ai" or text_of(message.id) in self._messages:
+            return []  # a prompt; or what has been streamed, once more
+        calls: list[_WholeCall] = []
+        if not message.tool_call_chunks:
+            # The last one may be a guess, and of those that are invalid none is.
+            calls = [*(message.invalid_tool_calls or ()), *(message.tool_calls or ())]
+        if calls and all(call.id in self._owners for call in calls):
+            return []  # the same, in a message that somebody made of it
+        state, before = self._new(message, writer)
+        state.over = True
+        deltas: list[Delta] = []
+        state.read(message, deltas)
+        for call in calls:
+            state.call(None, call, deltas)
+        state.flush(deltas)
+        self._own(state, deltas)
+        if self._has_values:
+            self._check_values(payload)
+        reason = _reason_of(message.response_metadata)
+        if calls and ending_of(reason) == "unknown":
+            deltas += state.calls.over()
+            state.reason = reason
+            self._unproved[writer] = state
+            return before + self._say(state, deltas)
+        state.end(reason, deltas)
+        return before + self._say(state, deltas) + self._closed(state)
+
+    def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
+        """Find the message of a chunk, and what must be said before it if it is new.
+
+        There is none if the chunk says nothing, and comes after the end.
+        """
+        id_ = text_of(message.id)
+        says = bool(message.tool_call_chunks or message.content)
+        if id_ not in self._messages:
+            if found := self._unnamed(_kind_of(id_), writer, says=says):
+                self._name(found, id_)
+                return found, []
+            is_late = not id_ and writer in self._newest
+        else:
+            is_late = True
+        if is_late and not says:
+            return None, []
+        state, before = self._new(message, writer)
+        self._open.append(state)
+        if _kind_of(id_) != "run":
+            self._runless.setdefault(writer, []).append(state)
+        return state, before
+
+    def _unnamed(self, kind: str, writer: str, *, says: bool) -> "_MessageState | None":
+        """Find the message that an unknown id of this kind can belong to."""
+        if kind != "run":
+            newest = self._newest.get(writer)
+            return newest if newest and newest.may_be(kind, says=says) else None
+        known = [one for one in self._runless.pop(writer, ()) if one.may_be(kind, says=False)]
+        if not known:
+            return None
+        self._runless[writer] = known
+        free = [state for state in known if state.may_be(kind, says=says)]
+        # Runs begin to speak in the order in which they began; but one that ends has ended.
+        return next((state for state in free if state.ended), free[0] if free else None)
+
+    def _new(self, message: _Message, writer: str) -> "tuple[_MessageState, list[Delta]]":
+        before = self._disprove(writer)
+        for state in [state for state in self._open if state.ended]:
+            before += self._over(state)  # its usage could still come, but nobody waits for that
+        self._count += 1
+        id_ = text_of(message.id)
+        metadata = message.response_metadata or {}
+        model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
+        state = _MessageState(self._count, writer, TurnOpened(id_, model), self._saw_value)
+        self._newest[writer] = state
+        self._name(state, id_)
+        return state, before
+
+    def _name(self, state: "_MessageState", id_: str) -> None:
+        if id_:
+            state.kinds.append(_kind_of(id_))
+            self._messages[id_] = state
+
+    def _own(self, state: "_MessageState", deltas: list[Delta]) -> None:
+        for delta in deltas:
+            if isinstance(delta, CallOpened):
+                state.last_call = delta.id
+                if delta.id:
+                    self._owners[delta.id] = state
+
+    def _say(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
+        return self._turns.say(state.number, state.opened(deltas)) if deltas else []
+
+    def _flush(self, state: "_MessageState") -> list[Delta]:
+        deltas: list[Delta] = []
+        state.flush(deltas)
+        return self._say(state, deltas)
+
+    def _over(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
+        """End a message that was streamed."""
+        if state.over:
+            return []
+        state.over = True
+        self._open.remove(state)
+        return self._closed(state, ending)
+
+    def _closed(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
+        deltas: list[Delta] = []
+        if not state.ended:
+            state.end(state.reason, deltas, ending)
+        self._own(state, deltas)
+        deltas.append(TurnClosed())
+        return self._turns.say_last(state.number, state.opened(deltas))
+
+    def _disprove(self, writer: str) -> list[Delta]:
+        """End a whole message of which nothing shows that its last call is no guess."""
+        state = self._unproved.pop(writer, None)
+        return [] if state is None else self._closed(state, "cut")
+
+    def _result(self, message: _WholeMessage) -> list[Delta]:
+        """Read a result. Tools are run when the message that calls them is whole."""
+        call_id = message.tool_call_id or ""
+        failed = message.status == "error"
+        ending: Ending = "cut" if failed else "finished"
+        deltas: list[Delta] = []
+        owner = self._owners.pop(call_id, None)  # its id may be that of another call from now on
+        if owner is not None and self._unproved.get(owner.writer) is owner:
+            if call_id == owner.last_call:
+                del self._unproved[owner.writer]
+                deltas = self._closed(owner, ending)
+        elif owner is not None:
+            deltas = self._over(owner, ending)
+        return deltas + self._turns.switch_to(None, [CallResult(call_id, message.content, failed)])
+
+    def _saw_value(self) -> None:
+        self._has_values = True
+
+    def _check_values(self, payload: object) -> None:
+        self._has_values = False
+        refuse_duplicate_keys(payload)
+
+
+class _MessageState:
+    def __init__(
+        self, number: int, writer: str, opening: TurnOpened, saw_value: Callable[[], None]
+    ) -> None:
+        self.number = number
+        self.writer = writer
+        self.calls = CallFinder(0, saw_value)
+        self.last_call = ""  # its id
+        self.kinds: list[str] = []  # of its ids
+        self.reason: str | None = None
+        self.ended = False  # whether it was said why
+        self.over = False
+        self.tokens = Tokens()
+        self._opening: TurnOpened | None = opening
+        self._content = _ContentReader(saw_value)
+        self._indexes: dict[str, int] = {}
+
+    def opened(self, deltas: list[Delta]) -> list[Delta]:
+        opening, self._opening = self._opening, None
+        return deltas if opening is None else [opening, *deltas]
+
+    def may_be(self, kind: str, *, says: bool) -> bool:
+        """Return True if a chunk with an unknown id of this kind can belong to this message."""
+        if self.over or (self.ended and says):
+            return False
+        if kind == "run" and says and self.calls.count:
+            return False  # it speaks under its own id
+        # A message that goes by its run may have parts with ids, which say nothing under these.
+        is_part = kind == "own" and not says and self.kinds[:1] == ["run"]
+        return kind not in self.kinds or is_part
+
+    def read(self, message: _Message, deltas: list[Delta]) -> None:
+        content, reader = message.content, self._content
+        if message.additional_kwargs:
+            thought = message.additional_kwargs.get("reasoning_content")
+            if isinstance(thought, str) and thought:
+                reader.thought(thought, deltas)
+            outputs = message.additional_kwargs.get("tool_outputs")  # of OpenAI, as of old
+            if isinstance(outputs, list):
+                reader.blocks(outputs, deltas)
+        if content:
+            if isinstance(content, str):
+                reader.text(content, deltas)
+            else:
+                reader.blocks(content, deltas)
+        if message.tool_call_chunks:
+            reader.end_block(deltas)
+            for chunk in message.tool_call_chunks:
+                self.call(chunk.index, chunk, deltas)
+        if message.usage_metadata:
+            self._add(message.usage_metadata)
+            deltas.append(UsageReported(self.tokens))
+
+    def call(
+        self, index: int | str | None, piece: _CallPiece | _WholeCall, deltas: list[Delta]
+    ) -> None:
+        if isinstance(index, str):
+            # As a number it may be written either way; else it is only a name (``lc_tc_1``).
+            given = index
+            index = self._indexes.get(given)
+            if index is None:
+                index = int(given) if given.isdecimal() else -1 - len(self._indexes)
+                self._indexes[given] = index
+        function = EntryFunction(piece.name, piece.args)
+        self.calls.read(Entry(index, piece.id, None, function), deltas)
+
+    def flush(self, deltas: list[Delta]) -> None:
+        self._content.end_block(deltas)
+        self.calls.flush(deltas)
+
+    def end(self, reason: str | None, deltas: list[Delta], ending: Ending | None = None) -> None:
+        """End the calls, once; without a reason it is unknown whether something was cut."""
+        self.flush(deltas)
+        if self.ended:
+            return
+        self.ended = True
+        ending = ending or ending_of(reason)
+        if ending == "cut":
+            deltas += self.calls.over()
+        deltas.append(TurnEnded(reason, ending))
+
+    def _add(self, usage: dict[str, Any]) -> None:
+        part = Tokens(
+            input_tokens=count(usage, "input_tokens"),
+            output_tokens=count(usage, "output_tokens"),
+            cache_read_tokens=count(usage, "input_token_details", "cache_read"),
+            cache_write_tokens=count(usage, "input_token_details", "cache_creation"),
+            reasoning_tokens=count(usage, "output_token_details", "reasoning"),
+        )
+        self.tokens = Tokens(*map(total, self.tokens, part))
+
+
+def _kind_of(id_: str) -> str:
+    if not id_:
+        return ""
+    return "run" if id_.startswith(("lc_run-", "run-")) else "own"
+
+
+class _ContentReader:
+    def __init__(self, saw_value: Callable[[], None]) -> None:
+        self._saw_value = saw_value
+        self._block = 0
+        self._writes: tuple[str, Hashable] = ("", None)  # what the block is, and its index
+        self._pieces: list[dict[str, Any]] = []  # of a block that must go back as it came
+        self._calls: dict[Hashable, Hashable] = {}  # keys of calls by the index of their block
+
+    def text(self, text: str, deltas: list[Delta]) -> None:
+        deltas.append(TextPiece(self._turn_to("text", None, deltas), text))
+
+    def thought(self, text: str, deltas: list[Delta]) -> None:
+        deltas.append(ThinkingPiece(self._turn_to("thinking", None, deltas), text))
+
+    def blocks(self, blocks: list[Any], deltas: list[Delta]) -> None:
+        for block in blocks:
+            if isinstance(block, str):
+                if block:
+                    self.text(block, deltas)
+            elif isinstance(block, dict):
+                said = _unwrap_block(block)
+                self._read(said, text_of(said.get("type")), _index_of(block), deltas)
+
+    def end_block(self, deltas: list[Delta]) -> None:
+        self._turn_to("", None, deltas)
+
+    def _turn_to(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
+        """Begin a block if this is not what the last one was; return the block's key."""
+        if (what, index) != self._writes:
+            key = ("block", self._block)
+            if self._pieces:
+                deltas.append(Opaque(key, _joined(self._pieces)))
+                self._pieces = []
+            if self._writes[0] == "thinking":
+                deltas.append(ThinkingClosed(key))
+            self._writes = (what, index)
+            self._block += 1
+        return ("block", self._block)
+
+    def _read(
+        self, block: dict[str, Any], type_: str, index: Hashable, deltas: list[Delta]
+    ) -> None:
+        if type_ == "text" or type_ == "refusal":
+            text = block.get("text") or block.get("refusal")
+            if isinstance(text, str) and text:
+                deltas.append(TextPiece(self._turn_to("text", index, deltas), text))
+        elif type_ in _THOUGHTS:
+            key = self._turn_to("thinking", index, deltas)
+            if not self._pieces:
+                deltas.append(ThinkingOpened(key))
+            self._pieces.append(block)
+            if thought := _thought(block):
+                deltas.append(ThinkingPiece(key, thought))
+        elif type_ == "input_json_delta":
+            piece = block.get("partial_json")
+            if index in self._calls and isinstance(piece, str) and piece:
+                deltas.append(ArgumentText(self._calls[index], piece))
+        elif type_ in _RUN_BY_PROVIDER:
+            self._server_call(block, index, _RUN_BY_PROVIDER[type_], deltas)
+        elif type_ in _WHOLE_CALLS:
+            self._whole_call(block, deltas)
+        elif type_ in items.OUTPUTS:
+            self.end_block(deltas)
+            deltas += items.hosted_result(("result", index), block, text_of(block.get("call_id")))
+        elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
+            self._server_result(block, call_id, index, deltas)
+        elif type_ not in _READ_ELSEWHERE:
+            self._turn_to("other", index, deltas)
+            self._pieces.append(block)
+
+    def _server_call(
+        self, block: dict[str, Any], index: Hashable, kind: CallKind, deltas: list[Delta]
+    ) -> None:
+        key = self._calls.get(index) if index is not None else None
+        if key is None or block.get("name"):
+            self.end_block(deltas)
+            key = self._calls[index] = ("server", len(self._calls), text_of(block.get("id")))
+            name = text_of(block.get("name"))
+            deltas.append(CallOpened(key, text_of(block.get("id")), name, kind))
+        # While it is written, its input is an empty object; in a sum of chunks it stays so.
+        given = block.get("args") or block.get("input") or block.get("partial_json")
+        if isinstance(given, str):
+            deltas.append(ArgumentText(key, given))
+        elif given:
+            deltas.append(ArgumentValue(key, (), given))
+            self._saw_value()
+
+    def _server_result(
+        self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[Delta]
+    ) -> None:
+        self.end_block(deltas)
+        content = block["output"] if "output" in block else block.get("content")
+        type_ = content.get("type") if isinstance(content, dict) else None
+        failed = (
+            block.get("is_error") is True
+            or block.get("status") == "error"
+            or (isinstance(type_, str) and type_.endswith("_error"))
+        )
+        deltas.append(CallResult(call_id, content, failed, ("result", index)))
+
+    def _whole_call(self, block: dict[str, Any], deltas: list[Delta]) -> None:
+        self.end_block(deltas)
+        id_ = items.call_id_of(block)
+        key = ("server", len(self._calls), id_)
+        self._calls[key] = key
+        deltas.append(CallOpened(key, id_, items.call_name(block), items.call_kind(block)))
+        given = items.call_input(block)
+        if isinstance(given, dict):
+            deltas.append(ArgumentValue(key, (), given))
+            self._saw_value()
+        cut = block.get("status") == "incomplete"
+        deltas += [CallClosed(key, text_of(given), cut), *items.result(block)]
+
+
+def _read_chunk(payload: Any) -> _Message:
+    fields = payload if type(payload) is dict else getattr(payload, "__dict__", None)
+    if not fields:
+        return _pick_chunk(payload)
+    get = fields.get
+    pieces, content, metadata = get("tool_call_chunks"), get("content"), get("response_metadata")
+    # Nearly every one is a chunk with one piece, which needs no picking.
+    if (
+        type(pieces) is list
+        and len(pieces) == 1
+        and type(piece := pieces[0]) is dict
+        and type(args := piece.get("args")) is str
+        and type(index := piece.get("index")) is int
+        and piece.get("name") is None
+        and piece.get("id") is None
+        and type(content) in (str, list)
+        and type(metadata) is dict
+        and not get("additional_kwargs")
+        and get("usage_metadata") is None
+        and get("chunk_position") is None
+    ):
+        found = [_CallPiece(None, args, None, index)]
+        return _Message(_CHUNK, get("id"), content, found, None, metadata)
+    return _pick_chunk(payload)
+
+
+def _read_line(payload: bytes | bytearray | str) -> object:
+    """Read JSON: a chunk into its struct, anything else as it is."""
+    if payload[:1] in (b"[", "["):
+        return _decoded(payload)  # a message and its metadata
+    try:
+        found = _read_text(payload)
+    except UnreadableError:
+        if isinstance(value := _decoded(payload), list):
+            return value
+        raise
+    if found.type == _CHUNK and found.tool_call_chunks is not None:
+        return found
+    if found.kwargs is not None and found.kwargs.type == _CHUNK:
+        return found.kwargs
+    return _decoded(payload)
+
+
+def _decoded(payload: bytes | bytearray | str) -> object:
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:  # which forgives half a surrogate pair
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"no JSON: {error}") from error
+
+
+class _Unwrapped(NamedTuple):
+    message: Any  # none, if there was none, or none that has not come before
+    writer: str = ""  # the run or the node that writes it, if that was told
+    is_end: bool = False  # whether it is all that has been streamed, once more
+
+
+def _unwrap_message(payload: Any) -> _Unwrapped:
+    writer = ""
+    is_end = False
+    while True:
+        inner: Any = None
+        match payload:
+            case {"event": "on_chat_model_stream", "data": {"chunk": inner}}:
+                writer = text_of(payload.get("run_id"))
+            case {"event": "on_chat_model_end", "data": {"output": inner}}:
+                writer = text_of(payload.get("run_id"))
+                is_end = True
+            case {"event": "on_tool_end", "data": {"output": inner}}:
+                pass
+            case {"event": str()}:
+                return _Unwrapped(None)
+            case {"lc": _, "kwargs": inner}:
+                pass
+            case {"type": "messages", "data": inner}:
+                pass
+            case {"type": str(), "data": {**inner}}:  # of message_to_dict
+                pass
+            # Of several stream modes, or of LangGraph's server, as ``StreamPart`` has it.
+            case [str(mode), inner] | [str(mode), inner, _] | [[*_], str(mode), inner]:
+                if mode.partition("|")[0] != "messages":
+                    return _Unwrapped(None)
+            case [str(), *_]:
+                return _Unwrapped(None)
+            case [[] | [str(), *_], [_, {}] as inner]:  # of a graph inside of another
+                pass
+            case [inner, {**metadata}] if not _type_of(metadata):
+                writer = text_of(metadata.get("langgraph_checkpoint_ns")) or writer
+            case [*_]:
+                return _Unwrapped(None)
+            case _:
+                return _Unwrapped(payload, writer, is_end)
+        payload = inner
+
+
+def _type_of(payload: object) -> str:
+    given = getattr(payload, "type", None)
+    if given is None and isinstance(payload, Mapping):
+        given = payload.get("type")
+    return text_of(given)
+
+
+def _reason_of(metadata: dict[str, Any] | None) -> str | None:
+    """Return the reason why a message ended, in the words of its provider."""
+    if not metadata or _TELLING.isdisjoint(metadata):
+        return None
+    for name in _REASONS:
+        reason = _once(metadata.get(name))
+        if reason.lower() not in _NO_REASON:
+            return reason
+    status = _once(metadata.get("status"))
+    if status not in _STATUSES:
+        return None
+    details = metadata.get("incomplete_details")
+    return (_once(details.get("reason")) if isinstance(details, dict) else "") or status
+
+
+def _once(word: object) -> str:
+    """Return a word once: LangChain joins what comes again when it adds chunks up."""
+    if not isinstance(word, str):
+        return ""
+    first = word[: (word + word).find(word, 1)]
+    return first if first.lower() in KNOWN_REASONS | _NO_REASON else word
+
+
+def _unwrap_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Return the call, or the result of one, that LangChain has put into a non-standard block."""
+    value = block.get("value") if block.get("type") == "non_standard" else None
+    return value if isinstance(value, dict) and text_of(value.get("type")) in _WRAPPED else block
+
+
+def _index_of(block: dict[str, Any]) -> Hashable:
+    index = block.get("index")
+    return index if isinstance(index, int | str) else None
+
+
+def _thought(block: dict[str, Any]) -> str:
+    match block:
+        case {"thinking": str(text)} | {"reasoning": str(text)}:
+            return text
+        case {"reasoning_content": {"text": str(text)}}:  # Bedrock
+            return text
+        case {"summary": [*parts]} | {"content": [*parts]}:  # OpenAI
+            texts = (part.get("text") for part in parts if isinstance(part, dict))
+            return "".join(text for text in texts if isinstance(text, str))
+        case _:
+            return ""
+
+
+def _joined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the pieces of a block: text that grows is joined, of all else the last is true."""
+    found: dict[str, list[Any]] = {}
+    for piece in pieces:
+        for name, value in piece.items():
+            if value is not None:
+                found.setdefault(name, []).append(value)
+    return {name: _join(name, values) for name, values in found.items()}
+
+
+def _join(name: str, values: list[Any]) -> Any:
+    last = values[-1]
+    if isinstance(last, str) and name in _GROWING:
+        return "".join(value for value in values if isinstance(value, str))
+    if isinstance(last, dict):
+        return _joined([value for value in values if isinstance(value, dict)])
+    if isinstance(last, list):
+        parts: dict[Hashable, list[Any]] = {}
+        for part in (part for value in values if isinstance(value, list) for part in value):
+            index = _index_of(part) if isinstance(part, dict) else None
+            parts.setdefault(("part", len(parts)) if index is None else index, []).append(part)
+        return [_joined(same) if isinstance(same[0], dict) else same[0] for same in parts.values()]
+    return last

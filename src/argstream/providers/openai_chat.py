@@ -1,0 +1,360 @@
+"""OpenAI Chat Completions, and the many servers that speak it in their own way.
+
+The pieces of a call are entries of ``delta.tool_calls``. OpenAI gives each an index, and the first
+one an id and a name; others leave out, repeat, change or split any of these. ``_tool_calls`` finds
+out which call an entry belongs to. Nothing closes a call but the end of its choice.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.providers._deltas import (
+    Adapter,
+    CallClosed,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import (
+    PayloadReader,
+    UnreadableError,
+    count,
+    is_done,
+    refuse_duplicate_keys,
+    text_of,
+)
+from argstream.providers._stop_reasons import ending_of
+from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
+
+_NO_REASON: Final = {"null", "none"}
+_NO_ENTRY: Final = Entry()  # an empty object in the place of an empty list
+_NO_CALLS: Final[tuple[object, ...]] = (None, [], _NO_ENTRY)
+_GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
+_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
+
+
+class _Message(Struct, gc=False):
+    """The ``delta`` of a choice, or the ``message`` of one that was not streamed."""
+
+    content: str | list[Any] | None = None
+    tool_calls: list[Entry] | Entry | None = None  # some servers send one call as an object
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    function_call: EntryFunction | None = None
+
+
+class _Choice(Struct, gc=False):
+    index: int = 0
+    delta: _Message | None = None
+    message: _Message | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    error: Any = None
+
+
+class _Chunk(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class _Happening(_Chunk, gc=False):
+    """A chunk, or an event of the SDK's ``chat.completions.stream`` that has one."""
+
+    chunk: _Chunk | None = None
+
+
+_read = PayloadReader(
+    _Happening,
+    vital={
+        "choices",
+        "index",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "arguments",
+        "custom",
+        "input",
+        "function_call",
+    },
+)
+
+
+class _Failure(Struct, gc=False):
+    """An error that has no field of its own, but is the whole payload."""
+
+    type: str | None = None
+    object: str | None = None
+    message: str | None = None
+    code: Any = None
+
+
+_read_failure = PayloadReader(_Failure)
+
+
+class OpenAIChatAdapter(Adapter):
+    """Payloads of the Chat Completions API → deltas."""
+
+    protocol = "openai-chat"
+
+    def __init__(self) -> None:
+        self._in_turn = False
+        self._turn_id = ""
+        self._has_finished = False
+        self._has_values = False  # whether arguments came as an object
+        self._choices: dict[int, _ChoiceState] = {}
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one payload: bytes, a dict, or a chunk of the SDK."""
+        try:
+            happening = _read(payload)
+        except UnreadableError:
+            if is_done(payload):
+                return self._done()
+            raise
+        chunk = happening.chunk or happening
+        deltas: list[Delta] = []
+        if chunk.choices and (
+            not self._in_turn
+            or (self._has_finished and self._is_next_turn(chunk.id or "", chunk.choices[0]))
+        ):
+            deltas += self.close()
+            self._in_turn = True
+            self._turn_id = chunk.id or ""
+            deltas.append(TurnOpened(self._turn_id, chunk.model or ""))
+        elif not chunk.choices and chunk.error is None:
+            deltas += _misplaced_failure(payload, event)
+        if chunk.usage and self._in_turn:
+            deltas.append(UsageReported(_tokens(chunk.usage)))
+        for choice in chunk.choices or ():
+            state = self._choices.get(choice.index)
+            if state is None:
+                calls = CallFinder(choice.index, self._saw_value)
+                state = self._choices[choice.index] = _ChoiceState(choice.index, calls)
+            if choice.delta is not None:
+                state.has_deltas = True
+                state.read(choice.delta, deltas)
+            elif choice.message is not None and not state.has_deltas:
+                # Some servers send everything twice, as deltas and as a message.
+                state.read(choice.message, deltas)
+            if choice.error:
+                deltas.append(_failure(choice.error))
+            if choice.finish_reason and choice.finish_reason.lower() not in _NO_REASON:
+                self._has_finished = True
+                state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
+        if chunk.error:
+            deltas.append(_failure(chunk.error))
+        if self._has_values:
+            self._has_values = False
+            refuse_duplicate_keys(payload)
+        return deltas
+
+    def _saw_value(self) -> None:
+        self._has_values = True
+
+    def _is_next_turn(self, id_: str, choice: _Choice) -> bool:
+        """Return True if another answer begins: after an end, under another id."""
+        state = self._choices.get(choice.index)
+        return (
+            state is not None
+            and state.finished
+            and id_ != self._turn_id
+            and choice.delta is not None
+            and bool(choice.delta.content or choice.delta.tool_calls not in _NO_CALLS)
+        )
+
+    def interrupt(self) -> list[Delta]:
+        """Return what was held back when a payload was lost."""
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            state.flush(deltas)
+        return deltas
+
+    def over(self) -> list[CallClosed]:
+        """Return the close of the calls after which another was written."""
+        return [closed for state in self._choices.values() for closed in state.calls.over()]
+
+    def close(self) -> list[Delta]:
+        """End the turn here: usage may come after the finish reason."""
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            state.flush(deltas)
+        if self._in_turn and any(state.finished for state in self._choices.values()):
+            deltas.append(TurnClosed())
+        self._in_turn = self._has_finished = False
+        self._choices = {}
+        return deltas
+
+    def _done(self) -> list[Delta]:
+        deltas: list[Delta] = []
+        for state in self._choices.values():
+            if not state.finished:
+                # An orderly end, without a reason.
+                state.finish(None, None, deltas)
+        return deltas + self.close()
+
+
+class _ChoiceState:
+    """One of the answers: what it is writing at the moment, and its calls."""
+
+    def __init__(self, index: int, calls: CallFinder) -> None:
+        self.finished = False
+        self.has_deltas = False
+        self._index = index
+        self.calls = calls
+        self._block = 0
+        self._writes = ""  # what the block is: text, thinking, or neither
+        self._details: list[dict[str, Any]] = []
+        self._thought: tuple[int, int] | None = None  # the last block of thinking
+        self._field = ""  # where that stands
+
+    def read(self, message: _Message, deltas: list[Delta]) -> None:
+        thought, field = message.reasoning_content, "reasoning_content"
+        if not thought:
+            thought, field = message.reasoning, "reasoning"
+        if message.reasoning_details:
+            self._details += message.reasoning_details
+            thought = thought or "".join(map(_shown, message.reasoning_details))
+        if thought:
+            self._thought = self._turn_to("thinking", deltas)
+            self._field = field
+            deltas.append(ThinkingPiece(self._thought, thought))
+        text = message.content
+        if text:
+            if isinstance(text, str):
+                deltas.append(TextPiece(self._turn_to("text", deltas), text))
+            else:
+                self._read_parts(text, deltas)
+        if message.refusal:
+            deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
+        entries = message.tool_calls
+        if isinstance(entries, Entry):
+            entries = None if entries == _NO_ENTRY else [entries]
+        if entries:
+            if self._writes != "calls":
+                self._turn_to("calls", deltas)
+            known = self.calls.count
+            for entry in entries:
+                self.calls.read(entry, deltas)
+            if self.calls.count > known:
+                self.finished = False  # what was said of the end did not mean these
+        elif message.function_call is not None:
+            self._turn_to("calls", deltas)
+            self.calls.read_legacy(message.function_call, deltas)
+
+    def _read_parts(self, parts: list[Any], deltas: list[Delta]) -> None:
+        """Mistral's reasoning models write content as a list."""
+        for part in parts:
+            match part:
+                case {"type": "thinking", "thinking": [*thoughts]}:
+                    text = "".join(
+                        text_of(thought.get("text"))
+                        for thought in thoughts
+                        if isinstance(thought, dict)
+                    )
+                    if text:
+                        deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), text))
+                case {"text": str(text)} if text:
+                    deltas.append(TextPiece(self._turn_to("text", deltas), text))
+
+    def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
+        self.flush(deltas)
+        if self.finished:
+            return  # a gateway said so twice
+        self.finished = True
+        ending = ending_of(reason)
+        if ending_of(native) == "cut":
+            # What a gateway's provider said itself; the gateway may call it something else.
+            ending = "cut"
+        if ending == "cut":
+            deltas += self.calls.over()
+        deltas.append(TurnEnded(reason, ending, self._index))
+
+    def flush(self, deltas: list[Delta]) -> None:
+        self._turn_to("", deltas)
+        self.calls.flush(deltas)
+        if self._details:
+            item = {"reasoning_details": _merged(self._details)}
+            deltas.append(Opaque(self._thought or (self._index, "reasoning_details"), item))
+            self._details = []
+
+    def _turn_to(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
+        """Begin a block if this is not what the last one was; return the block's key."""
+        if what != self._writes:
+            if self._writes == "thinking":
+                if self._field and not self._details:  # these say all of it
+                    deltas.append(Opaque((self._index, self._block), {"field": self._field}))
+                self._field = ""
+                deltas.append(ThinkingClosed((self._index, self._block)))
+            self._writes = what
+            self._block += 1
+        return self._index, self._block
+
+
+def _shown(detail: dict[str, Any]) -> str:
+    return text_of(detail.get("text")) or text_of(detail.get("summary"))
+
+
+def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
+    merged: list[dict[str, Any]] = []
+    pieces: list[dict[str, list[str]]] = []  # of the fields that grow, for each entry
+    for detail in details:
+        same = merged and all(merged[-1].get(key) == detail.get(key) for key in ("index", "type"))
+        if not same:
+            merged.append({})
+            pieces.append({})
+        for key, value in detail.items():
+            if key in _GROWING and isinstance(value, str):
+                pieces[-1].setdefault(key, []).append(value)
+            elif value is not None or key not in merged[-1]:
+                merged[-1][key] = value
+    return [
+        {**entry, **{key: "".join(texts) for key, texts in grown.items()}}
+        for entry, grown in zip(merged, pieces, strict=True)
+    ]
+
+
+def _misplaced_failure(payload: object, event: str) -> list[Delta]:
+    found = _read_failure(payload)
+    if "error" not in (found.type, found.object, event):
+        return []
+    return [_failure({"message": found.message, "code": found.code})]
+
+
+def _failure(error: Any) -> ProviderFailed:
+    if not isinstance(error, dict):
+        return ProviderFailed("error", str(error))
+    code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
+    message = text_of(error.get("message")) or code
+    if failed := error.get("failed_generation"):  # Groq refuses a call and shows it here
+        message = f"{message} (it wrote: {failed})"
+    status = error.get("code") if isinstance(error.get("code"), int) else error.get("status_code")
+    retryable = code in _RETRYABLE or error.get("type") in _RETRYABLE
+    if isinstance(status, int):
+        retryable = retryable or status == 429 or status >= 500
+    return ProviderFailed(code, message, retryable)
+
+
+def _tokens(usage: dict[str, Any]) -> Tokens:
+    return Tokens(
+        input_tokens=count(usage, "prompt_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
+        cache_read_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
+    )

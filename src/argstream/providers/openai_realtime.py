@@ -1,0 +1,408 @@
+"""OpenAI Realtime, also as Azure and xAI serve it: a session of events over a WebSocket.
+
+The items are those of Responses, but ``item_id`` is the key: xAI counts each item as the first, and
+its deltas of arguments have no ``output_index``. A session has many responses, and each is a turn.
+
+- Every ``.done`` is also sent when the user has interrupted. So the arguments' own closes nothing;
+  the item's does if its status is ``completed``, and else the end of the response decides.
+- An ``error`` is mostly about something that the client sent, and the session goes on. It costs no
+  call its verdict: it is told when no response is open, or when the stream ends.
+- Responses outside the conversation can run beside another one.
+- What a client sends as the result of a call is said back by the server: it completes the call.
+"""
+
+import json
+from typing import Any, Final
+
+from msgspec import Struct
+
+from argstream.providers import _openai_items as items
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    BlockSaid,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Opaque,
+    ProviderFailed,
+    Strands,
+    TextPiece,
+    ThinkingOpened,
+    ThinkingPiece,
+    TurnClosed,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import PayloadReader, UnreadableError, text_of
+
+_CUT: Final = items.CUT - {"in_progress"}
+# Each under its name of today and that of the beta, which Azure's Voice Live still uses.
+_ARGUMENT_DELTAS: Final = {
+    "response.function_call_arguments.delta",
+    "response.mcp_call_arguments.delta",
+}
+_ARGUMENTS_DONE: Final = {
+    "response.function_call_arguments.done",
+    "response.mcp_call_arguments.done",
+}
+_TEXT_DELTAS: Final = {
+    "response.output_text.delta",
+    "response.text.delta",
+    "response.output_audio_transcript.delta",
+    "response.audio_transcript.delta",
+}
+_TEXT_DONE: Final = {
+    "response.output_text.done",
+    "response.text.done",
+    "response.output_audio_transcript.done",
+    "response.audio_transcript.done",
+}
+_CONVERSATION_ITEMS: Final = {
+    "conversation.item.added",
+    "conversation.item.created",
+    "conversation.item.done",
+}
+_MCP_ENDS: Final = {"response.mcp_call.completed", "response.mcp_call.failed"}
+
+
+class _Response(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    status_details: Any = None  # xAI: the word "unimplemented"
+    usage: dict[str, Any] | None = None
+    output: list[dict[str, Any]] | None = None
+    conversation_id: str | None = None
+
+
+class _Session(Struct, gc=False):
+    model: str | None = None
+
+
+class _Happening(Struct, gc=False):
+    type: str = ""
+    item_id: str | None = None
+    response_id: str | None = None
+    delta: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    text: str | None = None
+    transcript: str | None = None
+    content_index: int | None = None
+    item: dict[str, Any] | None = None
+    response: _Response | None = None
+    session: _Session | None = None
+    usage: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+_read = PayloadReader(
+    _Happening,
+    vital={"item_id", "delta", "arguments", "item", "response", "output"},
+    known={
+        *_ARGUMENT_DELTAS,
+        *_ARGUMENTS_DONE,
+        *_TEXT_DELTAS,
+        *items.THINKING_DELTAS,
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.done",
+    },
+)
+
+
+class OpenAIRealtimeAdapter(Adapter):
+    """Events of a Realtime session → deltas."""
+
+    protocol = "openai-realtime"
+
+    def __init__(self) -> None:
+        self._model = ""
+        self._turns = Strands()
+        self._items: dict[str, _Item] = {}  # of responses that are open
+        self._conversations: dict[str, str] = {}  # of these responses
+        self._over: set[str] = set()  # ids of responses
+        self._call_ids: set[str] = set()
+        self._errors: list[ProviderFailed] = []  # that wait for the end of a response
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
+        happening = _read(payload)
+        if happening.type in _ARGUMENT_DELTAS:
+            delta = happening.delta
+            if delta is None or happening.item_id is None:
+                raise UnreadableError("a piece of arguments without its text, or without its item")
+            item = self._items.get(happening.item_id)
+            if item is not None and item.type and item.response_id == self._turns.speaking:
+                return [ArgumentText(happening.item_id, delta)] if delta else []  # nearly always
+        if happening.item is not None:
+            items.check_input(happening.item, payload)
+        return self._take_event(happening)
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        # What was said beside a response that never ended may be the reason why it did not.
+        return [*self._errors]
+
+    def _take_event(self, happening: _Happening) -> list[Delta]:
+        type_ = happening.type
+        if type_ == "response.created":
+            return self._response_created(happening.response or _Response())
+        if type_ == "response.done":
+            return self._response_done(happening)
+        if type_ in _CONVERSATION_ITEMS:
+            results = self._result(happening.item or {})
+            return self._answered(results) + self._turns.switch_to(None, results)
+        if type_ == "error":
+            error = {"code": happening.code, "message": happening.message}
+            return self._error(items.failure(happening.error or error))
+        if happening.session is not None:
+            self._model = happening.session.model or self._model
+            return []
+        key = happening.item_id or items.id_of(happening.item) or happening.call_id or ""
+        known = self._items.get(key)
+        response_id = happening.response_id or (known.response_id if known else "")
+        if response_id in self._over:
+            # What the provider runs may end after its response.
+            return self._turns.switch_to(None, self._result(happening.item or {}))
+        response_id = response_id or self._any_open()
+        deltas = self._read_item(key, happening, response_id)
+        return self._say(response_id, deltas)
+
+    def _read_item(self, key: str, happening: _Happening, response_id: str) -> list[Delta]:
+        type_, delta = happening.type, happening.delta
+        if type_ in _TEXT_DELTAS:
+            return [TextPiece(key, delta)] if delta else []
+        if type_ in items.THINKING_DELTAS:
+            return [ThinkingPiece(key, delta)] if delta else []
+        if type_ in _TEXT_DONE:
+            text = happening.text or happening.transcript
+            # Of a second part, the text alone cannot be told from another text for the block.
+            return [BlockSaid(key, text)] if text and not happening.content_index else []
+        if type_ in _MCP_ENDS:
+            known = self._items.get(key)
+            return known.was_run(failed=type_.endswith("failed")) if known is not None else []
+        if type_ in _ARGUMENT_DELTAS:
+            return self._item(key, response_id).grow(delta or "")
+        if type_ in _ARGUMENTS_DONE:
+            return self._arguments_done(self._item(key, response_id), happening)
+        if type_ == "response.output_item.added" and happening.item is not None:
+            return self._item(key, response_id).begin(happening.item)
+        if type_ == "response.output_item.done" and happening.item is not None:
+            return self._item(key, response_id).end(happening.item)
+        return []
+
+    def _item(self, key: str, response_id: str) -> "_Item":
+        if key not in self._items:
+            self._items[key] = _Item(key, response_id)
+        return self._items[key]
+
+    def _arguments_done(self, item: "_Item", happening: _Happening) -> list[Delta]:
+        deltas: list[Delta] = []
+        if not item.type and happening.name:  # some servers send no items
+            call = {"type": "function_call", "name": happening.name, "call_id": happening.call_id}
+            deltas = item.begin(call)
+        # Whether it was cut is known when the item is done, or else the response.
+        item.text = happening.arguments or item.text
+        return deltas
+
+    def _say(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
+        self._call_ids.update(delta.id for delta in deltas if isinstance(delta, CallOpened))
+        return self._turns.say(response_id, deltas) if deltas else []
+
+    def _any_open(self) -> str:
+        """Return the response of an event that names none."""
+        return text_of(self._turns.oldest)
+
+    # Responses
+
+    def _response_created(self, response: _Response) -> list[Delta]:
+        id_, conversation = response.id or "", response.conversation_id or ""
+        deltas: list[Delta] = []
+        live = self._any_open()
+        if live and conversation and conversation == self._conversations.get(live):
+            # A conversation has one response at a time, so that one will never be done.
+            self._forget(live)
+            message = "a new response began before this one had ended"
+            deltas = self._turns.say_last(
+                live, [ProviderFailed("truncated", message), TurnClosed()]
+            )
+        self._conversations[id_] = conversation
+        return deltas + self._turns.say(id_, [TurnOpened(id_, response.model or self._model)])
+
+    def _response_done(self, happening: _Happening) -> list[Delta]:
+        response = happening.response
+        if response is None:
+            raise UnreadableError("the end of a response without the response")
+        id_ = response.id or happening.response_id or self._any_open()
+        if id_ in self._over:
+            return []
+        deltas: list[Delta] = []
+        status = response.status or "unknown"
+        for at, item in enumerate(response.output or []):
+            key = items.id_of(item) or items.call_id_of(item) or f"{id_} {at}"
+            deltas += self._item(key, id_).end(item)
+        for known in self._items.values():
+            if known.response_id == id_:
+                if known.is_of_nothing:  # told as a call without a name
+                    deltas += known.begin({"type": "function_call"})
+                if status == "completed":
+                    deltas += known.close()
+        details = response.status_details if isinstance(response.status_details, dict) else {}
+        if status == "failed":
+            deltas.append(self._failed(details.get("error")))
+        else:
+            deltas.append(items.turn_ended(status, details))
+        # xAI tells what it cost beside the response.
+        usage = response.usage or happening.usage or {}
+        deltas = self._say(id_, deltas)
+        deltas += self._turns.say_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
+        self._forget(id_)
+        if self._turns.oldest is None:
+            deltas += self._errors
+            self._errors = []
+        return deltas
+
+    def _forget(self, response_id: str) -> None:
+        if response_id:
+            self._over.add(response_id)
+        self._conversations.pop(response_id, None)
+        for key in [key for key, item in self._items.items() if item.response_id == response_id]:
+            del self._items[key]
+
+    def _failed(self, error: object) -> ProviderFailed:
+        failed = items.failure(error if isinstance(error, dict) else {"code": "failed"})
+        # It may have been said before, as an error of the session.
+        self._errors = [other for other in self._errors if other.message != failed.message]
+        return failed
+
+    def _error(self, error: ProviderFailed) -> list[Delta]:
+        if self._turns.oldest is None:
+            return [error]
+        self._errors.append(error)
+        return []
+
+    # Results
+
+    def _answered(self, results: list[Delta]) -> list[Delta]:
+        """Close the calls that were answered before their items were done.
+
+        One whose arguments were not there could not be run: whatever was answered, it was cut.
+        """
+        ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
+        deltas: list[Delta] = []
+        for item in self._items.values():
+            if item.call_id in ids:
+                closed = item.close(is_cut=item.text is None)
+                deltas += self._turns.say(item.response_id, closed)
+        return deltas
+
+    def _result(self, item: dict[str, Any]) -> list[Delta]:
+        """Return the result of a call of this session: its history may have results of others."""
+        match item:
+            case {"type": "function_call_output", "call_id": str(id_), "output": output}:
+                found = [CallResult(id_, output)]
+            case _:
+                found = items.result(item)
+        return [known for known in found if known.call_id in self._call_ids]
+
+
+class _Item:
+    __slots__ = (
+        "_has_failed",
+        "_is_closed",
+        "_is_done",
+        "_pieces",
+        "call_id",
+        "key",
+        "response_id",
+        "text",
+        "type",
+    )
+
+    def __init__(self, key: str, response_id: str) -> None:
+        self.key = key
+        self.response_id = response_id
+        self.type = ""  # empty until it is said what it is
+        self.call_id = ""
+        self.text: str | None = None
+        """The whole input of a call, if it was said before the item is done."""
+        self._pieces: list[str] = []  # that came before it was said what they are of
+        self._is_done = False
+        self._is_closed = False  # of a call
+        self._has_failed = False  # of a call that the provider ran
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether arguments came, and nobody has said what they are of."""
+        return not self.type and bool(self._pieces or self.text)
+
+    def begin(self, item: dict[str, Any]) -> list[Delta]:
+        """Read the first form, which has the type; later ones change nothing."""
+        if self.type:
+            return []
+        self.type = text_of(item.get("type")) or "unknown"
+        if self.type == "reasoning":
+            return [ThinkingOpened(self.key)]
+        if self.type not in items.CALLS:
+            return []
+        given = items.call_input(item)
+        if isinstance(given, str) and given:
+            self.text = given
+        self.call_id = items.call_id_of(item)
+        pieces, self._pieces = self._pieces, []
+        return [
+            CallOpened(self.key, self.call_id, items.call_name(item), items.call_kind(item)),
+            *(ArgumentText(self.key, piece) for piece in pieces),
+        ]
+
+    def grow(self, piece: str) -> list[Delta]:
+        if self.type:
+            return [ArgumentText(self.key, piece)] if piece else []
+        self._pieces.append(piece)
+        return []
+
+    def end(self, item: dict[str, Any]) -> list[Delta]:
+        deltas = self.begin(item)
+        if self.type in items.CALLS:
+            return deltas + self._end_call(item)
+        if self._is_done:
+            return deltas
+        self._is_done = True
+        return deltas + items.item_done(self.key, self.type, item)
+
+    def close(self, *, is_cut: bool = False) -> list[Delta]:
+        if self._is_closed or self.type not in items.CALLS:
+            return []
+        self._is_closed = True
+        return [CallClosed(self.key, self.text, is_cut)]
+
+    def was_run(self, *, failed: bool) -> list[Delta]:
+        """Close a call that the provider has run: so it was whole."""
+        self._has_failed = failed
+        return self.close()
+
+    def _end_call(self, item: dict[str, Any]) -> list[Delta]:
+        given = items.call_input(item)
+        if isinstance(given, dict):
+            given = json.dumps(given, ensure_ascii=False)
+        self.text = given if isinstance(given, str) and given else self.text
+        deltas: list[Delta] = []
+        if not self._is_done:
+            self._is_done = True
+            deltas.append(Opaque(self.key, items.kept_of_call(item)))
+        results = items.result(item)
+        if not results and self._has_failed:
+            results = [CallResult(items.id_of(item) or self.key, "failed", failed=True)]
+        status = text_of(item.get("status"))
+        if status == "completed" or results:
+            return [*deltas, *self.close(), *results]
+        if status in _CUT:
+            deltas += self.close(is_cut=True)
+        return deltas  # else the end of the response decides

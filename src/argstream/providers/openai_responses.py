@@ -1,0 +1,367 @@
+"""OpenAI Responses, also as Azure, xAI, DeepSeek, LM Studio and others serve it.
+
+A turn is a list of output items, and ``output_index`` is the key: the id of an item can change with
+every event (Copilot). An item is added, grows by deltas, and is done; its last form is said again
+in whole. Deltas may be missing (LM Studio), or stop early: then that form gives the rest.
+
+Over a WebSocket, several responses can be written at the same time. Each event then has the
+``stream_id`` of the lane that it belongs to, and each lane has turns of its own.
+"""
+
+import json
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from argstream.providers import _openai_items as items
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    ArgumentValue,
+    CallClosed,
+    CallOpened,
+    Delta,
+    Opaque,
+    SpeakerChanged,
+    TextPiece,
+    ThinkingOpened,
+    ThinkingPiece,
+    TurnClosed,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import PayloadReader, UnreadableError, is_done, text_of, without
+
+
+class _Response(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    error: dict[str, Any] | None = None
+    incomplete_details: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    output: list[dict[str, Any]] | None = None
+
+
+class _Happening(_Response, gc=False):
+    """An event of the stream. A response that was not streamed has the fields of one."""
+
+    type: str = ""
+    output_index: int | None = None
+    item_id: str | None = None
+    delta: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    code: str | None = None
+    name: str | None = None
+    item: dict[str, Any] | None = None
+    response: _Response | None = None
+    summary_index: int | None = None
+    message: str | None = None
+    object: str | None = None
+    command: str | None = None
+    command_index: int | None = None
+    stream_id: str | None = None
+
+
+_ARGUMENT_DELTAS: Final = {
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+    "response.mcp_call_arguments.delta",
+    "response.code_interpreter_call_code.delta",
+}
+_ARGUMENTS_DONE: Final = {
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.done",
+    "response.mcp_call_arguments.done",
+    "response.code_interpreter_call_code.done",
+}
+_TEXT_DELTAS: Final = {"response.output_text.delta", "response.refusal.delta"}
+_DIFF_DELTA: Final = "response.apply_patch_call_operation_diff.delta"
+_COMMAND_ADDED: Final = "response.shell_call_command.added"
+_COMMAND_DELTA: Final = "response.shell_call_command.delta"
+_COMMAND_DONE: Final = "response.shell_call_command.done"
+_COMMANDS: Final = {_COMMAND_ADDED, _COMMAND_DELTA, _COMMAND_DONE}
+_ENDS: Final = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+
+_read = PayloadReader(
+    _Happening,
+    vital={
+        "output_index",
+        "delta",
+        "arguments",
+        "input",
+        "item",
+        "response",
+        "output",
+        "command",
+        "command_index",
+    },
+    known={
+        *_ARGUMENT_DELTAS,
+        *_ARGUMENTS_DONE,
+        *_TEXT_DELTAS,
+        *items.THINKING_DELTAS,
+        *_ENDS,
+        *_COMMANDS,
+        _DIFF_DELTA,
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+    },
+)
+
+_Key: TypeAlias = int | str
+
+
+class _Item:
+    __slots__ = ("commands", "has_diff", "is_done", "type")
+
+    def __init__(self, type_: str) -> None:
+        self.type = type_
+        self.is_done = False
+        self.has_diff = False  # whether pieces of a patch have come
+        self.commands: dict[int, int] = {}  # of a shell: characters sent, -1 once it is complete
+
+
+class OpenAIResponsesAdapter(Adapter):
+    """Payloads of the Responses API → deltas."""
+
+    protocol = "openai-responses"
+
+    def __init__(self) -> None:
+        self._lane = _Lane(None)  # of the last event
+        self._lanes: dict[str | None, _Lane] = {None: self._lane}
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas for one payload: bytes, a dict, or an event of the SDK."""
+        try:
+            happening = _read(payload)
+        except UnreadableError:
+            if is_done(payload):
+                return []
+            raise
+        if happening.item is not None:
+            items.check_input(happening.item, payload)
+        stream_id = happening.stream_id
+        if stream_id == self._lane.stream_id:
+            return self._lane.take(happening, event)
+        if stream_id not in self._lanes:
+            self._lanes[stream_id] = _Lane(stream_id)
+        self._lane = self._lanes[stream_id]
+        return [SpeakerChanged(strand=stream_id), *self._lane.take(happening, event)]
+
+
+class _Lane:
+    """The response that is being written in one lane. Without WebSockets there is one lane."""
+
+    def __init__(self, stream_id: str | None) -> None:
+        self.stream_id = stream_id
+        self._items: dict[_Key, _Item] = {}
+        self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
+        self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
+        self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
+        self._failures: set[str] = set()
+        self._search_id = ""  # of the last search for tools that the provider runs
+        self._client_ids: set[str] = set()  # of calls that the client has to answer
+
+    def take(self, happening: _Happening, event: str) -> list[Delta]:
+        type_, delta, item = happening.type, happening.delta, happening.item
+        key: _Key | None = happening.output_index
+        if key is None:
+            id_ = happening.item_id or items.id_of(item)
+            key = self._keys.get(id_, id_)
+        if type_ in _ARGUMENT_DELTAS:
+            if key not in self._items:  # some say what it is only at its end
+                self._pieces.setdefault(key, []).append(delta or "")
+                return []
+            return [ArgumentText(key, delta)] if delta else []
+        if type_ in _TEXT_DELTAS:
+            return [TextPiece(key, delta)] if delta else []
+        if type_ in items.THINKING_DELTAS:
+            return [ThinkingPiece(key, delta)] if delta else []
+        if type_ == _DIFF_DELTA:
+            if key in self._items:
+                self._items[key].has_diff = True
+            return [ArgumentValue(key, ("diff",), delta or "", more=True)]
+        if type_ in _COMMANDS:
+            return self._command(key, happening)
+        if type_ in _ARGUMENTS_DONE:
+            # The item is done when it is said to be: only then is it known whether it was cut.
+            deltas: list[Delta] = []
+            if key not in self._items and happening.name:  # some servers send no items
+                call = {"type": "function_call", "name": happening.name, "id": happening.item_id}
+                deltas = self._item_added(key, call)
+            if text := happening.arguments or happening.input or happening.code:
+                self._texts[key] = text
+            return deltas
+        if type_ == "response.reasoning_summary_part.added" and happening.summary_index:
+            return [ThinkingPiece(key, "\n\n")]
+        if type_ == "response.output_item.added" and item is not None:
+            return [] if self._is_repeated(key, item) else self._item_added(key, item)
+        if type_ == "response.output_item.done" and item is not None:
+            return self._item_done(key, item)
+        if type_ == "response.created":
+            return self._response_created(happening.response or _Response())
+        if type_ in _ENDS:
+            response = happening.response or _Response()
+            # If the two disagree, the one that says it was cut is believed.
+            status = _ENDS[type_] if _ENDS[type_] in items.CUT else response.status or _ENDS[type_]
+            return self._response_ended(response, status)
+        if type_ in ("error", "response.error") or event == "error" or happening.error:
+            error = {"code": happening.code, "message": happening.message}
+            return self._failed(happening.error or error)
+        if happening.object == "response":
+            status = happening.status or "unknown"
+            return self._response_created(happening) + self._response_ended(happening, status)
+        return []
+
+    def _command(self, key: _Key, happening: _Happening) -> list[Delta]:
+        """Return the piece of a shell command that an event adds.
+
+        A command is added, mostly empty, and what comes in its deltas is appended to it.
+        """
+        item, index = self._items.get(key), happening.command_index or 0
+        if item is None or item.type != "shell_call":
+            return []  # the item repeats all commands when it is done
+        sent = item.commands.get(index, 0)
+        if sent < 0 or (happening.type == _COMMAND_ADDED and index in item.commands):
+            return []
+        is_over = happening.type == _COMMAND_DONE
+        piece = (happening.delta if happening.type == _COMMAND_DELTA else happening.command) or ""
+        if is_over:
+            piece = piece[sent:]
+        item.commands[index] = -1 if is_over else sent + len(piece)
+        return [ArgumentValue(key, ("commands", index), piece, more=not is_over)]
+
+    def _find(self, index: int, item: dict[str, Any]) -> _Key:
+        """Find an item of the finished response among those that were streamed."""
+        for id_ in items.ids_of(item):
+            if id_ in self._keys:
+                return self._keys[id_]
+        there = self._items.get(index)
+        is_free = there is None or there.type == item.get("type")
+        return index if is_free else f"output {index}"
+
+    def _is_repeated(self, key: _Key, item: dict[str, Any]) -> bool:
+        known = self._items.get(key)
+        ids = items.ids_of(item)
+        if known is not None and not known.is_done:
+            ids = ids[:1]  # another call of the same item, which nobody should send, is another
+        return known is not None and any(self._keys.get(id_) == key for id_ in ids)
+
+    def _response_created(self, response: _Response) -> list[Delta]:
+        self._items.clear()
+        self._keys.clear()
+        self._texts.clear()
+        self._pieces.clear()
+        self._failures.clear()
+        self._search_id = ""
+        self._client_ids.clear()
+        return [TurnOpened(response.id or "", response.model or "")]
+
+    def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
+        type_ = text_of(item.get("type"))
+        self._items[key] = _Item(type_)
+        self._keys |= dict.fromkeys(items.ids_of(item), key)
+        if type_ == "reasoning":
+            return [ThinkingOpened(key)]
+        if type_ not in items.CALLS:
+            return []
+        given, operation = items.call_input(item), item.get("operation")
+        if isinstance(given, str) and given:
+            self._texts[key] = given
+        call_id, kind = items.call_id_of(item), items.call_kind(item)
+        if kind == "client":
+            self._client_ids.add(call_id)
+        elif type_ == "tool_search_call":
+            self._search_id = call_id
+        deltas: list[Delta] = [CallOpened(key, call_id, items.call_name(item), kind)]
+        deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
+        if isinstance(operation, dict):
+            deltas += _fields(key, without(operation, "diff"))
+        return deltas
+
+    def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[Delta]:
+        known = self._items.get(key)
+        if known is not None and known.is_done:
+            return []
+        deltas = self._item_added(key, item) if known is None else []
+        done = self._items[key]
+        done.is_done = True
+        type_ = text_of(item.get("type"))
+        if type_ in items.CALLS:
+            cut = cut or item.get("status") == "incomplete"
+            return deltas + self._call_done(key, done, item, cut=cut)
+        if type_ in items.OUTPUTS:
+            # A hosted search has no call id, and neither has its output.
+            call_id = text_of(item.get("call_id")) or self._search_id
+            if call_id in self._client_ids:
+                return deltas  # only the client may answer this call
+            return deltas + items.hosted_result(key, item, call_id)
+        return deltas + items.item_done(key, type_, item)
+
+    def _call_done(self, key: _Key, done: _Item, item: dict[str, Any], *, cut: bool) -> list[Delta]:
+        given = items.call_input(item)
+        deltas: list[Delta] = []
+        if isinstance(given, dict):
+            if item.get("type") == "apply_patch_call" and "diff" in given and not done.has_diff:
+                deltas += _fields(key, {"diff": given["diff"]})
+            elif done.commands:
+                deltas += _rest_of_shell(key, done, given)
+            given = json.dumps(given, ensure_ascii=False)
+        text = given if isinstance(given, str) and given else self._texts.get(key)
+        deltas.append(Opaque(key, items.kept_of_call(item)))
+        if not text and not cut:
+            done.is_done = False  # the finished response may say more
+            return [*deltas, *items.result(item)]
+        return [*deltas, CallClosed(key, text, cut), *items.result(item)]
+
+    def _response_ended(self, response: _Response, status: str) -> list[Delta]:
+        deltas: list[Delta] = []
+        is_cut = status in items.CUT
+        output = response.output or []
+        for index, item in enumerate(output):
+            # Of a response that was not streamed, or of a server that leaves out what it can.
+            is_over = item.get("status") == "completed" or index < len(output) - 1
+            deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
+        deltas.append(UsageReported(items.tokens(response.usage or {})))
+        if status == "failed":
+            return deltas + self._failed(response.error or {"code": "failed"})
+        for key in list(self._pieces):  # nobody said what these are of: told as a call without name
+            deltas += self._item_added(key, {"type": "function_call"})
+        if status == "completed":
+            deltas += [
+                CallClosed(key, self._texts.get(key))
+                for key, item in self._items.items()
+                if item.type in items.CALLS and not item.is_done
+            ]
+        ended = items.turn_ended(status, response.incomplete_details)
+        return [*deltas, ended, TurnClosed()]
+
+    def _failed(self, error: dict[str, Any]) -> list[Delta]:
+        failed = items.failure(error)
+        if failed.message in self._failures:
+            return []  # first as an error, then as the end of the response
+        self._failures.add(failed.message)
+        return [failed]
+
+
+def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
+    return [ArgumentValue(key, (name,), value) for name, value in fields.items()]
+
+
+def _rest_of_shell(key: _Key, item: _Item, action: dict[str, Any]) -> list[Delta]:
+    """Return what a shell call has beside the commands that were streamed."""
+    commands = action.get("commands")
+    deltas: list[Delta] = []
+    for index, command in enumerate(commands if isinstance(commands, list) else ()):
+        sent = item.commands.get(index, 0)
+        if sent >= 0 and isinstance(command, str):
+            deltas.append(ArgumentValue(key, ("commands", index), command[sent:]))
+    return deltas + _fields(key, without(action, "commands"))

@@ -1,0 +1,380 @@
+"""xAI's own API: the chunks of ``xai.api.v1``, as protobuf messages or as JSON.
+
+One request may run through several outputs: the model calls a tool that xAI runs, the tool answers
+in an output of its own, the model goes on in the next. All of that is one turn; an output that ends
+in calls which xAI runs itself does not end it. Calls come whole and are known by their ids: one
+that xAI runs is announced, and said again with its status when it is over. Usage counts up over all
+outputs, and is in every chunk.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, to_builtins
+
+from argstream.history import CallKind
+from argstream.providers._deltas import (
+    Adapter,
+    ArgumentText,
+    CallClosed,
+    CallOpened,
+    CallResult,
+    Delta,
+    Ending,
+    Opaque,
+    ProviderFailed,
+    TextPiece,
+    ThinkingClosed,
+    ThinkingOpened,
+    ThinkingPiece,
+    Tokens,
+    TurnClosed,
+    TurnEnded,
+    TurnOpened,
+    UsageReported,
+)
+from argstream.providers._payloads import PayloadReader, fields_of, names_in, snake_cased, text_of
+
+_TOOL_CALLS: Final = "REASON_TOOL_CALLS"
+_ENDINGS: Final[dict[str, Ending]] = {
+    "REASON_STOP": "finished",
+    _TOOL_CALLS: "finished",
+    "REASON_MAX_LEN": "cut",
+    "REASON_MAX_CONTEXT": "cut",
+    "REASON_TIME_LIMIT": "cut",
+}
+_NO_REASON: Final = {"", "REASON_INVALID"}
+_CLIENT_SIDE: Final = {"", "TOOL_CALL_TYPE_INVALID", "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL"}
+_OVER: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
+_TOOL: Final = "ROLE_TOOL"
+# The status codes of gRPC, by number and by name.
+_RETRYABLE: Final = frozenset(
+    ["4", "8", "13", "14", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE"]
+)
+
+
+class _Function(Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCall(Struct, gc=False):
+    id: str | None = None
+    type: str = ""
+    status: str = ""
+    error_message: str = ""
+    function: _Function | None = None
+
+
+class _Message(Struct, gc=False):
+    """The ``delta`` of an output, or the ``message`` of one that was not streamed."""
+
+    role: str = ""
+    content: str = ""
+    reasoning_content: str = ""
+    encrypted_content: str = ""
+    tool_calls: list[_ToolCall] | None = None
+    citations: list[Any] | None = None
+
+
+class _Output(Struct, gc=False):
+    index: int = 0
+    delta: _Message | None = None
+    message: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _Usage(Struct, gc=False):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_prompt_text_tokens: int = 0
+
+
+class _Chunk(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    outputs: list[_Output] | None = None
+    usage: _Usage | None = None
+    citations: list[Any] | None = None
+    output_files: list[Any] | None = None
+    error: Any = None
+
+
+_read = PayloadReader(
+    _Chunk,
+    vital={
+        "outputs",
+        "index",
+        "delta",
+        "message",
+        "role",
+        "content",
+        "reasoning_content",
+        "encrypted_content",
+        "tool_calls",
+        "function",
+        "arguments",
+        "status",
+    },
+)
+
+_NOTHING: Final = _Message()
+_NAMES: Final = names_in(_Chunk)
+_CAMEL_CASED: Final = re.compile(
+    rb"""["'](?:toolCalls|finishReason|reasoningContent|encryptedContent|promptTokens)["']\s*:"""
+)
+
+_Key: TypeAlias = tuple[int, int]
+
+
+class _Call:
+    __slots__ = ("arguments", "key")
+
+    def __init__(self, key: _Key, arguments: str) -> None:
+        self.key = key
+        self.arguments = arguments
+
+    def is_meant_by(self, arguments: str) -> bool:
+        """Return True if an entry with the same id repeats this call."""
+        return not self.arguments or not arguments or arguments == self.arguments
+
+
+class _OutputState:
+    __slots__ = ("citations", "encrypted", "has_thought", "is_tool", "kinds", "reason", "thinks")
+
+    def __init__(self, *, is_tool: bool) -> None:
+        self.is_tool = is_tool  # whether it is the answer of a tool
+        self.has_thought = False
+        self.thinks = False
+        self.encrypted: list[str] = []
+        self.citations: list[Any] = []
+        self.kinds: set[CallKind] = set()  # of its calls
+        self.reason = ""  # why it ended
+
+    @property
+    def runs_tools(self) -> bool:
+        """Whether xAI runs all of its calls, and asks the model again after that."""
+        return bool(self.kinds) and "function" not in self.kinds
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes of it. Calls that xAI runs may end it without a word."""
+        return self.is_tool or bool(self.reason) or self.runs_tools
+
+    @property
+    def ends_turn(self) -> bool:
+        return bool(self.reason) and not (self.reason == _TOOL_CALLS and self.runs_tools)
+
+
+class XaiGrpcAdapter(Adapter):
+    """Chunks of xAI's own API → deltas."""
+
+    protocol = "xai-grpc"
+
+    def __init__(self) -> None:
+        self._in_turn = False
+        self._id = ""
+        self._outputs: dict[int, _OutputState] = {}
+        self._last = 0  # the output that was written to last
+        self._calls: dict[str, _Call] = {}  # by their ids
+        self._count = 0  # of calls
+
+    def feed(self, payload: object, event: str = "") -> list[Delta]:
+        """Return the deltas of a payload: bytes, a dict, a protobuf message, or an SDK object."""
+        chunk = _read(_respelt(_unwrapped(payload)))
+        deltas: list[Delta] = []
+        if chunk.error:
+            return [_failure(chunk.error)]
+        if chunk.outputs and not (self._in_turn and chunk.id in (self._id, None)):
+            deltas += self.close()
+            self._in_turn, self._id = True, chunk.id or ""
+            deltas.append(TurnOpened(self._id, chunk.model or ""))
+        if chunk.usage is not None and chunk.usage.prompt_tokens:
+            deltas.append(UsageReported(_tokens(chunk.usage)))
+        is_response = False
+        for output in chunk.outputs or ():
+            is_response = is_response or output.message is not None
+            self._read_output(output, output.delta or output.message or _NOTHING, deltas)
+        if chunk.citations:
+            deltas.append(Opaque("citations", {"citations": chunk.citations}))
+        if chunk.output_files:
+            deltas.append(Opaque("output_files", {"output_files": chunk.output_files}))
+        return deltas + self.close() if is_response else deltas
+
+    def close(self) -> list[Delta]:
+        """Return what can only be said at the end of the stream."""
+        deltas: list[Delta] = []
+        for index, state in self._outputs.items():
+            _end_output(index, state, deltas)
+        last = self._outputs.get(self._last)
+        is_whole = all(state.has_ended for state in self._outputs.values())
+        if last is not None and last.ends_turn and is_whole:
+            deltas.append(TurnClosed())
+        self._in_turn = False
+        self._outputs, self._calls = {}, {}
+        return deltas
+
+    def _read_output(self, output: _Output, message: _Message, deltas: list[Delta]) -> None:
+        index = self._last = output.index
+        state = self._outputs.get(index)
+        if state is None:
+            state = self._outputs[index] = _OutputState(is_tool=message.role == _TOOL)
+        if state.is_tool:
+            self._tool_said(index, state, message, deltas)
+        else:
+            self._model_said(index, state, message, deltas)
+        if output.finish_reason and output.finish_reason not in _NO_REASON and not state.reason:
+            state.reason = output.finish_reason
+            _end_output(index, state, deltas)
+            if state.ends_turn:
+                ending = _ENDINGS.get(state.reason, "unknown")
+                deltas.append(TurnEnded(state.reason, ending, index))
+
+    def _model_said(
+        self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
+    ) -> None:
+        if message.encrypted_content:
+            state.encrypted.append(message.encrypted_content)
+        if message.reasoning_content or message.encrypted_content:
+            if not state.has_thought:
+                state.has_thought = state.thinks = True
+                deltas.append(ThinkingOpened((index, "thinking")))
+            if message.reasoning_content:
+                deltas.append(ThinkingPiece((index, "thinking"), message.reasoning_content))
+        if message.citations:
+            state.citations += message.citations
+        if message.content:
+            _stop_thinking(index, state, deltas)
+            deltas.append(TextPiece((index, "text"), message.content))
+        if message.tool_calls:
+            _stop_thinking(index, state, deltas)
+            for entry in message.tool_calls:
+                self._called(index, state, entry, deltas)
+
+    def _called(
+        self, index: int, state: _OutputState, entry: _ToolCall, deltas: list[Delta]
+    ) -> None:
+        """Read a call: a new one, or one that was announced before."""
+        function = entry.function or _Function()
+        arguments = function.arguments or ""
+        kind = _kind(entry.type)
+        state.kinds.add(kind)
+        call = self._calls.get(entry.id or "")
+        if call is None or not call.is_meant_by(arguments):
+            call = _Call((index, self._count), arguments)
+            self._count += 1
+            if entry.id:
+                self._calls[entry.id] = call
+            deltas.append(CallOpened(call.key, entry.id or "", function.name or "", kind))
+            if kind != "function":  # it goes back as the call that it was
+                deltas.append(Opaque(call.key, {"type": entry.type}))
+            if arguments:
+                deltas.append(ArgumentText(call.key, arguments))
+        if arguments or kind == "function":  # what xAI runs may be announced without them
+            is_cut = entry.status == "TOOL_CALL_STATUS_INCOMPLETE"
+            deltas.append(CallClosed(call.key, arguments, is_cut))
+
+    def _tool_said(
+        self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
+    ) -> None:
+        for entry in message.tool_calls or ():
+            self._called(index, state, entry, deltas)
+            if entry.id and entry.status in _OVER:
+                failed = entry.status == "TOOL_CALL_STATUS_FAILED"
+                result = (entry.error_message if failed else "") or message.content or None
+                block = (index, "result", entry.id)
+                deltas.append(CallResult(entry.id, result, failed, block))
+                deltas.append(Opaque(block, _kept(message, entry)))
+
+
+def _kind(type_: str) -> CallKind:
+    if type_ in _CLIENT_SIDE:
+        return "function"
+    return "mcp" if "MCP" in type_ else "server"
+
+
+def _kept(message: _Message, entry: _ToolCall) -> dict[str, Any]:
+    """Return the answer of a tool as the message that goes back."""
+    kept: dict[str, Any] = {"role": _TOOL, "tool_calls": [to_builtins(entry)]}
+    if message.content:
+        kept["content"] = message.content
+    if message.encrypted_content:
+        kept["encrypted_content"] = message.encrypted_content
+    return kept
+
+
+def _stop_thinking(index: int, state: _OutputState, deltas: list[Delta]) -> None:
+    if state.thinks:
+        state.thinks = False
+        deltas.append(ThinkingClosed((index, "thinking")))
+
+
+def _end_output(index: int, state: _OutputState, deltas: list[Delta]) -> None:
+    """Add what can only be said at the end of an output."""
+    _stop_thinking(index, state, deltas)
+    if state.encrypted:
+        item = {"encrypted_content": "".join(state.encrypted)}
+        deltas.append(Opaque((index, "thinking"), item))
+        state.encrypted = []
+    if state.citations:
+        deltas.append(Opaque((index, "text"), {"citations": state.citations}))
+        state.citations = []
+
+
+def _unwrapped(payload: object) -> object:
+    """Return what is in the SDK's objects: a chunk, or a response and its latest chunk."""
+    if isinstance(payload, bytes | str | dict):
+        return payload
+    if isinstance(payload, tuple) and payload:
+        payload = payload[-1]
+    payload = getattr(payload, "proto", payload)
+    return _fields(payload) if hasattr(payload, "ListFields") else payload
+
+
+def _respelt(payload: object) -> object:
+    """Return JSON under the names of the structs: protobuf writes camelCase by default."""
+    if isinstance(payload, bytes | str):
+        text = payload if isinstance(payload, bytes) else payload.encode(errors="replace")
+        if _CAMEL_CASED.search(text) is None:
+            return payload
+        payload = fields_of(payload)
+    elif not isinstance(payload, Mapping) or not _CAMEL_CASED.search(repr(payload).encode()):
+        return payload
+    return snake_cased(payload, _NAMES)
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    """Read a protobuf message by its own description of itself."""
+    return {field.name: _value(field, value) for field, value in message.ListFields()}
+
+
+def _value(field: Any, value: Any) -> Any:
+    if isinstance(value, str | bytes):
+        return value
+    if hasattr(value, "ListFields"):
+        return _fields(value)
+    if isinstance(value, Iterable):
+        return [_value(field, part) for part in value]
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value
+
+
+def _failure(error: Any) -> ProviderFailed:
+    said, code = error, None
+    if isinstance(error, dict):
+        said, code = error.get("message"), error.get("code")
+    code = text_of(code) or "error"
+    return ProviderFailed(code, text_of(said) or code, code in _RETRYABLE)
+
+
+def _tokens(usage: _Usage) -> Tokens:
+    return Tokens(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens + usage.reasoning_tokens,  # which are apart here
+        cache_read_tokens=usage.cached_prompt_text_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )

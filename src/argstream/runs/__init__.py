@@ -1,0 +1,121 @@
+"""Runs and where they are kept: records, the store contract; memory, SQLite and Redis stores.
+
+``open_store`` takes what a person writes down, such as ``runs.db`` or ``redis://localhost``. All
+stores implement ``Store``. ``RunView`` folds the events of a run into a snapshot.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from argstream._lazy import lazy_exports
+from argstream.errors import UsageError
+from argstream.runs._records import (
+    Claim,
+    Posts,
+    Record,
+    RunInfo,
+    Store,
+    from_json,
+    is_durable,
+    is_stored,
+    joined,
+    merged,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from argstream.runs._run import (
+        ArgumentViews,
+        RunView,
+        events_of,
+        is_waiting,
+        pending_of,
+        with_arguments,
+    )
+    from argstream.runs.memory import MemoryStore
+    from argstream.runs.redis import RedisStore
+    from argstream.runs.sqlite import SqliteStore
+
+__all__ = [
+    "ArgumentViews",
+    "Claim",
+    "MemoryStore",
+    "Posts",
+    "Record",
+    "RedisStore",
+    "RunInfo",
+    "RunView",
+    "SqliteStore",
+    "Store",
+    "events_of",
+    "from_json",
+    "is_durable",
+    "is_stored",
+    "is_waiting",
+    "joined",
+    "merged",
+    "open_store",
+    "pending_of",
+    "to_json",
+    "with_arguments",
+]
+
+_HOMES: Final = {
+    "_run": (
+        "ArgumentViews",
+        "RunView",
+        "events_of",
+        "is_waiting",
+        "pending_of",
+        "with_arguments",
+    ),
+    "memory": ("MemoryStore",),
+    "redis": ("RedisStore",),
+    "sqlite": ("SqliteStore",),
+}
+_REDIS: Final = ("redis://", "rediss://", "unix://")
+_MISTYPED: Final = ("redis:", "rediss:", "unix:")
+_HOW: Final = "give the path of an SQLite file, redis://HOST:PORT/0, or memory:"
+
+
+def open_store(where: str | Path | Store) -> Store:
+    """Open the store that is meant: a path, a URL, ``memory:``, or a store that is open already.
+
+    >>> open_store("memory:")  # doctest: +ELLIPSIS
+    <argstream.runs.memory.MemoryStore object at 0x...>
+    """
+    if isinstance(where, Path):
+        return _open_file(where)
+    if not isinstance(where, str):
+        if hasattr(where, "follow") and hasattr(where, "append"):
+            return where
+        raise UsageError(f"an object of the type {type(where).__name__!r} is no store: {_HOW}")
+    if where == "memory:":
+        from argstream.runs.memory import MemoryStore
+
+        return MemoryStore()
+    if where.startswith(_REDIS):
+        from argstream.runs.redis import RedisStore
+
+        return RedisStore.from_url(where)
+    path = where.removeprefix("sqlite:")
+    if not path.strip() or path == ":memory:":
+        raise UsageError(f"{where!r} names no store: {_HOW}")
+    if path.startswith(("//", *_MISTYPED)) or "://" in path:
+        # It is not repeated: such addresses hold passwords.
+        raise UsageError(f"this is the address of no store: {_HOW}")
+    return _open_file(Path(path))
+
+
+def _open_file(path: Path) -> Store:
+    from argstream.runs.sqlite import SqliteStore
+
+    return SqliteStore(path)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,343 @@
+"""What is written to a run at once: checked and encoded. The messages of what a store refuses."""
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, get_args
+
+import msgspec
+from msgspec import Struct
+
+from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    RunStatus,
+    RunStopped,
+)
+from argstream.runs._records import (
+    Approval,
+    Approve,
+    Claim,
+    Decisions,
+    Posts,
+    Record,
+    from_json,
+    is_durable,
+    status_after,
+    to_json,
+)
+
+ENDS: Final = (RunCompleted, RunFailed, RunStopped)
+"""The events after which a run is over."""
+_LONGEST_ID: Final = 1_000
+_LONGEST_CLAIM: Final = 1e9  # seconds, about thirty years
+_LARGEST: Final = 2**53  # beyond it, not all stores can count one by one
+_TOKENS: Final = 2**63
+_UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
+_encoder = msgspec.json.Encoder()
+
+
+def id_of(run_id: object) -> str:
+    return _named(run_id, "the id of a run")
+
+
+def name_of(owner: object) -> str:
+    return _named(owner, "the owner of a claim")
+
+
+def user_of(user: object) -> str:
+    return user if user == "" else _named(user, "the name of a user")
+
+
+def _named(value: object, what: str) -> str:
+    found = text(value, what)
+    if not 0 < len(found) <= _LONGEST_ID:
+        raise UsageError(f"{what} has 1 to {_LONGEST_ID} characters, not {len(found)}")
+    return found
+
+
+def text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{what} is text, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} cannot be {value!r}: it has a half of a character in it"
+        ) from error
+    return value
+
+
+class Wanted(NamedTuple):
+    """Which runs to list. None does not restrict."""
+
+    status: RunStatus | None
+    session_id: str | None
+    user: str | None
+
+    def fits(self, status: str, session_id: str, user: str) -> bool:
+        return (
+            self.status in (None, status)
+            and self.session_id in (None, session_id)
+            and self.user in (None, user)
+        )
+
+
+def wanted(status: RunStatus | None, session_id: str | None, user: str | None) -> Wanted:
+    if status is not None and status not in (known := get_args(RunStatus)):
+        raise UsageError(f"no run is {status!r}: give one of {', '.join(known)}")
+    if session_id is not None:
+        text(session_id, "the id of a session")
+    if user is not None:
+        user_of(user)
+    return Wanted(status, session_id, user)
+
+
+def claimed(claim: object) -> Claim:
+    if not isinstance(claim, Claim):
+        raise UsageError(f"a claim is what begin and claim give, not {type(claim).__name__}")
+    id_of(claim.run_id)
+    if not 0 <= _whole(claim.token, "the token of a claim") < _TOKENS:
+        raise UsageError(f"no claim has the token {claim.token}: use what begin and claim give")
+    return claim
+
+
+def span(seconds: object) -> float:
+    found = _number(seconds, "the time of a claim")
+    if not 0 < found <= _LONGEST_CLAIM:
+        raise UsageError(
+            f"a claim must be good for some time, and not for ever: not for {seconds} seconds"
+        )
+    return found
+
+
+def age(seconds: object) -> float:
+    found = _number(seconds, "the age of runs")
+    if not (found >= 0 and math.isfinite(found)):
+        raise UsageError(f"runs cannot have been over for {seconds} seconds")
+    return found
+
+
+def place(after: object) -> int:
+    found = _whole(after, "a place in a log")
+    if found < 0:
+        raise UsageError(f"records are counted from 1 on: there is nothing after {after}")
+    return min(found, _LARGEST)
+
+
+def limited(limit: object) -> int | None:
+    if limit is None:
+        return None
+    found = _whole(limit, "a limit")
+    if found < 1:
+        raise UsageError(f"a limit of {limit} gives nothing: leave it out for all there are")
+    return min(found, _LARGEST)
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise UsageError(f"{what} is a number, not {value!r}")
+
+
+def _whole(value: object, what: str) -> int:
+    number = _number(value, what)
+    if isinstance(number, int):
+        return number
+    raise UsageError(f"{what} is a number, not {value!r}")
+
+
+class Batch(Struct, frozen=True):
+    """Records of one run that are written together, all or none, as a store needs them."""
+
+    run_id: str
+    session_id: str
+    agent: str
+    first: int
+    lines: list[bytes]
+    created: float  # the time of the first record
+    updated: float  # the time of the last record
+    status: RunStatus | None  # after the batch; None if it does not change
+    asked: Sequence[tuple[str, str | None]]
+    """Calls with the digests of their approval requests, in order; None if the call was decided."""
+    is_durable: bool
+    """Whether it must survive a crash of the machine."""
+    user: str = ""  # the first batch of a run says it
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+    @property
+    def is_end(self) -> bool:
+        return self.status in ("completed", "failed", "stopped")
+
+    @property
+    def rests(self) -> bool:
+        """Return True if the run needs no driver after the batch: it is paused or over."""
+        return self.is_end or self.status == "paused"
+
+    @property
+    def changes_posts(self) -> bool:
+        return self.is_end or bool(self.asked)
+
+
+def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
+    if not records:
+        raise UsageError("there is nothing to write: give at least one record")
+    first, last = records[0], records[-1]
+    asked: list[tuple[str, str | None]] = []
+    user = ""
+    for expected, record in enumerate(records, first.seq):
+        if record.run_id != run_id:
+            raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
+        if record.seq != expected:
+            raise UsageError(
+                f"records must follow each other: after {expected - 1} came {record.seq}"
+            )
+        _check(record)
+        match record.event:
+            case ApprovalRequested(call_id=call_id, digest=digest):
+                asked.append((call_id, digest))
+            case ApprovalDecided(call_id=call_id):
+                asked.append((call_id, None))
+            case RunStarted():
+                user = user_of(record.event.user)
+            case _:
+                pass
+    if any(isinstance(record.event, ENDS) for record in records[:-1]):
+        raise UsageError("nothing can follow the event that ends a run")
+    return Batch(
+        run_id=run_id,
+        session_id=first.session_id,
+        agent=first.agent,
+        first=first.seq,
+        lines=[_line(record) for record in records],
+        created=first.time,
+        updated=last.time,
+        status=status_after(record.event for record in records),
+        asked=asked,
+        is_durable=any(is_durable(record.event) for record in records),
+        user=user,
+    )
+
+
+def _check(record: Record) -> None:
+    """Check that a store can return the record as it was given."""
+    if not 1 <= record.seq <= _LARGEST:
+        raise UsageError(f"records are counted from 1 on: none has the seq {record.seq}")
+    if not math.isfinite(record.time):
+        raise UsageError(f"a record is written at some time, not at {record.time}")
+    text(record.session_id, "the id of a session")
+    text(record.agent, "the name of an agent")
+
+
+def _line(record: Record) -> bytes:
+    try:
+        return to_json(record)
+    except _UNWRITABLE as error:
+        raise UsageError(
+            f"the event {record.event.type!r} cannot be written as JSON: {error}"
+        ) from error
+
+
+def records_of(run_id: str, lines: Sequence[bytes], after: int) -> list[Record]:
+    """Decode stored records. Raises ``StoreFailure`` if one is missing or of another run."""
+    try:
+        records = [from_json(line) for line in lines]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreFailure(f"the store has a record that cannot be read: {error}") from error
+    for expected, record in enumerate(records, after + 1):
+        if record.seq != expected:
+            raise StoreFailure(
+                f"the log has {record.seq} where {expected} should be: it is damaged"
+            )
+        if record.run_id != run_id:
+            raise StoreFailure(
+                f"the log of the run {run_id!r} has a record of {record.run_id!r}: it is damaged"
+            )
+    return records
+
+
+class _Posted(Struct, frozen=True):
+    decision: Approval
+    time: float
+
+
+_posted_decoder = msgspec.json.Decoder(_Posted)
+
+
+def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
+    """Encode decisions by call ID, each with the digest that it is about (may be empty)."""
+    if not isinstance(decisions, Mapping):
+        raise UsageError(f"decisions are given by the ids of their calls, not as {decisions!r}")
+    encoded: dict[str, tuple[bytes, str]] = {}
+    for call_id, decision in decisions.items():
+        text(call_id, "the id of a call")
+        if not isinstance(decision, Approval):
+            raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
+        try:
+            line = _posted(decision)
+        except _UNWRITABLE as error:
+            raise UsageError(
+                f"the decision on {call_id!r} cannot be written as JSON: {error}"
+            ) from error
+        encoded[call_id] = (line, getattr(decision, "digest", ""))
+    return encoded
+
+
+def _posted(decision: Approval) -> bytes:
+    """Encode a decision. Raises ``ValueError`` if it would not be decoded as it was meant."""
+    line = _encoder.encode(_Posted(decision, time.time()))
+    read = _posted_decoder.decode(line).decision
+    if isinstance(decision, Approve) and isinstance(read, Approve):
+        # As text: in Python, 1 equals True; and what is not a number is none in JSON.
+        meant = json.dumps(decision.arguments, allow_nan=False)
+        if json.dumps(read.arguments) != meant:
+            raise ValueError("its arguments would not be read as they are")
+    return line
+
+
+def posts_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Posts:
+    try:
+        posted = {call_id: _posted_decoder.decode(line) for call_id, line in lines.items()}
+    except msgspec.MsgspecError as error:
+        raise StoreFailure(f"the store has a decision that cannot be read: {error}") from error
+    decisions = {call_id: one.decision for call_id, one in posted.items()}
+    return Posts(decisions, {call_id: one.time for call_id, one in posted.items()}, stop_reason)
+
+
+def lost(run_id: str, owner: str | None, seconds: float) -> RunTaken:
+    return RunTaken(run_id, owner or "", max(seconds, 0.0))
+
+
+def begun_already(run_id: str) -> UsageError:
+    return UsageError(f"there is a run {run_id!r} already: claim it to go on with it")
+
+
+def gap(run_id: str, last: int, first: int) -> UsageError:
+    return UsageError(f"the run {run_id!r} goes on with seq {last + 1}, not {first}")
+
+
+def other_record(run_id: str, first: int) -> UsageError:
+    return UsageError(f"the run {run_id!r} has other records from seq {first} on")
+
+
+def run_is_over(run_id: str, status: str) -> UsageError:
+    return UsageError(f"the run {run_id!r} is over: it is {status}")
+
+
+def nobody_is_asked(run_id: str, call_id: str) -> UsageError:
+    return UsageError(f"in the run {run_id!r} nobody is asked about the call {call_id!r}")
+
+
+def other_request(call_id: str) -> UsageError:
+    return UsageError(
+        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
+        "anew"
+    )

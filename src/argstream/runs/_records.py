@@ -1,0 +1,354 @@
+"""The records of a run, and the contract that every store implements.
+
+A run is an append-only log of records. ``seq`` starts at 1 and has no gaps; a follower goes on
+after a given ``seq``.
+
+The process that drives a run holds a claim on it for a number of seconds, and renews it. Each new
+claim has a higher token, and a store rejects writes with an older one. A process that lost its
+claim can neither write nor start anything, because what is started is written first (invariant 11).
+
+Any process can post: decide on a pending call, or stop the run. The driver of the run hears of it.
+If there is none, it waits for the next driver. The first decision on a call counts; later ones
+raise ``AlreadyDecided``.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, Protocol, Self, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from argstream.events import (
+    ArgumentCompleted,
+    ArgumentDelta,
+    ArgumentStarted,
+    Event,
+    Remembered,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunSnapshot,
+    RunStarted,
+    RunStatus,
+    RunStopped,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolOutputDelta,
+)
+
+
+class Approve(Struct, frozen=True, kw_only=True, tag="approve"):
+    """The call may run."""
+
+    arguments: Mapping[str, Any] | None = None
+    """Replace those of the model. They must fit the tool, and the model is told."""
+    always: Remembered | None = None
+    """What needs no approval any more in this conversation.
+
+    ``session``: any call of this tool; ``rule``: any that the same rule of the policy asks about.
+    """
+    digest: str = ""
+    """If given, it must be that of the request."""
+    reason: str = ""
+
+
+class Deny(Struct, frozen=True, tag="deny"):
+    """The call must not run; the model is told why."""
+
+    reason: str = ""
+
+
+Approval: TypeAlias = Approve | Deny
+Decisions: TypeAlias = Mapping[str, Approval]
+"""Decisions, by the ids of their calls."""
+
+
+class Record(Struct, frozen=True, gc=False):
+    """An event of a run, with its place in the log."""
+
+    seq: int
+    """From 1 on, without gaps."""
+    time: float
+    """When it was written, in seconds since 1970."""
+    run_id: str
+    session_id: str
+    """The conversation that the run is a part of."""
+    agent: str
+    event: Event
+
+
+class Claim(Struct, frozen=True):
+    """The right to drive a run until it expires or a newer claim is acquired."""
+
+    run_id: str
+    owner: str  # shown to users
+    token: int  # higher with each claim on the run
+
+
+class Posts(Struct, frozen=True):
+    """What was posted to a run and has not been followed by an event yet."""
+
+    decisions: Mapping[str, Approval] = {}
+    times: Mapping[str, float] = {}
+    """When each was decided, in seconds since 1970."""
+    stop_reason: str | None = None
+
+
+class RunInfo(Struct, frozen=True, kw_only=True):
+    """What is known of a run without reading its log."""
+
+    run_id: str
+    session_id: str
+    agent: str
+    status: RunStatus
+    seq: int  # of its last record
+    created: float
+    updated: float  # when its last record was written
+    owner: str | None = None
+    """Of a claim that is still good; None if no process drives the run."""
+    claimed_until: float | None = None
+    pending: Mapping[str, str] = {}
+    """The calls that wait for a decision, with the digests of their requests."""
+    has_posts: bool = False
+    """Whether something was posted that waits for the driver: see ``Store.posted``."""
+    user: str = ""
+    """As its ``RunStarted`` says; empty if it has none."""
+
+    @property
+    def calls_by_digest(self) -> dict[str, str]:
+        """The pending calls, by the digests of their requests."""
+        return {digest: call_id for call_id, digest in self.pending.items()}
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in ("running", "paused")
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the run should go on but no process drives it: see ``Agent.resume``."""
+        return self.status == "running" and self.owner is None
+
+
+class Store(Protocol):
+    """Keeps the logs of runs. Every method may be called from any event loop, and concurrently.
+
+    All raise ``StoreFailure`` if the store does not work, and ``UnknownRun`` for a run that it does
+    not have.
+    """
+
+    async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
+        """Create a run of its first records, with a claim on it: all or nothing."""
+
+    async def claim(self, run_id: str, owner: str, seconds: float) -> Claim:
+        """Claim a run for a number of seconds. Raises ``RunTaken`` while another claim is good."""
+
+    async def renew(self, claim: Claim, seconds: float) -> None:
+        """Extend a claim, counted from now. Raises ``RunTaken`` if it was lost."""
+
+    async def release(self, claim: Claim) -> None:
+        """Give up a claim, so that the run can be claimed at once. A lost claim is ignored.
+
+        For a run that goes on: when it pauses or ends, ``append`` gives up the claim.
+        """
+
+    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+        """Write records, all or none, and return when they are stored.
+
+        They follow the last record without a gap. Durable records (``is_durable``), and all before
+        them, survive a crash of the machine; others a crash of the process. Records that are stored
+        already are ignored, so that a writer that does not know whether its write succeeded can
+        repeat it. Raises ``RunTaken`` if the claim was lost, ``UsageError`` for a gap, and if the
+        run is over.
+
+        With records after which the run is paused or over, the claim is given up: a follower that
+        sees them can claim the run at once.
+        """
+
+    async def reopen(self, claim: Claim, call_id: str) -> None:
+        """Remove a decision that cannot be used, so that the call can be decided again."""
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Return the records after a seq: all, or at most ``limit``."""
+
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
+        """Yield the records after a seq, also those to come, until the run is over.
+
+        Records that are not fetched wait in the store, not in memory.
+        """
+
+    async def snapshot(self, run_id: str) -> Record:
+        """Return the run so far: a ``RunSnapshot`` under the last seq."""
+
+    def join(self, run_id: str) -> AsyncGenerator[Record, None]:
+        """Yield a snapshot, and then the records that follow it, until the run is over."""
+
+    async def decide(self, run_id: str, decisions: Decisions) -> None:
+        """Decide on pending calls: on all of them, or none.
+
+        Raises ``AlreadyDecided`` if there is a decision, ``UsageError`` if a call is not pending,
+        or if a digest is given that is not that of its request. Only the tool knows whether edited
+        arguments are valid: the driver takes back a decision whose arguments are not (``reopen``).
+        """
+
+    async def stop(self, run_id: str, reason: str = "") -> None:
+        """Ask the driver of a run to end it. The first reason counts.
+
+        Raises ``UsageError`` if the run is over. A run without a driver ends when it is resumed:
+        see ``Agent.stop``.
+        """
+
+    async def posted(self, run_id: str) -> Posts:
+        """Return what was posted and waits for the driver."""
+
+    def posts(self, run_id: str) -> AsyncGenerator[Posts, None]:
+        """Yield what is posted now, and again whenever it has changed, until the run is over."""
+
+    async def info(self, run_id: str) -> RunInfo:
+        """Return what is known of a run without reading its log."""
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        session_id: str | None = None,
+        user: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """List runs, those with the newest records first.
+
+        ``None`` does not restrict. The ``user`` ``""`` selects runs without a user.
+        """
+
+    async def delete(self, run_id: str) -> None:
+        """Delete a run. Raises ``RunTaken`` while it is driven."""
+
+    async def expire(self, seconds: float, *, unfinished: bool = False) -> int:
+        """Delete runs that have been over for this long, and return how many.
+
+        With ``unfinished`` also others that were not written to for this long and are not driven.
+        """
+
+    async def aclose(self) -> None:
+        """Close the store. Its followers get a ``StoreFailure``."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *failure: object) -> None: ...
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_VIEWS: Final = frozenset((ArgumentStarted, ArgumentDelta, ArgumentCompleted, RunSnapshot))
+"""Computed from other events, so they are not stored."""
+_PASSING: Final = (TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta)
+_GROWN: Final[Mapping[type[Event], Callable[[Event], object]]] = {
+    TextDelta: attrgetter("block", "parent_id"),
+    ThinkingDelta: attrgetter("block", "parent_id"),
+    ToolArgsDelta: attrgetter("call_id", "name"),
+    ToolOutputDelta: attrgetter("call_id", "name"),
+}
+"""What each of these is a piece of."""
+_STATUSES: Final[Mapping[type[Event], RunStatus]] = {
+    RunStarted: "running",
+    RunPaused: "paused",
+    RunResumed: "running",
+    RunCompleted: "completed",
+    RunFailed: "failed",
+    RunStopped: "stopped",
+}
+
+
+def to_json(record: Record) -> bytes:
+    """Write a record as one line of JSON."""
+    return _encoder.encode(record)
+
+
+def from_json(line: bytes | str) -> Record:
+    """Read a record that ``to_json`` wrote."""
+    return _decoder.decode(line)
+
+
+def is_durable(event: Event) -> bool:
+    """Return True if the event must survive a crash of the machine: all but deltas."""
+    return not isinstance(event, _PASSING)
+
+
+def is_stored(event: Event) -> bool:
+    """Return True if a log keeps the event. Argument events are computed from what it keeps."""
+    return type(event) not in _VIEWS
+
+
+def status_after(events: Iterable[Event]) -> RunStatus | None:
+    """Return the status of a run after these events; None if they do not change it."""
+    status: RunStatus | None = None
+    for event in events:
+        status = _STATUSES.get(type(event), status)
+    return status
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    """Return the events as a log keeps them: coalesced, and without argument events."""
+    return [event for event in coalesced(events) if is_stored(event)]
+
+
+def coalesced(events: Iterable[Event]) -> list[Event]:
+    """Join neighbouring deltas of one text. Argument events follow the delta they belong to."""
+    kept: list[Event] = []
+    pieces: list[str] = []  # the texts of the last stored event, if it is a delta
+    views: list[Event] = []  # the argument events since then
+    last: object = None  # what that delta is a piece of
+
+    def close() -> None:
+        if len(pieces) > 1:
+            kept[-1] = _with_text(kept[-1], "".join(pieces))
+        kept.extend(views)
+        pieces.clear()
+        views.clear()
+
+    for event in events:
+        if not is_stored(event):
+            views.append(event)
+            continue
+        grown = _grown(event)
+        if grown is None or grown != last:
+            close()
+            kept.append(event)
+            last = grown
+        if isinstance(event, _PASSING):
+            pieces.append(event.delta if isinstance(event, ToolArgsDelta) else event.text)
+    close()
+    return kept
+
+
+def joined(records: Iterable[Record]) -> list[Record]:
+    """Join neighbouring deltas of one text, for a follower that has waited a while."""
+    kept: list[Record] = []
+    for grown, group in groupby(records, lambda record: _grown(record.event)):
+        pieces = list(group)
+        if grown is None or len(pieces) == 1:
+            kept += pieces
+        else:
+            [event] = merged(record.event for record in pieces)
+            kept.append(replace(pieces[-1], event=event))
+    return kept
+
+
+def _grown(event: Event) -> object:
+    """Return what an event is a piece of; None if it is whole."""
+    kind = type(event)
+    return (kind, _GROWN[kind](event)) if kind in _GROWN else None
+
+
+def _with_text(event: Event, text: str) -> Event:
+    match event:
+        case ToolArgsDelta():
+            return replace(event, delta=text)
+        case TextDelta() | ThinkingDelta() | ToolOutputDelta():
+            return replace(event, text=text)
+        case _:
+            return event

@@ -1,0 +1,124 @@
+"""Why a request is refused: problem+json (RFC 9457), in words that say what to do."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from argstream.errors import (
+    AlreadyDecided,
+    ArgstreamError,
+    RunTaken,
+    StoreFailure,
+    UnknownRun,
+    UsageError,
+)
+
+# An answer is no place to give back what was sent: it would be as large as that.
+_LONGEST_DETAIL: Final = 400
+_LONGEST_INSTANCE: Final = 200
+
+
+class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
+    """A refused request, as the client is told."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        raw_detail: object = None,
+    ) -> None:
+        """Name it with a code that programs can act on, such as ``unknown-run``.
+
+        ``raw_detail`` is sent unchanged in place of ``detail``.
+        """
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.raw_detail = raw_detail
+
+
+# The last is what is told in place of what the error says: places and processes are the business of
+# who runs the server.
+_OURS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
+    (UnknownRun, 404, "unknown-run", ""),
+    (AlreadyDecided, 403, "already-decided", ""),
+    (UsageError, 422, "unusable", ""),
+    (RunTaken, 409, "run-taken", "another process drives the run: come again in a moment"),
+    (StoreFailure, 503, "store-failure", "the store does not work just now: come again later"),
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem for an exception. An unexpected one is not described to clients."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_router(error)
+    for kind, status, code, words in _OURS:
+        if isinstance(error, kind):
+            return Problem(status, code, words or str(error))
+    return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+
+
+def _of_router(error: HTTPException) -> Problem:
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem(404, "not-found", "there is nothing at this path")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = dict(error.headers or {})
+        detail = f"this path takes {allowed.get('Allow', 'other methods')}"
+        return Problem(405, "method-not-allowed", detail, allowed)
+    phrase = HTTPStatus(error.status_code).phrase.lower()
+    return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
+
+
+def problem_of_host_app(error: HTTPException) -> Problem:
+    """Return what ``user=`` has raised: the same status, detail and headers."""
+    code = {401: "not-signed-in", 403: "not-allowed"}.get(error.status_code, "refused")
+    return Problem(
+        error.status_code, code, str(error.detail), error.headers, raw_detail=error.detail
+    )
+
+
+def problem_response(problem: Problem, request: Request | None = None) -> Response:
+    body: dict[str, object] = {
+        "type": f"urn:argstream:{problem.code}",
+        "title": problem.code.replace("-", " "),
+        "status": problem.status,
+        "detail": _cut(problem.detail, _LONGEST_DETAIL),
+    }
+    if problem.raw_detail is not None:
+        body["detail"] = problem.raw_detail
+    if request is not None:
+        body["instance"] = _cut(request.url.path, _LONGEST_INSTANCE)
+    return Response(
+        msgspec.json.encode(body, enc_hook=str),
+        problem.status,
+        {**problem.headers, "cache-control": "no-store"},
+        "application/problem+json",
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def etag_of(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Return True if the client has the content with this ETag."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or etag in re.findall(r'"[^"]*"', known)

@@ -1,0 +1,634 @@
+"""Serves an app with uvicorn: on loopback, or with a token. Shuts down without losing anything.
+
+There is no TLS. Where others can listen, put a proxy that speaks HTTPS before it, and name the
+proxy's address in ``forwarded_from``. Forwarded headers of others are not trusted.
+"""
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import os
+import signal
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from ipaddress import ip_address
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import uvicorn
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.server import ServerState
+
+from argstream.errors import UsageError
+from argstream.server._limits import Limits
+from argstream.server._problems import Problem, problem_response
+from argstream.server._security import Doors
+
+if TYPE_CHECKING:
+    from argstream.server.app import AgentServer
+
+logger = logging.getLogger("argstream.server")
+
+_SEND_BUFFER: Final = 128 * 1024
+_BACKLOG: Final = 2048
+_TRIES: Final = 20  # to find a port that is free for all addresses of a name
+
+_Address = tuple[socket.AddressFamily, str]
+_COLLECTIONS: Final = (50_000, 20, 50)
+_LOOK: Final = 0.05  # how often it is looked whether all is done, at the end
+_Handler = Callable[[int, FrameType | None], object]
+_MAX_AHEAD: Final = 8
+"""How many requests may wait on a connection for the one before them to be answered."""
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_NOTHING_LINGERS: Final = struct.pack("ii", 1, 0)
+_HANG_UP: Final = {"connection": "close"}
+
+_NO_ROOM: Final = Problem(
+    503,
+    "too-many-connections",
+    "this server has as many connections as it takes (max_connections, or what the system lets it "
+    "open): come again later",
+    {"retry-after": "5", **_HANG_UP},
+)
+
+
+def serve(
+    app: "AgentServer",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    forwarded_from: Sequence[str] = (),
+    loopback_only: bool = False,
+    before_start: Callable[[], None] | None = None,
+    on_listening: Callable[[str], None] | None = None,
+) -> None:
+    """Serve an app until SIGINT or SIGTERM; a second one ends the process at once.
+
+    ``before_start`` is called once the port is bound, before any request is read. If it raises, the
+    port is released. ``on_listening`` is called with the address, such as
+    ``http://127.0.0.1:8000``, when requests can come.
+
+    Raise ``UsageError`` if the app cannot be served: the port is taken, or other machines could
+    reach it and it has no token. With ``loopback_only``, a token does not change that.
+    """
+    serving = Serving(
+        app, host=host, port=port, forwarded_from=forwarded_from, loopback_only=loopback_only
+    )
+    with contextlib.closing(serving), _collecting_seldom():
+        if before_start is not None:
+            before_start()
+        serving.run(on_listening)
+
+
+@contextlib.contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """Have garbage that goes in circles collected less often than by default.
+
+    With some hundred runs there is so much to look at that looking takes a sixth of the time, and
+    each look at all of it a tenth of a second in which nobody is sent anything.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+class Serving:
+    """A server that listens already: connections wait until it runs.
+
+    ``run()`` is for a process, ``await serve()`` for a loop that is there, and ``with`` runs it in
+    a thread for as long as the block lasts. Signals are heeded in the main thread only.
+    """
+
+    def __init__(
+        self,
+        app: "AgentServer",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        forwarded_from: Sequence[str] = (),
+        loopback_only: bool = False,
+    ) -> None:
+        """Bind the port; 0 is any free one.
+
+        Without a token, or with ``loopback_only``, only loopback addresses are allowed.
+        """
+        if not isinstance(getattr(app, "doors", None), Doors):
+            raise UsageError(
+                f"serve() needs an AgentServer, not a {type(app).__name__}: "
+                'serve(AgentServer(agent, token="…"))'
+            )
+        if app.doors.token is None and app.doors.hosts is None:
+            raise UsageError(
+                "with any Host and without a token, every website could ask this server: give a "
+                "token, or the hosts by which it is asked for"
+            )
+        self._sockets = listen(host, port, only_loopback=loopback_only or app.doors.token is None)
+        self.host = host
+        self.port: int = self._sockets[0].getsockname()[1]
+        """The port that it listens on."""
+        self._app = app
+        self._server = _Server(_config(app, forwarded_from), app)
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def url(self) -> str:
+        """The address to reach it from this machine."""
+        any_ipv4 = str(ip_address(socket.INADDR_ANY))
+        host = {"": "127.0.0.1", any_ipv4: "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def run(self, on_listening: Callable[[str], None] | None = None) -> None:
+        """Serve in an event loop of its own, until it is told to end."""
+        factory = self._server.config.get_loop_factory()
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(self.serve(on_listening))
+
+    async def serve(self, on_listening: Callable[[str], None] | None = None) -> None:
+        """Serve in the running event loop, until it is told to end."""
+        try:
+            with self._server.capture_signals():
+                async with self._app:
+                    await self._server.run_until_told(self._sockets, self.url, on_listening)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Release the port, also of a server that was never started."""
+        for listener in self._sockets:
+            listener.close()
+
+    def end(self) -> None:
+        """Tell the server to end gracefully. Can be called from any thread."""
+        self._server.should_exit = True
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run_in_thread, args=(ready,), name="serving")
+        self._thread.start()
+        ready.wait()
+        if self._failure is not None:
+            self.__exit__(None, None, None)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+        if self._thread is not None:
+            self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run_in_thread(self, ready: threading.Event) -> None:
+        try:
+            self.run(lambda _: ready.set())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the thread is joined
+            self._failure = error
+        finally:
+            ready.set()
+
+
+def _config(app: "AgentServer", forwarded_from: Sequence[str]) -> uvicorn.Config:
+    limits = app.limits
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        interface="asgi3",
+        lifespan="off",  # the app is entered by who serves it, so that what it raises gets to him
+        log_config=None,  # logging is the business of who runs it
+        log_level="info",  # below it, uvicorn would log requests with their query
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(forwarded_from),
+        forwarded_allow_ips=list(forwarded_from),
+        timeout_keep_alive=limits.keep_alive_seconds,  # type: ignore[arg-type] # for a timer
+    )
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, app: "AgentServer") -> None:
+        super().__init__(config)
+        self.server_state: Connections = Connections(app.limits)
+        self._app = app
+        self._limits = app.limits
+
+    async def run_until_told(
+        self, sockets: list[socket.socket], url: str, on_listening: Callable[[str], None] | None
+    ) -> None:
+        """Do what uvicorn's ``serve`` does, except for its lifespan and logging."""
+        self.server_state.room = room_for(self._limits.max_connections)
+        self.config.load()
+        self.lifespan = self.config.lifespan_class(self.config)
+        await self.startup(sockets)
+        if on_listening is not None:
+            on_listening(url)
+        await self.main_loop()
+        await self.shutdown(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, tell viewers to reconnect, then wait for the other requests."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        self._let_connections_end()
+        try:
+            async with asyncio.timeout(self._limits.drain_seconds):
+                await self._app.drain()
+        except Exception:  # it ends, whatever the app makes of that
+            logger.exception("not all who watch could be told to come again")
+        self._let_connections_end()
+        try:
+            async with asyncio.timeout(self._limits.grace_seconds):
+                while self.server_state.tasks or self.server_state.connections:
+                    await asyncio.sleep(_LOOK)
+        except TimeoutError:
+            logger.warning("%d requests were cut off at the end", len(self.server_state.tasks))
+        await self._cut_off()
+
+    def _let_connections_end(self) -> None:
+        """Close idle connections. The others end with their answer."""
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+
+    async def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.hang_up()
+        await asyncio.sleep(_LOOK)  # handlers that notice the disconnect end by themselves
+        tasks = list(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals as uvicorn does, but do not raise them again after the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End gracefully, the second time at once: what was acknowledged is in the store."""
+        if self.should_exit:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        self.should_exit = True
+
+
+class Connections(ServerState):
+    """All connections of a server, and those that are idle, oldest first."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self.limits = limits
+        self.room = limits.max_connections
+        self.idle: dict[Connection, None] = {}
+
+    def make_room(self) -> None:
+        """Close the connection that has been idle longest, if there are too many."""
+        if self.are_too_many and len(self.idle) > 1:  # one of them has just come
+            next(iter(self.idle)).hang_up()
+
+    @property
+    def are_too_many(self) -> bool:
+        return len(self.connections) > self.room
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection, with time limits and a bounded request head."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: Connections,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.access_log = False  # it would show the query of each request
+        self._app = self.app
+        self._all = server_state
+        self._limits = server_state.limits
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._is_lost = False
+        self._unanswered: deque[RequestResponseCycle] = deque()
+        # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
+        self._unread = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the class above
+        super().connection_made(transport)
+        self._await_head()
+        self._all.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+        self._have_head()
+        self._is_taken()
+        # uvicorn keeps its keep-alive timer when the peer has reset the connection.
+        self._unset_keepalive_if_required()
+        # uvicorn signals the disconnect to the last request only, not to the one being answered.
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._unread > self._limits.max_head_bytes:
+            most = self._limits.max_head_bytes
+            detail = f"the head of a request has at most {most} bytes (max_head_bytes={most})"
+            self._refuse(Problem(431, "head-too-long", detail, _HANG_UP))
+        elif not self._unanswered:
+            self._await_head()
+        else:
+            self._have_head()
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header, unless it is a trailer: those come after the request was checked."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._unread = 0
+        if len(self.pipeline) >= _MAX_AHEAD:
+            raise ValueError("too many requests at once on a connection")  # makes a 400
+        # For an answer that the client does not read: only the connection can end that.
+        extensions: Any = {"argstream.abort": self.hang_up}  # not one of those that ASGI names
+        self.scope["extensions"] = extensions
+        self.app = _no_room if self._all.are_too_many else self._app
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._unanswered.popleft()
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._hang_up_later()
+        elif not self._unanswered:
+            self._all.idle[self] = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that is idle, also one whose last answer is not read."""
+        super().timeout_keep_alive_handler()
+        self._hang_up_later()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stuck is None:
+            self._stuck = self.loop.call_later(self._limits.stalled_seconds, self.hang_up)
+
+    def resume_writing(self) -> None:
+        self._is_taken()
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Problem(400, "no-http", msg, _HANG_UP))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: a request for an upgrade is answered like any other."""
+
+    def hang_up(self) -> None:
+        """Close the connection at once. Do nothing if it is lost already."""
+        if self._is_lost:
+            return
+        self._have_head()
+        self._is_taken()
+        self.connections.discard(self)  # at once: the next to come is counted before it is gone
+        connection = self.transport.get_extra_info("socket")
+        if connection is not None:  # the kernel, too, would wait for one who does not read
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
+        self.transport.abort()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer a request that never reaches the app, unless another answer is being sent."""
+        if self._unanswered:
+            self.hang_up()
+            return
+        response = problem_response(problem)
+        lines = [STATUS_LINE[response.status_code]]
+        lines += [b"%s: %s\r\n" % header for header in response.raw_headers]
+        self.transport.write(b"".join([*lines, b"\r\n", response.body]))
+        self.transport.close()
+
+    def _hang_up_later(self) -> None:
+        """Let the client read what was sent, for a limited time."""
+        if self._deadline is None and not self._is_lost:
+            self._deadline = self.loop.call_later(self._limits.keep_alive_seconds, self.hang_up)
+
+    def _is_taken(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _await_head(self) -> None:
+        self._all.idle.setdefault(self)
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self._limits.head_seconds, self.hang_up)
+
+    def _have_head(self) -> None:
+        self._all.idle.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+async def _no_room(scope: Any, receive: Any, send: Any) -> None:
+    await problem_response(_NO_ROOM)(scope, receive, send)
+
+
+def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
+    """Listen on all addresses of a host, on the same port; 0 is one that is free.
+
+    A name is looked up once: what was checked is what is listened on.
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"{port} is no port: take one from 1 to 65535, or 0 for one that is free")
+    addresses = _resolve(host)
+    if only_loopback and not all(ip_address(address).is_loopback for _, address in addresses):
+        raise UsageError(
+            f"{host or 'all addresses'!r} is reachable from other machines: set a token "
+            "(ARGSTREAM_TOKEN, or token=… in Python), which clients send as a Bearer token, or "
+            "listen on 127.0.0.1"
+        )
+    for _ in range(_TRIES if port == 0 else 1):
+        sockets = _listen_on(addresses, host, port)
+        if sockets:
+            return sockets
+    raise _taken(host, port)
+
+
+def room_for(connections: int) -> int:
+    """Have the system allow as many open files as it does, and say how many connections that is.
+
+    A quarter is left for what else a server opens: its store, its providers, its tools.
+    """
+    if os.name != "posix":
+        return connections
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # macOS names a limit that it does not grant: then it stays as it is.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return connections if soft == resource.RLIM_INFINITY else min(connections, soft - soft // 4)
+
+
+def _resolve(host: str) -> list[_Address]:
+    try:
+        found = socket.getaddrinfo(
+            host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"there is no host {host!r} to listen on: {error}") from None
+    return list(dict.fromkeys((family, str(address[0])) for family, *_, address in found))
+
+
+def _listen_on(addresses: list[_Address], host: str, port: int) -> list[socket.socket]:
+    """Listen on each address; on none if a free port of the first is taken on another."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in addresses:
+            taken = sockets[0].getsockname()[1] if sockets else port
+            listener = _listen_at(family, address, taken)
+            if listener is not None:
+                sockets.append(listener)
+    except OSError as error:
+        for listener in sockets:
+            listener.close()
+        if error.errno != errno.EADDRINUSE:
+            raise UsageError(
+                f"cannot listen on port {port} of {host!r}: {error.strerror}"
+            ) from None
+        if port:
+            raise _taken(host, port) from None
+        return []
+    if not sockets:
+        raise UsageError(f"this machine has no address {host!r} to listen on")
+    return sockets
+
+
+def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
+    """Listen on an address; None if this machine does not have it, such as one of IPv6."""
+    try:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        return None
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Each connection has the same. By itself the kernel keeps megabytes for one who does not
+        # read, and a thousand of these would be gigabytes.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((address, port))
+        # At once: two may be bound to a port, as long as neither listens.
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            return None
+        raise
+    listener.settimeout(0)
+    return listener
+
+
+def _taken(host: str, port: int) -> UsageError:
+    return UsageError(
+        f"port {port} of {host!r} is taken: something else listens there; take another, or 0 for "
+        "one that is free"
+    )
+
+
+class _Heard(NamedTuple):
+    handler: _Handler
+    before: _Handler
+
+
+class Endings:
+    """Calls a function in the event loop when the process is told to end."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self._told = told
+        self._heard: dict[int, _Heard] = {}
+
+    def listen(self) -> None:
+        """Add signal handlers, if the event loop runs in the main thread."""
+        if self._heard or threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            before = signal.getsignal(number)
+            if callable(before):  # otherwise the process just ends
+                handler = partial(self._hear, loop, before)
+                self._heard[number] = _Heard(handler, before)
+                signal.signal(number, handler)
+
+    def _hear(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        before: _Handler,
+        number: int,
+        frame: FrameType | None,
+    ) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._told)
+        before(number, frame)
+
+    def forget(self) -> None:
+        for number, (handler, before) in self._heard.items():
+            if signal.getsignal(number) is handler:  # otherwise others have taken it over
+                signal.signal(number, before)
+        self._heard.clear()

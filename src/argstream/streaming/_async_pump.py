@@ -1,0 +1,360 @@
+"""Fetching for the readers of an async stream: a task of its own.
+
+Readers cannot fetch themselves, as in ``_pump``: they may be cancelled, and cancelling a task that
+waits for an async generator ends that generator. So one task fetches, from the first time that a
+reader waits to the end of the stream, and the readers wait for it. A loop over the events of a
+stream without readers needs no task, and no asyncio: it fetches itself.
+
+Plain classes, not async generators: Python closes abandoned generators in tasks of its own, and all
+at once when the event loop ends. Generators that close each other then fail. ``AsyncPump.__del__``
+closes the source instead, in one task.
+"""
+
+from asyncio import (
+    AbstractEventLoop,
+    CancelledError,
+    Future,
+    Lock,
+    Task,
+    current_task,
+    get_running_loop,
+    sleep,
+    wait,
+)
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from argstream.errors import UsageError
+from argstream.events import Event
+from argstream.streaming._pump import Progress, Question
+
+Answer = TypeVar("Answer")
+
+
+class AsyncBatches(Protocol):
+    """The events of a stream, item by item of its source."""
+
+    is_running: bool
+
+    async def __anext__(self) -> list[Event]: ...
+    async def aclose(self) -> None: ...
+
+
+class AsyncPump:
+    """Lets a task fetch for readers that wait.
+
+    The stream, its readers and the iterator over its events refer to this object. The task and the
+    source do not. When the last reference is gone, the source is closed.
+    """
+
+    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+        self.loop: AbstractEventLoop | None = None  # in which something was fetched
+        self.progress = progress
+        self._work = _Work(batches, progress)
+
+    def __del__(self) -> None:
+        # Not a weakref.finalize: that would refer to the loop, which may refer to this object.
+        if self.loop is not None and not self.progress.ended:
+            _close_abandoned(self.loop, self._work)
+
+    def events(self) -> "AsyncEvents":
+        """Return an iterator over all events, including those that were fetched for a reader."""
+        return AsyncEvents(self, self._work)
+
+    def expect_readers(self) -> None:
+        """Let the task fetch from the first item on, unless a loop over the events has begun."""
+        if self._work.held is None:
+            self._work.is_direct = False
+
+    async def answer(self, question: Question[Answer]) -> Answer:
+        """Wait until the question can be answered. Cancelling it does not affect others."""
+        while not question.ready():
+            await self.wait(question.ready)
+        return question.take()
+
+    async def close(self) -> None:
+        await self._work.close()
+
+    async def wait(self, is_ready: Callable[[], bool]) -> None:
+        work = self._work
+        if work.task is None:
+            self.loop = work.start()
+        await work.wait(is_ready)
+
+
+class AsyncEvents(AsyncIterator[Event]):
+    """Iterates over all events once, including those that were fetched for a reader."""
+
+    def __init__(self, pump: AsyncPump, work: "_Work") -> None:
+        self._pump = pump
+        self._work = work
+        self._batch: Iterator[Event] = iter(())
+        self._is_over = False
+        self._is_running = False
+        self._current_task: Callable[[], Task[Any] | None] = lambda: None
+
+    async def __anext__(self) -> Event:
+        for event in self._batch:
+            return event
+        if self._is_over:
+            raise StopAsyncIteration
+        if self._is_running:
+            raise UsageError("another task reads the events of this stream. Read them in one task")
+        self._is_running = True
+        work = self._work
+        try:
+            if work.held is None:
+                self._begin()
+            while work.is_direct:
+                work.fetcher = self._current_task()
+                try:
+                    batch = await work.batches.__anext__()
+                except StopAsyncIteration:
+                    work.has_fetched()
+                    work.end()
+                    break
+                except BaseException as error:
+                    if not work.has_fetched(error):
+                        raise
+                    break
+                if work.waiting or work.interruption:
+                    work.has_fetched()
+                work.fetcher = None
+                self._batch = iter(batch)
+                for event in self._batch:
+                    return event
+            return await self._next_held()
+        except GeneratorExit:
+            raise  # this coroutine is being closed: it must not await anything
+        except BaseException:
+            self._is_over = True
+            await work.close()
+            raise
+        finally:
+            self._is_running = False
+
+    def stop(self) -> None:
+        """End the iteration because the stream was closed.
+
+        A task that waits for an event is woken by the end of the stream.
+        """
+        if not self._is_running:
+            self._is_over = True
+            self._batch = iter(())
+
+    def _begin(self) -> None:
+        self._work.held = deque()
+        with suppress(RuntimeError):  # another event loop than asyncio's
+            self._pump.loop = get_running_loop()
+            self._current_task = current_task
+
+    async def _next_held(self) -> Event:
+        work, progress = self._work, self._pump.progress
+        held = work.held
+        while held or not progress.ended:
+            if not held:
+                await self._pump.wait(lambda: bool(held))
+            while held:
+                self._batch = iter(held.popleft())
+                for event in self._batch:
+                    return event
+        if (failure := progress.failure) is not None:
+            raise failure
+        raise StopAsyncIteration
+
+
+_closing: set[Task[None]] = set()  # the event loop has only weak references to its tasks
+
+
+def _close_abandoned(loop: AbstractEventLoop, work: "_Work") -> None:
+    """Close a stream to which nothing refers any more. Runs in any thread."""
+    try:
+        loop.call_soon_threadsafe(work.close_soon, loop)
+    except RuntimeError:  # the loop is closed, so nothing can be awaited any more
+        work.progress.stop()
+
+
+class _Closing(Coroutine[Any, Any, None]):
+    """A coroutine that runs even if its task is cancelled before the first step.
+
+    ``asyncio.run`` cancels all tasks when its main task ends, and waits for them. A stream that is
+    abandoned just before that must still be closed. A plain coroutine would not start.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._coroutine = coroutine
+        self._has_begun = False
+
+    def send(self, value: Any, /) -> Any:
+        self._has_begun = True
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine.throw(*error) if self._has_begun else self.send(None)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._coroutine.__await__()
+
+
+class _Work:
+    """What is fetched, for which readers, and by what: a loop over the events, or the task."""
+
+    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+        self.batches = batches
+        self.held: deque[list[Event]] | None = None
+        """What was fetched for a loop over the events, if there is one."""
+        self.is_direct = True  # such a loop fetches itself
+        self.fetcher: Task[Any] | None = None  # the task of such a loop while it fetches
+        self.waiting: dict[Future[None], Callable[[], bool]] = {}
+        """Those who wait for the task, and for what."""
+        self.interruption: Future[None] | None = None
+        """By somebody who closes the stream while such a loop fetches; done when that is over."""
+        self.progress = progress
+        self.task: Task[None] | None = None
+        self._idle: Future[None] | None = None  # what the task waits at when it is not needed
+        self._closing = Lock()
+
+    def start(self) -> AbstractEventLoop:
+        try:
+            loop = get_running_loop()
+        except RuntimeError:
+            raise UsageError("the readers of an async stream need asyncio") from None
+        self.is_direct = False
+        self.task = loop.create_task(self._run(loop), name="argstream reader")
+        return loop
+
+    async def wait(self, is_ready: Callable[[], bool]) -> None:
+        if self.progress.ended or self.task is None:
+            raise AssertionError("at the end of a stream every question has an answer")
+        future = _loop_of(self.task).create_future()
+        self.waiting[future] = is_ready
+        self._rouse()
+        try:
+            await future
+        finally:
+            self.waiting.pop(future, None)
+
+    async def close(self) -> None:
+        """Stop fetching, end all waiting, then close the source."""
+        task = self.task
+        for fetching in (task, self.fetcher):
+            if fetching is not None and not fetching.done():
+                _loop_of(fetching)
+        self.end()
+        if task is not None and not task.done():
+            if is_first := not task.cancelling():
+                task.cancel()
+            await wait([task])
+            if is_first and not task.cancelled():
+                task.result()  # raises what the source says to being closed
+        await self._leave()
+
+    def close_soon(self, loop: AbstractEventLoop) -> None:
+        """Close a stream that was abandoned, in a task. Its errors are dropped."""
+        if self.task is not None:
+            self.task.cancel()
+        else:
+            task = loop.create_task(_Closing(self._close_quietly()), name="argstream closer")
+            _closing.add(task)
+            task.add_done_callback(_closing.discard)
+
+    async def _close_quietly(self) -> None:
+        with suppress(Exception):
+            await self.close()
+
+    def end(self) -> None:
+        self.is_direct = False
+        self.progress.stop()
+        for future in self.waiting:
+            if not future.done():
+                future.set_result(None)
+        self.waiting.clear()
+        self._rouse()
+
+    def wake(self) -> bool:
+        """Wake the readers that have their answer. Returns whether there were any."""
+        answered = [future for future, is_ready in self.waiting.items() if is_ready()]
+        for future in answered:
+            del self.waiting[future]
+            if not future.done():
+                future.set_result(None)
+        if self.waiting:
+            self._rouse()
+        return bool(answered)
+
+    def has_fetched(self, error: BaseException | None = None) -> bool:
+        """End a fetch of a loop. Returns True if another task closes the stream."""
+        task, self.fetcher = self.fetcher, None
+        self.wake()
+        if task is None:
+            return False
+        if (interruption := self.interruption) is None:
+            self._note(error, task)
+            return False
+        if isinstance(error, Exception):
+            interruption.set_exception(error)  # what the source says to being closed
+        else:
+            interruption.set_result(None)
+        return task.uncancel() == 0
+
+    async def _run(self, loop: AbstractEventLoop) -> None:
+        try:
+            while not self.progress.ended:
+                if not self.waiting or self.batches.is_running:  # by a loop, before the task was
+                    self._idle = loop.create_future()
+                    await self._idle
+                    continue
+                batch = await anext(self.batches, None)
+                if batch is None:
+                    break
+                if self.held is not None:
+                    self.held.append(batch)
+                if self.wake():
+                    await sleep(0)  # so that what settled early is seen early
+        except CancelledError as error:
+            if (task := current_task()) is None or task.cancelling():
+                raise
+            self._note(error, task)
+        except Exception:
+            if self.progress.ended:
+                raise  # to the one who closes
+        finally:
+            self.end()
+            await self._leave()  # what a task has entered, that task must leave
+
+    def _note(self, error: BaseException | None, task: Task[Any]) -> None:
+        """Report a cancellation that came from the source itself."""
+        if isinstance(error, CancelledError) and not task.cancelling():
+            self.progress.fail(error)
+
+    async def _leave(self) -> None:
+        """Close the source. A loop in another task that waits for it ends."""
+        if self.fetcher is not None:
+            await self._interrupt(self.fetcher)
+        async with self._closing:
+            await self.batches.aclose()
+
+    async def _interrupt(self, fetcher: Task[Any]) -> None:
+        if fetcher is current_task():
+            return  # the source closes the stream that reads it
+        if self.interruption is None:
+            self.interruption = _loop_of(fetcher).create_future()
+            fetcher.cancel()
+        await wait([self.interruption])
+        self.interruption.result()
+
+    def _rouse(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+
+def _loop_of(task: Task[Any]) -> AbstractEventLoop:
+    loop = task.get_loop()
+    if loop is not get_running_loop():
+        raise UsageError("another event loop fetches: read a stream in one event loop")
+    return loop

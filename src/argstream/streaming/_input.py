@@ -1,0 +1,546 @@
+"""Items of any kind → events: the machine behind ``stream()``. It fetches nothing itself.
+
+An item is bytes or text of a response, cut anywhere or into lines; or a payload: a dict, an SDK's
+object, a server-sent event that somebody else has decoded. What the bytes are (server-sent events,
+JSON lines, an AWS event stream, or a recording of any of these) shows in the first of them.
+"""
+
+import inspect
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    contextmanager,
+)
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+
+from argstream import wire
+from argstream.assembly import Assembler
+from argstream.errors import UsageError
+from argstream.events import Event, InvalidVerdict, StreamFailed
+from argstream.recording._format import (
+    GOES_ON,
+    NOT_ENDED,
+    Chunk,
+    End,
+    is_recording,
+    read_header,
+    read_line,
+)
+from argstream.wire import Broken, Frame
+from argstream.wire._frames import BYTE_ORDER_MARK, is_json
+
+
+class _Response(Protocol):
+    """A response of httpx, or of an SDK's ``with_streaming_response``."""
+
+    def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]: ...
+
+
+class _AsyncResponse(Protocol):
+    """The same of an SDK's async client."""
+
+    def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
+
+
+class _EitherResponse(Protocol):
+    """A response of httpx, which has one class for both; where it comes from tells which."""
+
+    def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
+
+
+class _RawResponse(Protocol):
+    """What openai's ``with_raw_response`` gives."""
+
+    @property
+    def http_response(self) -> _Response: ...
+
+
+class _Readable(Protocol):
+    """A binary file, or a response of urllib."""
+
+    def read1(self, size: int = ..., /) -> bytes: ...
+
+
+class _StreamReader(Protocol):
+    def iter_any(self) -> AsyncIterable[bytes]: ...
+
+
+class _AiohttpResponse(Protocol):
+    @property
+    def content(self) -> _StreamReader: ...
+
+
+_Held: TypeAlias = Iterable[object] | _Response | _RawResponse | _Readable
+_AsyncHeld: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse
+
+Source: TypeAlias = _Held | AbstractContextManager[_Held]
+"""What ``stream()`` reads with ``for``."""
+AsyncSource: TypeAlias = (
+    _AsyncHeld | AbstractAsyncContextManager[_AsyncHeld | _EitherResponse] | Awaitable[_AsyncHeld]
+)
+"""What ``stream()`` reads with ``async for``."""
+
+
+def is_async(source: object) -> bool:
+    """Return True if a source must be read with ``async for``. Reads nothing."""
+    source = _stream_of_boto3(source) or source
+    if inspect.isawaitable(source):
+        return True
+    if hasattr(source, "__aiter__"):
+        return not _can_iterate(source)
+    if hasattr(source, "__iter__"):
+        return False
+    if (read := getattr(source, "iter_bytes", None)) is not None:
+        # One class of httpx serves both; what it reads from tells which it is.
+        inner = getattr(source, "stream", None)
+        only_async = hasattr(inner, "__aiter__") and not hasattr(inner, "__iter__")
+        return only_async or inspect.isasyncgenfunction(read)
+    if hasattr(source, "http_response"):
+        return is_async(source.http_response)
+    return _stream_reader(source) is not None or hasattr(source, "__aenter__")
+
+
+def _can_iterate(source: Any) -> bool:
+    """Return True if it can be read with ``for``. aiobotocore's streams only seem so."""
+    if not hasattr(source, "__iter__"):
+        return False
+    try:
+        iter(source)
+    except (NotImplementedError, TypeError):
+        return False
+    return True
+
+
+def _stream_reader(source: object) -> Any:
+    """Return the reader of an aiohttp response. Elsewhere, ``content`` would fetch the body."""
+    content = inspect.getattr_static(source, "content", None)
+    return content if hasattr(content, "iter_any") else None
+
+
+@contextmanager
+def items(source: Any) -> Iterator[Iterable[object]]:
+    if (inner := _stream_of_boto3(source)) is not None:
+        yield inner
+    elif isinstance(source, str | bytes | bytearray | memoryview | Mapping) or _is_model(source):
+        yield [source]
+    elif (read := getattr(source, "iter_bytes", None)) is not None:  # httpx, SDKs
+        yield read()
+    elif hasattr(source, "http_response"):  # openai's raw responses
+        with items(source.http_response) as found:
+            yield found
+    elif (read := getattr(source, "iter_content", None)) is not None:  # requests
+        raw: Any = getattr(source, "raw", None)
+        if getattr(raw, "chunked", True) or not hasattr(raw, "read1"):
+            yield read(chunk_size=None)
+        else:  # where requests would wait for all of it
+            yield _reads(partial(raw.read1, decode_content=True))
+    elif (read := getattr(source, "read1", None)) is not None:  # files, urllib
+        yield _reads(read)
+    elif hasattr(source, "__iter__"):
+        yield source
+    elif hasattr(source, "__enter__"):
+        with source as entered, items(entered) as found:
+            yield found
+    else:
+        raise _unknown(source)
+
+
+async def open_async_items(source: Any, stack: AsyncExitStack) -> AsyncIterable[object]:
+    """Open an async source. The stack keeps the contexts that must be left."""
+    source = _stream_of_boto3(source) or source
+    if hasattr(source, "__aiter__"):
+        return cast("AsyncIterable[object]", source)
+    if _is_model(source):
+        return _only(source)
+    if read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
+        return cast("AsyncIterable[object]", read())  # httpx, SDKs
+    if hasattr(source, "http_response"):  # openai's raw responses
+        return await open_async_items(source.http_response, stack)
+    if (reader := _stream_reader(source)) is not None:
+        return cast("AsyncIterable[object]", reader.iter_any())  # aiohttp
+    if hasattr(source, "__aenter__"):
+        return await open_async_items(await stack.enter_async_context(source), stack)
+    raise _unknown(source)
+
+
+async def awaited(source: Any) -> Any:
+    if hasattr(source, "__aiter__") or hasattr(source, "__aenter__"):
+        return source
+    return await source if inspect.isawaitable(source) else source
+
+
+def close_source(source: Any) -> None:
+    source = _held_by(source)
+    if callable(close := getattr(source, "close", None)):
+        close()
+
+
+async def close_async_source(source: Any) -> None:
+    source = _held_by(source)
+    close = getattr(source, "aclose", None) or getattr(source, "close", None)
+    if callable(close):
+        waiting = close()
+        if inspect.isawaitable(waiting):
+            await waiting
+
+
+def _held_by(source: Any) -> Any:
+    """Return what holds the connection: for a raw response, the response inside."""
+    source = _stream_of_boto3(source) or source
+    return source if hasattr(source, "close") else getattr(source, "http_response", source)
+
+
+def _stream_of_boto3(source: object) -> Any:
+    if isinstance(source, Mapping) and "ResponseMetadata" in source:
+        return source.get("stream") or source.get("body")
+    return None
+
+
+def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    while chunk := read(64 * 1024):
+        yield chunk
+
+
+async def _only(item: object) -> AsyncIterator[object]:
+    yield item
+
+
+def _is_model(source: object) -> bool:
+    """Return True for a single SDK object: iterating over one yields its fields."""
+    return hasattr(source, "model_dump")
+
+
+def _unknown(source: object) -> UsageError:
+    return UsageError(
+        f"stream() cannot read a {type(source).__name__}: give it an SDK's stream, an HTTP "
+        "response, or an iterable of bytes, lines, dicts or SDK events"
+    )
+
+
+class Ended(NamedTuple):
+    """A recording ends, and the recorded stream had not come to its end."""
+
+    code: str
+    message: str
+
+
+class Decoder(Protocol):
+    def feed(self, chunk: bytes) -> list[Frame | Broken]:
+        """Take the next bytes."""
+
+    def close(self) -> list[Frame | Broken]:
+        """Say that there are no more."""
+
+
+class RecordingDecoder:
+    """Unwraps the lines of a recording and feeds the bytes in them to their decoder.
+
+    ``lines`` is the decoder of the lines, which has given ``first`` already. ``choose`` finds the
+    decoder for what was recorded, by its first bytes.
+    """
+
+    def __init__(self, lines: Decoder, first: bytes, choose: Callable[[bytes], Decoder]) -> None:
+        self._lines = lines
+        self._choose = choose
+        self._inner: Decoder | None = None
+        self._is_over = False
+        self._is_orderly = False
+        self._unreadable = ""
+        self.first_bytes = b""  # what was recorded, until it is known what that is
+        try:
+            read_header(first)
+        except UsageError as error:
+            self._unreadable = str(error)
+
+    def feed(self, chunk: bytes) -> list[Frame | Broken | Ended]:
+        return self.take(self._lines.feed(chunk))
+
+    def take(self, lines: list[Frame | Broken]) -> list[Frame | Broken | Ended]:
+        frames: list[Frame | Broken | Ended] = []
+        for line in lines:
+            if self._is_over:
+                frames += self._go_on()
+                break
+            frames += [line] if isinstance(line, Broken) else self._take_line(line.data)
+        return frames
+
+    def close(self) -> list[Frame | Broken | Ended]:
+        frames = self.take(self._lines.close())
+        if not self._is_over:
+            frames.append(self._ended("cut", NOT_ENDED))
+        return frames + self._close_inner()
+
+    def _go_on(self) -> list[Frame | Broken | Ended]:
+        """Report, once, that data follows the end of a recording."""
+        if not self._is_orderly:
+            return []  # then something has been said already
+        frames: list[Frame | Broken | Ended] = [*self._close_inner()]
+        self._is_orderly = False
+        return [*frames, Ended("unreadable", GOES_ON)]
+
+    def _close_inner(self) -> list[Frame | Broken]:
+        inner = self._inner if self._is_orderly else None
+        return [] if inner is None else inner.close()
+
+    def _take_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
+        if self._unreadable:
+            return [self._ended("unreadable", self._unreadable)]
+        try:
+            read = read_line(line)
+        except ValueError:
+            return [self._ended("cut", NOT_ENDED)]
+        if isinstance(read, Chunk):
+            return self._take_recorded(read.data)
+        if not isinstance(read, End):
+            return []
+        if read.ending == "orderly":
+            self._is_over = self._is_orderly = True
+            return []
+        return [self._ended(read.ending, read.reason or f"it was {read.ending}")]
+
+    def _take_recorded(self, data: bytes) -> list[Frame | Broken]:
+        if self._inner is not None:
+            return self._inner.feed(data)
+        self.first_bytes += data
+        start = self.first_bytes
+        if BYTE_ORDER_MARK.startswith(start) or not start.strip():
+            return []
+        self._inner = self._choose(start)
+        return self._inner.feed(start)
+
+    def _ended(self, code: str, reason: str) -> Ended:
+        self._is_over = True
+        return Ended(code, f"the recording ends here: {reason}" if code != "unreadable" else reason)
+
+
+_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
+_SHOWN: Final = 80
+# A list is several, a tuple has one in it (LangGraph's, xAI's). Messages of protocol buffers list
+# their fields; all other objects have them where Python has them.
+_PAYLOADS: Final = (Mapping, tuple, list)
+
+
+class Intake:
+    """Turns the items of a source into events."""
+
+    def __init__(self, assembler: Assembler) -> None:
+        self.assembler = assembler
+        self._decoder: Decoder | RecordingDecoder | None = None
+        self._payload_types: set[type] = {dict}
+        self._held: list[bytes] = []  # until it is known whether items are lines
+        self._first = b""  # of these, what is not empty
+        self._lines = False  # whether items are lines
+        self._is_unsure = False  # whether the next item tells that
+        self._line_end = b""  # what they lack
+        self._exhausted = False
+        self._first_bytes = b""
+        self._any_frame = False
+
+    def take(self, item: object) -> list[Event]:
+        if type(item) is bytes:
+            if self._decoder is None or self._is_unsure or self._lines:
+                return self._take_bytes(item)
+            return self._decode(self._decoder, item)
+        if type(item) in self._payload_types:
+            before = self._begin() if self._held else []
+            return before + self.assembler.feed(item)
+        if isinstance(item, str):
+            if item == ":" and self._decoder is None and not self._first:
+                return []  # a comment that says nothing
+            return self._take_bytes(_encoded(item))
+        if isinstance(item, bytes | bytearray | memoryview):
+            return self._take_bytes(bytes(item))
+        if hasattr(item, "event") and isinstance(data := getattr(item, "data", None), str | bytes):
+            event = getattr(item, "event", None)
+            return self.assembler.feed(data, str(event or "")) if data else []
+        if isinstance(item, _PAYLOADS) or hasattr(item, "__dict__") or hasattr(item, "ListFields"):
+            self._payload_types.add(type(item))
+            return self.take(item)
+        raise UsageError(
+            f"stream() cannot read an item of type {type(item).__name__}: "
+            "it takes bytes, lines, dicts and the events of an SDK"
+        )
+
+    def close(self) -> list[Event]:
+        self._exhausted = True
+        events = self._begin() if self._held else []
+        for frame in self._close_decoder():
+            # What the end cut off is no news: that there was no proper end is said anyway.
+            if isinstance(frame, Frame) and _is_whole(frame.data):
+                self._any_frame = True
+                events += self.assembler.feed(frame.data, frame.event)
+            elif isinstance(frame, Ended):
+                events += self._end_recording(frame)
+        if self._first_bytes and not self._any_frame:
+            self.assembler.abort()
+            shown = ascii(self._first_bytes)[1:]
+            message = f"no event of a provider is in it; it begins with {shown}"
+            return [StreamFailed("not_a_stream", message)]
+        return events + self.assembler.close()
+
+    def interrupt(self, error: Exception) -> list[Event]:
+        message = f"the source failed with {type(error).__name__}"
+        return self.assembler.abort("truncated", message)
+
+    def abort(self) -> bool:
+        """Stop. Returns False if the source was read to its end."""
+        was_exhausted, self._exhausted = self._exhausted, True
+        self.assembler.abort()
+        return not was_exhausted
+
+    def _take_bytes(self, chunk: bytes) -> list[Event]:
+        if self._decoder is None:
+            return self._take_first(chunk)
+        if self._is_unsure and chunk:
+            self._is_unsure = False
+            self._lines = _are_lines(self._first, chunk)
+        if self._lines:
+            chunk = _ended(chunk, self._line_end)
+        return self._decode(self._decoder, chunk)
+
+    def _take_first(self, chunk: bytes) -> list[Event]:
+        """Handle the first items, until their format is known, and whether they are lines."""
+        if not self._first and not chunk.strip():
+            return []  # nothing that begins like this begins with white space
+        self._held.append(chunk)
+        if not chunk:
+            return []  # the next one will tell
+        if not self._first or BYTE_ORDER_MARK.startswith(self._first):
+            self._first += chunk
+            if BYTE_ORDER_MARK.startswith(self._first):
+                return []
+            self._line_end = b"" if self._first.endswith((b"\n", b"\r")) else b"\n"
+            if not _may_be_a_line(self._first):
+                return self._begin()
+            if not _is_event(self._first):
+                return []
+            # It is whole, so it need not wait; whether more such lines come, the next one tells.
+            self._held = [_ended(self._first, self._line_end)]
+            self._is_unsure = True
+            return self._begin()
+        self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
+        return self._begin()
+
+    def _begin(self) -> list[Event]:
+        held, self._held = self._held, []
+        if self._lines:
+            held = [_ended(line, self._line_end) for line in held]
+        chunk = b"".join(held)
+        self._decoder = _decoder_for(chunk)
+        return self._decode(self._decoder, chunk)
+
+    def _decode(self, decoder: Decoder | RecordingDecoder, chunk: bytes) -> list[Event]:
+        events: list[Event] = []
+        frames: Sequence[Frame | Broken | Ended] = (
+            decoder.feed(chunk) if self._any_frame else self._decode_first(decoder, chunk)
+        )
+        for frame in frames:
+            self._any_frame = True
+            if isinstance(frame, Frame):
+                if frame.data or frame.failed:  # no data: it only keeps the connection open
+                    events += self.assembler.feed(frame.data, frame.event)
+            elif isinstance(frame, Broken):
+                message = f"the stream breaks the rules of its format ({frame.reason})"
+                events += self.assembler.break_off("broken_stream", message)
+            else:
+                events += self._end_recording(frame)
+        return events
+
+    def _decode_first(
+        self, decoder: Decoder | RecordingDecoder, chunk: bytes
+    ) -> Sequence[Frame | Broken | Ended]:
+        """Remember how the data begins. If it is a recording, unwrap it."""
+        if isinstance(decoder, RecordingDecoder):
+            unwrapped = decoder.feed(chunk)
+        else:
+            frames = decoder.feed(chunk)
+            if not frames or isinstance(frames[0], Broken) or not is_recording(frames[0].data):
+                self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
+                return frames
+            self._decoder = decoder = RecordingDecoder(decoder, frames[0].data, _decoder_for)
+            unwrapped = decoder.take(frames[1:])
+        self._first_bytes = decoder.first_bytes[:_SHOWN]
+        return unwrapped
+
+    def _close_decoder(self) -> Sequence[Frame | Broken | Ended]:
+        if self._decoder is None:
+            return []
+        frames = self._decoder.close()
+        match frames:
+            case [Frame(first)] if not self._any_frame and is_recording(first):
+                return [Ended("cut", NOT_ENDED)]  # in its first line
+        return frames
+
+    def _end_recording(self, end: Ended) -> list[Event]:
+        """Report what the live stream would have reported: open calls did not end."""
+        self._any_frame = True
+        if self.assembler.stopped:
+            return []  # who stops reading does not hear of the end
+        verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
+        events = self.assembler.abort(verdict, end.message)
+        return [*events, StreamFailed(end.code, end.message, retryable=end.code == "cut")]
+
+
+def _decoder_for(chunk: bytes) -> Decoder:
+    if chunk[0] == 0:  # the length of a message, which is less than 16 MiB
+        return wire.AwsEventStreamDecoder()
+    start = chunk.removeprefix(BYTE_ORDER_MARK).lstrip()
+    return wire.JsonTextDecoder() if start.startswith((b"{", b"[")) else wire.SseDecoder()
+
+
+def _may_be_a_line(chunk: bytes) -> bool:
+    """Return True if this looks like one line. For a comment, a colon alone is not enough."""
+    line = chunk.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
+    begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
+    return begins and b"\n" not in line and b"\r" not in line
+
+
+def _are_lines(first: bytes, second: bytes) -> bool:
+    """Distinguish lines from a text that was cut where a line could end."""
+    first = first.removeprefix(BYTE_ORDER_MARK)
+    if first.strip() in (b"[", b"[{", b"{") and second.startswith(b" "):
+        return True  # of a document that is spread over lines, of which the ends are lost
+    if first.startswith((b"{", b"[")):
+        return second.startswith((b"{", b"[")) and _is_whole(first)
+    if not second.startswith((*_FIELDS, b":")):
+        return False
+    data = first.removeprefix(b"data:")
+    return data == first or not data.strip() or _is_whole(data)
+
+
+def _is_event(line: bytes) -> bool:
+    line = line.removeprefix(BYTE_ORDER_MARK)
+    data = line.removeprefix(b"data:").strip()
+    return data.startswith(b"{") and _is_whole(data)
+
+
+def _ended(line: bytes, end: bytes) -> bytes:
+    """Add the line end, and the blank line after an event, which some line readers leave out."""
+    start = line.removeprefix(BYTE_ORDER_MARK)
+    is_event = start.startswith(b"data:") and (end or line.endswith(b"\n"))
+    if is_event and _is_whole(start.removeprefix(b"data:")):
+        end += b"\n"
+    return line + end
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")  # of bytes that were no UTF-8, those bytes
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _is_whole(data: bytes) -> bool:
+    return data.strip() == b"[DONE]" or is_json(data)

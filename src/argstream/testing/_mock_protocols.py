@@ -1,0 +1,609 @@
+"""The three APIs of the mock provider: which requests each accepts, how it answers and fails."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from argstream.models._scripted import CallTool, Part, Say, Stop, Think
+from argstream.testing._chunking import cut
+from argstream.testing._replies import Reply
+
+STATUS_MESSAGES: Final = {
+    429: "Rate limited, as was asked of the mock provider",
+    500: "Internal server error, as was asked of the mock provider",
+    529: "Overloaded, as was asked of the mock provider",
+}
+# When the mock's first answer was made, by its own account: the same in every run.
+_FIRST_SECOND: Final = 1_767_225_600
+_ANTHROPIC_ERRORS: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_OPENAI_ERRORS: Final = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    429: ("requests", "rate_limit_exceeded"),
+    503: ("server_error", "overloaded"),
+    529: ("server_error", "overloaded"),
+}
+_FINISH: Final[dict[Stop, str]] = {
+    "end_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "refusal": "content_filter",
+    "pause_turn": "stop",  # it has no pause
+}
+_INCOMPLETE: Final[dict[Stop, str]] = {
+    "max_tokens": "max_output_tokens",
+    "refusal": "content_filter",
+}
+# What a response says again of its request, and what it says if the request did not.
+_ECHOED: Final[dict[str, Any]] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+_CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply that is about to be written, and what its request said."""
+
+    number: int  # of answers so far, this one included: IDs are made from it
+    reply: Reply
+    body: dict[str, Any]
+
+    @property
+    def model(self) -> str:
+        return str(self.body["model"])
+
+    def pieces(self, text: str) -> list[str]:
+        """Split a text as a model writes it."""
+        return cut(text, [self.reply.piece_size])
+
+    def ids(self, prefix: str) -> list[str]:
+        """Return an ID for each part. A call keeps that of the script."""
+        return [
+            (isinstance(part, CallTool) and part.call_id) or f"{prefix}mock_{self.number}_{index}"
+            for index, part in enumerate(self.reply.parts)
+        ]
+
+    @property
+    def input_tokens(self) -> int:
+        """A count that grows with each turn, as a history does."""
+        return 100 * self.number
+
+    @property
+    def output_tokens(self) -> int:
+        """A token for each piece."""
+        return self._tokens(lambda _: True)
+
+    @property
+    def thinking_tokens(self) -> int:
+        return self._tokens(lambda part: isinstance(part, Think))
+
+    def _tokens(self, counts: Callable[[object], bool]) -> int:
+        texts = (
+            part.arguments if isinstance(part, CallTool) else part.text
+            for part in self.reply.parts
+            if counts(part)
+        )
+        return sum(len(self.pieces(text)) for text in texts)
+
+
+class Problem(NamedTuple):
+    message: str
+    status: int = 400
+
+
+class Dialect(Protocol):
+    """One API: how it answers, fails, and refuses."""
+
+    protocol: str
+    """Its name, as in ``argstream.providers``."""
+    route: str
+
+    def streamed(self, turn: Turn) -> list[bytes]:
+        """Return an answer as events."""
+
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        """Return an answer at once."""
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        """Return the body of an error."""
+
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:
+        """Return the events of an error that comes after ``position`` others."""
+
+    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+        """Return why this is no request of the API; empty if it is one.
+
+        The check is about form: the fields that every request has, and tools in the shape of
+        this API.
+        """
+
+
+def decode(data: bytes) -> Any:
+    """Parse JSON. Return None if it is none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def encode(payload: object) -> bytes:
+    """Encode JSON as providers do: compact, and not escaped beyond ASCII."""
+    try:
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write
+        return json.dumps(payload, separators=(",", ":")).encode()
+
+
+def sse(payload: dict[str, Any] | bytes, name: str = "") -> bytes:
+    data = payload if isinstance(payload, bytes) else encode(payload)
+    return (b"event: %s\n" % name.encode() if name else b"") + b"data: %s\n\n" % data
+
+
+class AnthropicDialect:
+    """``POST /v1/messages``."""
+
+    protocol = "anthropic"
+    route = "/v1/messages"
+
+    def streamed(self, turn: Turn) -> list[bytes]:
+        message = self._message(turn) | {"content": [], "stop_reason": None}
+        message["usage"] |= {"output_tokens": 1}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
+        for index, (part, block_id) in enumerate(
+            zip(turn.reply.parts, turn.ids("toolu_"), strict=True)
+        ):
+            start, deltas = _anthropic_opening(part, block_id, turn)
+            events.append({"type": "content_block_start", "index": index, "content_block": start})
+            if index == 0:
+                events.append({"type": "ping"})
+            events += [
+                {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+            ]
+            if not _stays_open(part, turn, index):
+                events.append({"type": "content_block_stop", "index": index})
+        delta = {"stop_reason": turn.reply.stop, "stop_sequence": None}
+        events.append({"type": "message_delta", "delta": delta, "usage": _anthropic_usage(turn)})
+        events.append({"type": "message_stop"})
+        return [sse(event, event["type"]) for event in events]
+
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        """Return an answer at once. A call whose arguments are no object has an empty input."""
+        return self._message(turn)
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        type_ = _ANTHROPIC_ERRORS.get(
+            status, "api_error" if status >= 500 else "invalid_request_error"
+        )
+        return {"type": "error", "error": {"type": type_, "message": message}}
+
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:
+        return [sse(self.error(status, message), "error")]
+
+    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+        if not headers.get("x-api-key") and not headers.get("authorization"):
+            return [Problem("x-api-key: this header is required", 401)]
+        problems: list[str] = []
+        if not headers.get("anthropic-version"):
+            problems.append("anthropic-version: this header is required")
+        problems += _common_problems(body)
+        most = body.get("max_tokens")
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            problems.append("max_tokens: a number of 1 or more is required")
+        for where, tool in _tools(body, problems):
+            if not isinstance(tool.get("name"), str):
+                problems.append(f"{where}.name: a name is required")
+            # Other types are Anthropic's own tools and have no schema.
+            if tool.get("type") in (None, "custom") and not isinstance(
+                tool.get("input_schema"), dict
+            ):
+                problems.append(f"{where}.input_schema: a JSON schema is required")
+        for where, message in _objects(body, "messages", problems):
+            if message.get("role") not in ("user", "assistant", "system"):
+                problems.append(f'{where}.role: must be "user" or "assistant"')
+        return [Problem(problem) for problem in problems]
+
+    def _message(self, turn: Turn) -> dict[str, Any]:
+        blocks = zip(turn.reply.parts, turn.ids("toolu_"), strict=True)
+        return {
+            "id": f"msg_mock_{turn.number}",
+            "type": "message",
+            "role": "assistant",
+            "model": turn.model,
+            "content": [_anthropic_block(part, block_id) for part, block_id in blocks],
+            "stop_reason": turn.reply.stop,
+            "stop_sequence": None,
+            "usage": _anthropic_usage(turn) | {"service_tier": "standard"},
+        }
+
+
+def _anthropic_block(part: Part, block_id: str) -> dict[str, Any]:
+    match part:
+        case Say(text):
+            return {"type": "text", "text": text}
+        case Think(text):
+            return {"type": "thinking", "thinking": text, "signature": _seal(text)}
+        case CallTool():
+            value = part.value or {}
+            return {"type": "tool_use", "id": block_id, "name": part.name, "input": value}
+
+
+def _anthropic_opening(
+    part: Part, block_id: str, turn: Turn
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return a block as it is at its start, and its deltas."""
+    block = _anthropic_block(part, block_id)
+    match part:
+        case Say(text):
+            deltas = [{"type": "text_delta", "text": piece} for piece in turn.pieces(text)]
+            return block | {"text": ""}, deltas
+        case Think(text):
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in turn.pieces(text)]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return block | {"thinking": "", "signature": ""}, deltas
+        case CallTool(_, arguments):
+            pieces = ["", *turn.pieces(arguments)]  # the first piece is empty, as Anthropic has it
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+            return block | {"input": {}}, deltas
+
+
+def _stays_open(part: Part, turn: Turn, index: int) -> bool:
+    """Return True if the block is a call that was cut off: it has no end of its own."""
+    is_last = index == len(turn.reply.parts) - 1
+    return is_last and turn.reply.is_cut and isinstance(part, CallTool) and not part.is_whole
+
+
+def _anthropic_usage(turn: Turn) -> dict[str, Any]:
+    return {
+        "input_tokens": turn.input_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": turn.output_tokens,
+    }
+
+
+class _OpenAiDialect:
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return {"error": _openai_error(status, message)}
+
+
+class ChatDialect(_OpenAiDialect):
+    """``POST /v1/chat/completions``."""
+
+    protocol = "openai-chat"
+    route = "/v1/chat/completions"
+
+    def streamed(self, turn: Turn) -> list[bytes]:
+        head = _chat_head(turn, "chat.completion.chunk")
+        options = turn.body.get("stream_options")
+        tells_usage = isinstance(options, dict) and options.get("include_usage") is True
+        # A chunk that does not tell the usage says so, once it was asked for.
+        no_usage = {"usage": None} if tells_usage else {}
+        finish = _FINISH[turn.reply.stop]
+        chunks = [
+            *(head | {"choices": [_chat_choice(delta)]} | no_usage for delta in _chat_deltas(turn)),
+            head | {"choices": [_chat_choice({}, finish)]} | no_usage,
+        ]
+        if tells_usage:
+            chunks.append(head | {"choices": [], "usage": _chat_usage(turn)})
+        return [*map(sse, chunks), sse(b"[DONE]")]
+
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        parts = turn.reply.parts
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(part.text for part in parts if isinstance(part, Say)) or None,
+            "refusal": None,
+            "annotations": [],
+        }
+        if thought := "".join(part.text for part in parts if isinstance(part, Think)):
+            message["reasoning_content"] = thought
+        if calls := [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": part.name, "arguments": part.arguments},
+            }
+            for part, call_id in zip(parts, turn.ids("call_"), strict=True)
+            if isinstance(part, CallTool)
+        ]:
+            message["tool_calls"] = calls
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": _FINISH[turn.reply.stop],
+        }
+        return _chat_head(turn, "chat.completion") | {
+            "choices": [choice],
+            "usage": _chat_usage(turn),
+        }
+
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:
+        return [sse(self.error(status, message))]
+
+    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+        if missing := _missing_openai_key(headers):
+            return [missing]
+        problems = _common_problems(body)
+        for where, tool in _tools(body, problems):
+            match tool:
+                case {"type": "function", "function": {"name": str()}}:
+                    pass
+                case {"type": "custom", "custom": {"name": str()}}:
+                    pass
+                case {"type": "function" | "custom" as type_}:
+                    problems.append(
+                        f"{where}.{type_}: this object is required; the name goes into it"
+                    )
+                case _:
+                    problems.append(f'{where}.type: must be "function" or "custom"')
+        for where, message in _objects(body, "messages", problems):
+            if message.get("role") not in _CHAT_ROLES:
+                problems.append(f"{where}.role: must be one of {', '.join(_CHAT_ROLES)}")
+        return [Problem(problem) for problem in problems]
+
+
+def _chat_head(turn: Turn, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-mock-{turn.number}",
+        "object": kind,
+        "created": _FIRST_SECOND + turn.number,
+        "model": turn.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_mock",
+    }
+
+
+def _chat_choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+
+def _chat_deltas(turn: Turn) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": "", "refusal": None}
+    index = 0
+    for part, call_id in zip(turn.reply.parts, turn.ids("call_"), strict=True):
+        match part:
+            case Say(text):
+                for piece in turn.pieces(text):
+                    yield {"content": piece}
+            case Think(text):
+                for piece in turn.pieces(text):
+                    yield {"reasoning_content": piece}
+            case CallTool(name, arguments):
+                function = {"name": name, "arguments": ""}
+                opened = {"index": index, "id": call_id, "type": "function", "function": function}
+                yield {"tool_calls": [opened]}
+                for piece in turn.pieces(arguments):
+                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+                index += 1
+
+
+def _chat_usage(turn: Turn) -> dict[str, Any]:
+    return {
+        "prompt_tokens": turn.input_tokens,
+        "completion_tokens": turn.output_tokens,
+        "total_tokens": turn.input_tokens + turn.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": turn.thinking_tokens, "audio_tokens": 0},
+    }
+
+
+class ResponsesDialect(_OpenAiDialect):
+    """``POST /v1/responses``."""
+
+    protocol = "openai-responses"
+    route = "/v1/responses"
+
+    def streamed(self, turn: Turn) -> list[bytes]:
+        begun = _response(turn) | {"status": "in_progress", "incomplete_details": None}
+        begun |= {"output": [], "usage": None}
+        done = self.whole(turn)
+        events: list[dict[str, Any]] = [
+            {"type": "response.created", "response": begun},
+            {"type": "response.in_progress", "response": begun},
+        ]
+        for index, (part, item) in enumerate(zip(turn.reply.parts, done["output"], strict=True)):
+            events += ({**event, "output_index": index} for event in _item_events(part, item, turn))
+        events.append({"type": f"response.{done['status']}", "response": done})
+        return [
+            sse({**event, "sequence_number": number}, event["type"])
+            for number, event in enumerate(events)
+        ]
+
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        return _response(turn) | {"output": _response_items(turn), "usage": _responses_usage(turn)}
+
+    def error_events(self, status: int, message: str, position: int) -> list[bytes]:
+        event = {
+            "type": "error",
+            "sequence_number": position,
+            "error": _openai_error(status, message),
+        }
+        return [sse(event, "error")]
+
+    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
+        if missing := _missing_openai_key(headers):
+            return [missing]
+        problems = _common_problems(body)
+        for where, tool in _tools(body, problems):
+            if not isinstance(tool.get("type"), str):
+                problems.append(f"{where}.type: this is required")
+            elif tool["type"] == "function" and not isinstance(tool.get("name"), str):
+                problems.append(f"{where}.name: a name is required")
+        if not isinstance(body.get("input"), str) and not body.get("prompt"):
+            _objects(body, "input", problems)
+        return [Problem(problem) for problem in problems]
+
+
+def _response(turn: Turn) -> dict[str, Any]:
+    reason = _INCOMPLETE.get(turn.reply.stop)
+    echoed = {name: turn.body.get(name, default) for name, default in _ECHOED.items()}
+    return {
+        "id": f"resp_mock_{turn.number}",
+        "object": "response",
+        "created_at": _FIRST_SECOND + turn.number,
+        "status": "completed" if reason is None else "incomplete",
+        "background": False,
+        "error": None,
+        "incomplete_details": None if reason is None else {"reason": reason},
+        "model": turn.model,
+        **echoed,
+    }
+
+
+def _response_items(turn: Turn) -> list[dict[str, Any]]:
+    """Return each part as an item, as it is at its end."""
+    last = len(turn.reply.parts) - 1
+    ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
+    return [
+        _response_item(
+            part, item_id, call_id, "incomplete" if turn.reply.is_cut and n == last else "completed"
+        )
+        for n, (part, item_id, call_id) in enumerate(ids)
+    ]
+
+
+def _response_item(part: Part, item_id: str, call_id: str, status: str) -> dict[str, Any]:
+    match part:
+        case Say(text):
+            return {
+                "id": f"msg_{item_id}",
+                "type": "message",
+                "status": status,
+                "content": [_text_part(text)],
+                "role": "assistant",
+            }
+        case Think(text):
+            return {
+                "id": f"rs_{item_id}",
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": text}],
+                "encrypted_content": _seal(text),
+            }
+        case CallTool(name, arguments):
+            return {
+                "id": f"fc_{item_id}",
+                "type": "function_call",
+                "status": status,
+                "arguments": arguments,
+                "call_id": call_id,
+                "name": name,
+            }
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+
+
+def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[str, Any]]:
+    of_item = {"item_id": item["id"]}
+    match part:
+        case Say(text):
+            of_text = {**of_item, "content_index": 0}
+            yield _item_added(item | {"status": "in_progress", "content": []})
+            yield {"type": "response.content_part.added", **of_text, "part": _text_part("")}
+            for piece in turn.pieces(text):
+                delta = {"delta": piece, "logprobs": []}
+                yield {"type": "response.output_text.delta", **of_text, **delta}
+            yield {"type": "response.output_text.done", **of_text, "text": text, "logprobs": []}
+            yield {"type": "response.content_part.done", **of_text, "part": _text_part(text)}
+        case Think(text):
+            of_summary = {**of_item, "summary_index": 0}
+            summary = "response.reasoning_summary"
+            empty = {"type": "summary_text", "text": ""}
+            yield _item_added(item | {"summary": []})
+            yield {"type": f"{summary}_part.added", **of_summary, "part": empty}
+            for piece in turn.pieces(text):
+                yield {"type": f"{summary}_text.delta", **of_summary, "delta": piece}
+            yield {"type": f"{summary}_text.done", **of_summary, "text": text}
+            yield {"type": f"{summary}_part.done", **of_summary, "part": item["summary"][0]}
+        case CallTool(_, arguments):
+            call = "response.function_call_arguments"
+            yield _item_added(item | {"status": "in_progress", "arguments": ""})
+            for piece in turn.pieces(arguments):
+                yield {"type": f"{call}.delta", **of_item, "delta": piece}
+            if item["status"] == "completed":
+                yield {"type": f"{call}.done", **of_item, "arguments": arguments}
+    yield {"type": "response.output_item.done", "item": item}
+
+
+def _item_added(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "response.output_item.added", "item": item}
+
+
+def _responses_usage(turn: Turn) -> dict[str, Any]:
+    return {
+        "input_tokens": turn.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": turn.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": turn.thinking_tokens},
+        "total_tokens": turn.input_tokens + turn.output_tokens,
+    }
+
+
+def _openai_error(status: int, message: str) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    type_, code = _OPENAI_ERRORS.get(status, (kind, "server_error" if status >= 500 else None))
+    return {"message": message, "type": type_, "param": None, "code": code}
+
+
+def _seal(text: str) -> str:
+    """Return a signature of a thought, so that a change of it can be detected."""
+    return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _missing_openai_key(headers: Mapping[str, str]) -> Problem | None:
+    if headers.get("authorization") or headers.get("api-key"):
+        return None
+    return Problem("You did not give an API key: send it as Authorization: Bearer KEY", 401)
+
+
+def _common_problems(body: dict[str, Any]) -> list[str]:
+    problems = []
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        problems.append("model: this is required, and is a text")
+    if not isinstance(body.get("stream"), bool | None):
+        problems.append("stream: must be true or false")
+    return problems
+
+
+def _objects(
+    body: dict[str, Any], name: str, problems: list[str]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the objects of a list that must not be empty, each with its path."""
+    found = body.get(name)
+    if not isinstance(found, list) or not found:
+        problems.append(f"{name}: this is required, and is a list of at least one")
+        return []
+    items = [(f"{name}.{n}", item) for n, item in enumerate(found)]
+    problems += [f"{path}: must be an object" for path, item in items if not isinstance(item, dict)]
+    return [(path, item) for path, item in items if isinstance(item, dict)]
+
+
+def _tools(body: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    return _objects(body, "tools", problems) if body.get("tools") else []

@@ -1,0 +1,622 @@
+"""A JSON Schema, compiled once, by which many values are checked while they are written.
+
+Where nothing branches, a stack of nodes is all that is kept, and the first thing that does not fit
+rejects the call. From a value with choices on (``_Branches``), each open value has a frame of
+judgements: one for its node and one for each branch that is alive. One that fails takes down what
+rests on it. Two that ask the same of one value share a judgement, so no schema makes the work grow
+exponentially. Inside a long string whose start was valid for every continuation nothing is done.
+
+What cannot be checked early is asked of jsonschema-rs when its value is complete, and the whole
+when it is complete. Only ``is_valid`` is asked: it is linear, while the library's explanations are
+exponential for nested unions. The messages are ours.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from operator import attrgetter, itemgetter
+from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from argstream.checks import Refusal
+from argstream.errors import SchemaError
+from argstream.events import ArgumentsError
+from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
+from argstream.validation._compile import Candidates, Choice, Node, Nodes, read_subschemas
+from argstream.validation._dialects import (
+    DEFAULT_SCHEMA_LIMITS,
+    JsonSchema,
+    Library,
+    SchemaLimits,
+    dialect_of,
+    escaped,
+    says_dialect,
+)
+from argstream.validation._messages import Failure, told
+
+SchemaVerdict: TypeAlias = Literal["open", "rejected", "valid"]
+SchemaSource: TypeAlias = Mapping[str, Any] | bool
+
+
+class _Judgement:
+    """The state of one node for one value."""
+
+    __slots__ = ("failure", "high", "keys", "length", "low", "node", "open_choices", "rests_on_it")
+
+    def __init__(self, node: Node, rests_on_it: "list[_Judgement | _OpenChoice]") -> None:
+        self.node = node
+        self.rests_on_it = rests_on_it
+        self.failure: Failure | None = None
+        self.open_choices: list[_OpenChoice] = []
+        self.keys = 0
+        self.length = 0  # characters of a string so far
+        self.low, self.high = 0, 0 if node.candidates is None else len(node.candidates.strings)
+
+
+class _OpenChoice:
+    __slots__ = ("choice", "failures", "holder", "path", "sure")
+
+    def __init__(self, choice: Choice, holder: _Judgement, path: JsonPath) -> None:
+        self.choice = choice
+        self.holder = holder
+        self.path = path
+        self.failures: list[Failure] = []
+        self.sure = 0  # how many branches are right whatever comes
+
+    @property
+    def alive(self) -> int:
+        return len(self.choice.branches) - len(self.failures)
+
+
+_Children: TypeAlias = dict[Node, list[_Judgement | _OpenChoice]]
+"""What the next value must be, and what rests on each of that."""
+
+
+class Schema:
+    r"""A JSON Schema of draft 2020-12; the spellings of draft 7 are understood.
+
+    >>> from argstream.jsonstream import Parser
+    >>> schema = Schema({"properties": {"mode": {"enum": ["read", "write"]}}})
+    >>> check, parser = schema.check(), Parser(unique_keys=True)
+    >>> check.feed(parser.feed('{"mode": "w')), check.verdict
+    (None, 'open')
+    >>> check.feed(parser.feed('ipe_every')).error.message
+    '\'mode\' must be one of "read" or "write", not "wi…'
+    """
+
+    def __init__(
+        self,
+        schema: SchemaSource,
+        *,
+        limits: SchemaLimits | None = None,
+        formats: bool = False,
+        resources: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Compile a schema; raises ``SchemaError`` if it cannot be used.
+
+        ``formats`` makes ``format`` count: by itself it is an annotation. ``resources`` gives other
+        documents that it refers to, by their addresses; nothing is ever fetched.
+        """
+        limits = limits or DEFAULT_SCHEMA_LIMITS
+        if not isinstance(schema, Mapping | bool):
+            raise SchemaError(f"a schema is an object or a boolean, not {type(schema).__name__}")
+        plain = _plain(schema, limits.max_depth)
+        documents = {
+            uri: _plain(other, limits.max_depth) for uri, other in (resources or {}).items()
+        }
+        self.source: JsonSchema = plain
+        """What it was made of."""
+        dialect = dialect_of(plain, documents)
+        if isinstance(plain, dict) and not says_dialect(plain, documents):
+            plain.pop("$schema", None)  # the library would look for it
+        root = read_subschemas(plain, dialect, limits, documents.values())
+        self._library = Library(plain, dialect, documents, formats=formats)
+        nodes = Nodes(self._library, limits.max_branches)
+        self._root = None if root is None else nodes.node([root])
+
+    def check(self) -> "SchemaCheck":
+        """Return a check for one value."""
+        return SchemaCheck(self._root, self._library)
+
+    def is_valid(self, value: object) -> bool:
+        """Return True if a complete value is valid."""
+        return self._library.is_valid(value)
+
+
+def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
+    """Copy JSON, so that later changes have no effect, up to a depth."""
+    if isinstance(schema, float) and not isfinite(schema):
+        raise SchemaError(f"{schema} is no number of JSON", pointer=pointer)
+    if isinstance(schema, str | int | float | bool) or schema is None:
+        return schema
+    if depth == 0:
+        raise SchemaError("it is nested too deeply", reason="too_deep")
+    if isinstance(schema, Mapping):
+        for key in schema:
+            if not isinstance(key, str):
+                raise SchemaError(f"a key is a string, not {key!r}", pointer=pointer)
+        return {
+            key: _plain(part, depth - 1, f"{pointer}/{escaped(key)}")
+            for key, part in schema.items()
+        }
+    if isinstance(schema, list | tuple):
+        return [_plain(part, depth - 1, f"{pointer}/{i}") for i, part in enumerate(schema)]
+    raise SchemaError(f"it is not JSON: {type(schema).__name__}", pointer=pointer)
+
+
+class SchemaCheck:
+    """Checks one value. Feed it the fragments of ``Parser(unique_keys=True)``."""
+
+    def __init__(self, root: Node | None, library: Library) -> None:
+        """Check by this node; without one, only complete values are checked."""
+        self.verdict: SchemaVerdict = "open"
+        self.error: ArgumentsError | None = None
+        self.policy_decision = None
+        """None: a schema decides nothing but valid or not."""
+        self._library = library
+        self._node = root
+        self._stack: list[Node | None] = []  # of the containers around the innermost one
+        self._container: Node | None = None  # what the innermost open container must be
+        self._child: Node | None = None  # what the value of the last key must be
+        self._scalar: Node | None = None  # what the open value must be that is no container
+        self._kind: Kind = "null"  # of that
+        self._text: Node | None = None  # the same, if it is a string whose text must be seen
+        self._start = self._length = 0  # where that string begins, and how long it is
+        self._so_far = ""  # and what it is, if there are few candidates for it
+        self._low = self._high = 0  # which are left, if there are many
+        self._branches: _Branches | None = None  # who judges the open value, if it has choices
+        self._depth = 0  # of that value
+
+    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+        """Check the next fragments. Returns a refusal if they decide against the value."""
+        if self.verdict != "open":
+            return None
+        cut: str | None = None
+        for fragment in fragments:
+            if type(fragment) is Text:
+                if self._text is None:
+                    continue
+                cut = (
+                    self._take_text(self._text, fragment)
+                    if self._branches is None
+                    else self._take_branches(self._branches, fragment)
+                )
+            elif self._branches is not None:
+                self._take_branches(self._branches, fragment)
+            elif type(fragment) is Start:
+                self._take_start(fragment)
+            elif type(fragment) is Done:
+                self._take_done(fragment)
+            elif type(fragment) is Key:
+                self._take_key(fragment)
+            if self.error is not None:
+                seen = next(at for at, one in enumerate(fragments, 1) if one is fragment)
+                return Refusal(self.error, seen, cut, None if cut is None else self._start)
+        return None
+
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+        """Check a complete value."""
+        if not as_read or self.verdict == "open":
+            self._conclude(arguments, None)
+            if self.verdict == "rejected":
+                self._explain(arguments)
+        return self.error
+
+    def _explain(self, value: object) -> None:
+        """Find a better reason for a rejected value by reading it as if it were written now."""
+        again = SchemaCheck(self._node, self._library)
+        again.feed(list(parse(json.dumps(value))))
+        if again.error is not None:
+            self.error = replace(again.error, offset=None)  # that text was ours
+
+    def _refuse(self, error: ArgumentsError) -> None:
+        self.verdict, self.error = "rejected", error
+        self._stack, self._container, self._child, self._scalar = [], None, None, None
+        self._text, self._branches = None, None
+
+    def _conclude(self, value: object, offset: int | None) -> None:
+        if self._library.is_valid(value):
+            self.verdict, self.error = "valid", None
+        else:
+            self._refuse(told(Failure("", (), offset)))
+
+    # Keys and values
+
+    def _take_key(self, fragment: Key) -> None:
+        container = self._container
+        if container is not None and container.takes_keys:
+            path, offset = fragment
+            key: Any = path[-1]
+            try:
+                child = self._child = container.children[key]
+            except KeyError:
+                child = self._child = container.child(key)
+            if child is not None and child.is_impossible:
+                self._fail(Failure("key", path, offset, container))
+
+    def _take_start(self, fragment: Start) -> None:
+        path, kind, offset = fragment
+        container = self._container
+        if container is None:
+            node = None if path else self._node
+        elif type(last := path[-1]) is int:
+            if container.max_items is not None and last >= container.max_items:
+                limit = container.max_items
+                self._fail(Failure("maxItems", path[:-1], offset, container, limit=limit))
+                return
+            node = container.item(last)
+        else:
+            node, self._child = self._child, None
+        if node is not None:
+            start = node.starts[kind]
+            if start == "sure":
+                node = None
+            elif start == "dead":
+                self._fail(Failure("start", path, offset, node, kind))
+                return
+            elif not node.is_plain:
+                self._branches, self._depth = _Branches(node), len(path)
+                self._text = node  # whatever it is, they look at it
+                self._take_branches(self._branches, fragment)
+                return
+        if kind == "object" or kind == "array":
+            self._stack.append(container)
+            self._container = node
+        elif node is None:
+            self._scalar = None
+        else:
+            self._scalar, self._kind = node, kind
+            if kind == "string" and node.reads_text:
+                self._text = node
+                self._start, self._length, self._so_far = offset, 0, ""
+                if node.candidates is not None:
+                    self._low, self._high = 0, len(node.candidates.strings)
+
+    # Strings, and the end of a value
+
+    def _take_text(self, node: Node, fragment: Text) -> str | None:
+        """Check a piece of a string. Returns the text up to a character that is wrong, or None."""
+        text, candidates = fragment.text, node.candidates
+        if candidates is not None and candidates.beginnings is not None:
+            so_far = self._so_far + text
+            if so_far in candidates.beginnings:
+                self._so_far = so_far
+                return None
+            before = len(self._so_far)
+            low, good = _leaving(candidates, 0, len(candidates.strings), 0, so_far)
+            good -= before
+        else:
+            before = self._length
+            length = self._length = before + len(text)
+            if candidates is not None:
+                low, high = self._low, self._high
+                self._low, self._high = candidates.narrow(low, high, before, text)
+                if self._low < self._high:
+                    return None
+                low, good = _leaving(candidates, low, high, before, text)
+            elif node.max_length is not None and length > node.max_length:
+                low, good = 0, node.max_length - before
+            else:
+                return None
+        offset = self._start + 1 + before + good
+        self._fail(_text_failure(node, low, fragment, (before, good), offset))
+        return text[: good + 1]
+
+    def _take_done(self, fragment: Done) -> None:
+        path, value, offset = fragment
+        kind: Kind
+        if type(value) is dict:
+            kind, node, self._container = "object", self._container, self._stack.pop()
+        elif type(value) is list:
+            kind, node, self._container = "array", self._container, self._stack.pop()
+        else:
+            kind, node, self._text = self._kind, self._scalar, None
+        if node is not None and (node.ends[kind] or (type(value) is float and node.is_integer)):
+            failure = end(node, kind, fragment)
+            if failure is not None:
+                self._fail(failure)
+                return
+        if not path:
+            self._conclude(value, offset)
+
+    # Unions
+
+    def _take_branches(self, branches: "_Branches", fragment: Fragment) -> str | None:
+        cut = None
+        if type(fragment) is Text:
+            cut = branches.take_text(fragment)
+        elif type(fragment) is Start:
+            branches.take_start(fragment)
+        elif type(fragment) is Done:
+            branches.take_done(fragment)
+        elif type(fragment) is Key:
+            branches.take_key(fragment)
+        failure = branches.failure
+        if failure is not None:
+            self._start = branches.start
+            self._fail(failure)
+        elif type(fragment) is Done and len(fragment.path) == self._depth:
+            self._branches = self._text = None
+            if not fragment.path:
+                self._conclude(fragment.value, fragment.offset)
+        return cut
+
+    def _fail(self, failure: Failure) -> None:
+        self._refuse(told(failure))
+
+
+class _Branches:
+    """Checks one value against a node with choices: all its fragments, from start to end."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._root: _Judgement | None = None
+        self._stack: list[list[_Judgement]] = []  # of the containers around the innermost one
+        self._open: list[_Judgement] = []  # of the innermost open container
+        self._scalar: list[_Judgement] = []  # of the open value that is no container
+        self._kind: Kind = "null"  # of that
+        self._text: list[_Judgement] = []  # of these, who must see a string's text
+        self.start = 0  # where that string begins
+        self._children: _Children = {}  # of the value to come
+
+    @property
+    def failure(self) -> Failure | None:
+        return None if self._root is None else self._root.failure
+
+    # Keys and values
+
+    def take_key(self, fragment: Key) -> None:
+        path, offset = fragment
+        key: Any = path[-1]
+        children: _Children = {}
+        for judgement in self._open:
+            node = judgement.node
+            if judgement.failure is not None or not node.takes_keys:
+                continue
+            judgement.keys += 1
+            if node.max_properties is not None and judgement.keys > node.max_properties:
+                self._fail(
+                    judgement,
+                    Failure("maxProperties", path[:-1], offset, node, limit=node.max_properties),
+                )
+            for rule in node.name_rules:
+                if rule.refuses(key):
+                    self._fail(
+                        judgement,
+                        Failure("propertyNames", path, offset, node, limit=rule.subschema.value),
+                    )
+            child = node.child(key)
+            if child is None:
+                continue
+            if child.is_impossible:
+                self._fail(judgement, Failure("key", path, offset, node))
+            else:
+                children.setdefault(child, []).append(judgement)
+        self._children = children
+
+    def take_start(self, fragment: Start) -> None:
+        path, kind, offset = fragment
+        if self._root is None:
+            children: _Children = {self._node: []}
+        elif type(path[-1]) is int:
+            children = self._take_item(path[-1], path, offset)
+        else:
+            children, self._children = self._children, {}
+        frame: list[_Judgement] = []
+        if children:
+            known: dict[Node, _Judgement] = {}
+            for node, rests_on_it in children.items():
+                self._begin(node, rests_on_it, fragment, frame, known)
+        if kind == "object" or kind == "array":
+            self._stack.append(self._open)
+            self._open = frame
+        else:
+            self._scalar = frame
+            self._kind = kind
+            if kind == "string":
+                self.start = offset
+                self._text = [one for one in frame if one.node.reads_text]
+
+    def _take_item(self, index: int, path: JsonPath, offset: int) -> _Children:
+        children: _Children = {}
+        for judgement in self._open:
+            node = judgement.node
+            if judgement.failure is not None:
+                continue
+            if node.max_items is not None and index >= node.max_items:
+                self._fail(
+                    judgement, Failure("maxItems", path[:-1], offset, node, limit=node.max_items)
+                )
+            elif (child := node.item(index)) is not None:
+                children.setdefault(child, []).append(judgement)
+        return children
+
+    def _begin(
+        self,
+        node: Node,
+        rests_on_it: "list[_Judgement | _OpenChoice]",
+        fragment: Start,
+        frame: list[_Judgement],
+        known: dict[Node, _Judgement],
+    ) -> _Judgement | None:
+        """Open the judgement of a value that begins; None if every such value is valid."""
+        path, kind, offset = fragment
+        start = node.starts[kind]
+        if start == "sure":
+            return None
+        judgement = known[node] = _Judgement(node, rests_on_it)
+        if self._root is None:
+            self._root = judgement
+        if start == "dead":
+            self._fail(judgement, Failure("start", path, offset, node, kind))
+            return judgement
+        frame.append(judgement)
+        for choice in node.choices:
+            self._begin_choice(_OpenChoice(choice, judgement, path), fragment, frame, known)
+        return judgement
+
+    def _begin_choice(
+        self,
+        choice: _OpenChoice,
+        fragment: Start,
+        frame: list[_Judgement],
+        known: dict[Node, _Judgement],
+    ) -> None:
+        path, _, offset = fragment
+        choice.holder.open_choices.append(choice)
+        for node in choice.choice.branches:
+            if node is None:
+                choice.sure += 1
+            elif (branch := known.get(node)) is not None:  # the same is asked elsewhere
+                branch.rests_on_it.append(choice)
+                if branch.failure is not None and (lost := _lose(choice, branch.failure)):
+                    self._fail(choice.holder, lost)
+            elif self._begin(node, [choice], fragment, frame, known) is None:
+                choice.sure += 1
+        if choice.choice.keyword == "oneOf" and choice.sure > 1:
+            self._fail(choice.holder, Failure("oneOf", path, offset))
+
+    # Strings, and the end of a value
+
+    def take_text(self, fragment: Text) -> str | None:
+        """Check a piece of a string. Returns the text up to a character that is wrong, or None."""
+        failures = []
+        for judgement in self._text:
+            if judgement.failure is None:
+                good = _good(judgement, fragment.text)
+                if good is not None:
+                    failures.append((good, judgement))
+        # In the order of the text, so that it does not matter how it is cut.
+        for length, judgement in sorted(failures, key=itemgetter(0)):
+            self._fail(judgement, self._text_failure(judgement, fragment, length))
+            if self._is_refused:
+                return fragment.text[: length + 1]
+        return None
+
+    def _text_failure(self, judgement: _Judgement, fragment: Text, length: int) -> Failure:
+        before = judgement.length - len(fragment.text)
+        offset = self.start + 1 + before + length
+        return _text_failure(judgement.node, judgement.low, fragment, (before, length), offset)
+
+    def take_done(self, fragment: Done) -> None:
+        value = fragment.value
+        kind: Kind
+        if isinstance(value, dict):
+            kind, frame, self._open = "object", self._open, self._stack.pop()
+        elif isinstance(value, list):
+            kind, frame, self._open = "array", self._open, self._stack.pop()
+        else:
+            kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
+        if frame:
+            # _Branches before those that chose between them.
+            for judgement in frame if len(frame) == 1 else sorted(frame, key=_height):
+                if judgement.failure is None:
+                    failure = end(judgement.node, kind, fragment) or _undecided(judgement, fragment)
+                    if failure is not None:
+                        self._fail(judgement, failure)
+                judgement.open_choices = []  # they refer to it: without this, it would be a cycle
+
+    # Failing
+
+    @property
+    def _is_refused(self) -> bool:
+        return self._root is not None and self._root.failure is not None
+
+    def _fail(self, judgement: _Judgement, failure: Failure) -> None:
+        """Fail a judgement and all that depend on it. No recursion: values may be deep."""
+        falling = [(judgement, failure)]
+        while falling:
+            judgement, failure = falling.pop()
+            if judgement.failure is not None:
+                continue
+            judgement.failure = failure
+            for owner in judgement.rests_on_it:
+                if isinstance(owner, _Judgement):
+                    falling.append((owner, failure))
+                elif (lost := _lose(owner, failure)) is not None:
+                    falling.append((owner.holder, lost))
+
+
+_height = attrgetter("node.height")
+
+
+def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
+    """Remove a branch from a choice. Returns the failure of the choice if it was the last."""
+    choice.failures.append(failure)
+    if choice.alive:
+        return None
+    causes = tuple(choice.failures)
+    return Failure(choice.choice.keyword, choice.path, failure.offset, causes=causes)
+
+
+def _good(judgement: _Judgement, text: str) -> int | None:
+    """Check a piece of a string. Returns how much of it is good, or None if all of it is."""
+    node, before = judgement.node, judgement.length
+    judgement.length += len(text)
+    if node.candidates is not None:
+        low, high = judgement.low, judgement.high
+        judgement.low, judgement.high = node.candidates.narrow(low, high, before, text)
+        if judgement.low == judgement.high:
+            judgement.low, good = _leaving(node.candidates, low, high, before, text)
+            return good
+    elif node.max_length is not None and judgement.length > node.max_length:
+        return node.max_length - before
+    return None
+
+
+def _undecided(judgement: _Judgement, fragment: Done) -> Failure | None:
+    for choice in judgement.open_choices:
+        if choice.choice.keyword == "oneOf" and choice.alive > 1:
+            return Failure("oneOf", fragment.path, fragment.offset)
+    return None
+
+
+def _leaving(
+    candidates: Candidates, low: int, high: int, before: int, text: str
+) -> tuple[int, int]:
+    """Find the character after which no candidate is left.
+
+    Gives a candidate that the string began like, and how many characters of the text are good.
+    """
+    good, began_like = 0, low
+    while low < high:
+        began_like = low
+        low, high = candidates.narrow(low, high, before + good, text[good])
+        good += 1
+    return began_like, good - 1
+
+
+def _text_failure(
+    node: Node, began_like: int, fragment: Text, lengths: tuple[int, int], offset: int
+) -> Failure:
+    path, text = fragment
+    before, good = lengths
+    if node.candidates is None:
+        return Failure("maxLength", path, offset, node, limit=node.max_length)
+    strings = node.candidates.strings
+    known = strings[began_like][:before] if strings else ""
+    return Failure("candidates", path, offset, node, known + text[: good + 1], limit=True)
+
+
+def end(node: Node, kind: Kind, fragment: Done) -> Failure | None:
+    """Check a complete value."""
+    path, value, offset = fragment
+    if isinstance(value, dict):
+        if not node.required <= value.keys():
+            missing = [name for name in node.required_names if name not in value]
+            return Failure("required", path, offset, node, missing)
+    elif kind == "string":
+        if node.candidates is not None and value not in node.candidates.all:
+            return Failure("candidates", path, offset, node, value)
+    elif (
+        kind == "number" and node.is_integer and isinstance(value, float) and not value.is_integer()
+    ):
+        return Failure("integer", path, offset, node, value)
+    for late in node.late[kind]:
+        if late.refuses(value):
+            keyword = late.blamed(value)
+            if keyword in ("enum", "const") and node.values:
+                return Failure("candidates", path, offset, node, value)
+            return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))
+    return None

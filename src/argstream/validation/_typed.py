@@ -1,0 +1,774 @@
+r"""The arguments of a call so far, typed: for a tool that is defined by a class or a function.
+
+::
+
+    class WriteFile(BaseModel):
+        path: str
+        content: str
+
+    view = typed(WriteFile, call)     # live, as the call is
+    view.settled                      # frozenset({'path'})
+    view.so_far.path                  # 'src/app.py': validated, and a str for type checkers
+    view.so_far.content               # ArgumentUnavailable: 'content' has not settled …
+    view.value()                      # the WriteFile, once the call is complete
+
+Nothing is done while a call grows. A field is validated when it is asked for and has settled, once,
+by its own validators; what still grows is never held. A model's own validators, and its rules for
+keys that it does not know, are for the whole: they have their say in ``value()``.
+
+- A model inside, while it is open, is such a view as well: ``view.so_far.address.city``. So is a
+  list: it has the items that have settled. An item by its index may be open in its turn.
+- A field that may be spelt in several ways (``AliasChoices``, ``populate_by_name``) counts as
+  settled before the end only in its first spelling: a later one would yield to that.
+- A field whose validators ask for ``info`` waits for the fields defined before it.
+- If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
+  value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
+  gets ``ArgumentUnavailable`` with that exception as its cause. ``value()`` raises it as it is.
+- Of a field that is an ``Iterable`` pydantic makes an iterator, which can be used once, and
+  validates each item only when it is fetched: ``errors`` knows nothing of these. Each time such a
+  field is asked for, it is made anew. A ``list`` is better.
+- Numbers have come as ``int`` and ``float``; a ``Decimal`` is made of these.
+"""
+
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
+
+from argstream.checks import LiveCall, is_settled, value_at, verdict_words
+from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.events import ArgumentsError
+from argstream.jsonstream import PENDING, JsonPath
+from argstream.providers._deltas import FREE_TEXT_KINDS
+from argstream.validation._signatures import Definition, describe, read_definition
+from argstream.validation._tools import ToolSpec
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
+_Schema = dict[str, Any]
+
+_OF_OBJECTS: Final = {"model", "dataclass", "typed-dict"}
+_NO_SCHEMAS: Final = {"metadata", "serialization", "default", "config", "expected"}
+_MOST: Final = 3  # errors to tell of one field: a message is for people
+
+
+class Outcome(NamedTuple):
+    """The result of pydantic for one value."""
+
+    value: Any  # PENDING if there is none: it is not valid, or may be missing and is
+    message: str | None = None  # why it is not valid
+    cause: Exception | None = None
+    """What a validator raised that says nothing of the value: it fell over."""
+
+
+class _Place(NamedTuple):
+    config: Any
+    definitions: Mapping[str, _Schema]
+
+    def compile(self, schema: _Schema) -> "SchemaValidator":
+        from pydantic_core import SchemaValidator
+
+        whole: Any = {
+            "type": "definitions",
+            "schema": schema,
+            "definitions": list(self.definitions.values()),
+        }
+        return SchemaValidator(whole, self.config)
+
+
+class ValuePart:
+    """A value inside a model, and its validator."""
+
+    def __init__(self, schema: _Schema, place: _Place) -> None:
+        self._schema = schema
+        self._place = place
+
+    @cached_property
+    def shape(self) -> "Shape | None":
+        """The fields of an object that can be read one by one; None for other values."""
+        return _field_shape(self._schema, self._place, is_root=False)
+
+    @cached_property
+    def items(self) -> "ValuePart | None":
+        """The items of an array that can be read one by one; None for other values."""
+        schema = _peeled(self._schema, self._place.definitions)
+        items: Any = schema.get("items_schema")
+        if schema["type"] == "tuple":
+            items = items[0] if schema.get("variadic_item_index") == 0 and len(items) == 1 else None
+        if schema["type"] not in ("list", "tuple") or items is None or self.takes_info:
+            return None
+        return ValuePart(items, self._place)
+
+    @cached_property
+    def takes_info(self) -> bool:
+        """Whether a validator in it may look at other fields."""
+        return _takes_info(self._schema, self._place.definitions)
+
+    def is_used_up(self, value: object) -> bool:
+        """Return True for a value that can be read only once, because it has an iterator."""
+        return self._has_iterator or isinstance(value, Iterator)
+
+    @cached_property
+    def _has_iterator(self) -> bool:
+        return _has_iterator(self._schema, self._place.definitions)
+
+    @cached_property
+    def _validator(self) -> "SchemaValidator":
+        return self._place.compile(self._schema)
+
+    def judge(self, value: object) -> Outcome:
+        return _judged(self._validator, value, depth=0)
+
+
+class FieldPart(ValuePart):
+    def __init__(
+        self, name: str, field: _Schema, place: _Place, *, earlier: "tuple[FieldPart, ...]"
+    ) -> None:
+        super().__init__(field["schema"], place)
+        self.name = name
+        self.places = tuple(_places(name, field, place.config or {}))
+        """Where its value may stand. If it stands at several, the first one counts."""
+        first = self.places[0]
+        counts_from_end = any(isinstance(key, int) and key < 0 for key in first)
+        self.early_place = None if counts_from_end else first
+        """The one that counts before its object is closed, when others may come yet."""
+        self._earlier = earlier
+        self._may_be_missing = field.get("required") is False  # in a TypedDict
+
+    @cached_property
+    def waits_for(self) -> "tuple[FieldPart, ...]":
+        """The fields that its validators may look at: those defined before it."""
+        return self._earlier if self.takes_info else ()
+
+    @cached_property
+    def _validator(self) -> "SchemaValidator":
+        return self._compile({})
+
+    def judge_field(self, value: object, earlier: Mapping[str, Any]) -> Outcome:
+        """Validate the field; PENDING stands for no value, which may mean a default."""
+        given = {} if value is PENDING else {self.name: value}
+        if not given and self._may_be_missing:
+            return Outcome(PENDING)
+        # What was validated is no JSON any more: it is put in by functions instead of values.
+        validator = self._compile(earlier) if earlier else self._validator
+        outcome = _judged(validator, {**dict.fromkeys(earlier), **given}, depth=1)
+        if outcome.message is not None:
+            return outcome
+        fields, _, _ = outcome.value
+        return Outcome(fields[self.name])
+
+    def _compile(self, earlier: Mapping[str, Any]) -> "SchemaValidator":
+        fields = {name: _field(_constant(value)) for name, value in earlier.items()}
+        fields[self.name] = _field(self._schema)
+        return self._place.compile({"type": "model-fields", "fields": fields})
+
+
+class Shape(NamedTuple):
+    name: str
+    fields: Mapping[str, FieldPart]
+    has_keys: bool  # the fields are keys, as in a TypedDict, and not attributes
+    takes_more: bool  # keys that are no fields are kept
+    more: ValuePart | None  # how the values of those are judged, if the model says it
+
+
+@lru_cache(maxsize=256)
+def shape_of(definition: Definition) -> Shape | None:
+    schema: Any = definition.adapter.core_schema
+    definitions: dict[str, _Schema] = {}
+    if schema["type"] == "definitions":
+        definitions = {inner["ref"]: inner for inner in schema["definitions"]}
+        schema = schema["schema"]
+    shape = _field_shape(schema, _Place(None, definitions), is_root=True)
+    if shape is None or definition.parameters is None:
+        return shape
+    fields = {name: shape.fields[field] for field, name in definition.parameters.items()}
+    return shape._replace(name=definition.name, fields=fields)
+
+
+def _field_shape(schema: _Schema, place: _Place, *, is_root: bool) -> Shape | None:
+    schema = _peeled(schema, place.definitions, is_root=is_root)
+    if schema["type"] not in _OF_OBJECTS or schema.get("root_model"):
+        return None
+    config = schema.get("config") or {}
+    inner = schema if schema["type"] == "typed-dict" else schema["schema"]
+    while inner["type"] in ("function-before", "function-after", "function-wrap"):
+        inner = inner["schema"]  # validators of the model, which are for all of it
+    if "fields" not in inner:
+        return None
+    place = _Place(config, place.definitions)
+    extra = inner.get("extra_behavior") or config.get("extra_fields_behavior")
+    more = inner.get("extras_schema")
+    return Shape(
+        schema["cls"].__name__ if "cls" in schema else "the object",
+        dict(_fields(inner, place)),
+        has_keys=schema["type"] == "typed-dict",
+        takes_more=extra == "allow",
+        more=None if more is None else ValuePart(more, place),
+    )
+
+
+def _fields(inner: _Schema, place: _Place) -> Iterator[tuple[str, FieldPart]]:
+    fields = inner["fields"]
+    pairs = (
+        fields.items()
+        if isinstance(fields, dict)
+        else [(field["name"], field) for field in fields if field.get("init") is not False]
+    )
+    earlier: tuple[FieldPart, ...] = ()
+    for name, field in pairs:
+        part = FieldPart(name, field, place, earlier=earlier)
+        yield name, part
+        earlier = (*earlier, part)
+
+
+def _peeled(
+    schema: _Schema, definitions: Mapping[str, _Schema], *, is_root: bool = False
+) -> _Schema:
+    """Remove wrappers that do not change which parts a value has.
+
+    What comes before the value's own validation may change it, so it stays on; at the root all is
+    taken off, since there validators are the model's, and those are for the whole.
+    """
+    while True:
+        match schema["type"]:
+            case "definition-ref":
+                schema = definitions[schema["schema_ref"]]
+            case "default" | "nullable" | "function-after":
+                schema = schema["schema"]
+            case "function-before" | "function-wrap" if is_root:
+                schema = schema["schema"]
+            case "json-or-python":
+                schema = schema["json_schema"]
+            case _:
+                return schema
+
+
+def _takes_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
+    """Return True if a validator that asks for info belongs to the field, not to a model in it."""
+    return any(
+        one.get("type") == "with-info" or one.get("default_factory_takes_data")
+        for one in _parts_of(schema, definitions, set(), stop=_OF_OBJECTS)
+    )
+
+
+def _has_iterator(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
+    """Return True if pydantic makes an iterator of something in it, at any depth."""
+    parts = _parts_of(schema, definitions, set(), stop=())
+    return any(one.get("type") == "generator" for one in parts)
+
+
+def _parts_of(
+    schema: Any, definitions: Mapping[str, _Schema], seen: set[str], stop: Container[object]
+) -> Iterator[_Schema]:
+    """Yield the schemas inside a schema, but not those inside of types in ``stop``."""
+    if isinstance(schema, list | tuple):
+        for one in schema:
+            yield from _parts_of(one, definitions, seen, stop)
+    elif isinstance(schema, dict):
+        yield schema
+        ref = schema.get("schema_ref")
+        if isinstance(ref, str) and ref not in seen:
+            seen.add(ref)
+            yield from _parts_of(definitions[ref], definitions, seen, stop)
+        elif schema.get("type") not in stop:
+            for key, value in schema.items():
+                if key not in _NO_SCHEMAS:
+                    yield from _parts_of(value, definitions, seen, stop)
+
+
+def _places(name: str, field: _Schema, config: Mapping[str, Any]) -> Iterator[JsonPath]:
+    alias = field.get("validation_alias")
+    if alias is not None and config.get("validate_by_alias") is not False:
+        if isinstance(alias, str):
+            yield (alias,)
+        elif isinstance(alias[0], list):
+            yield from map(tuple, alias)
+        else:
+            yield tuple(alias)
+    if alias is None or config.get("validate_by_name"):
+        yield (name,)
+
+
+def _field(schema: _Schema) -> _Schema:
+    return {"type": "model-field", "schema": schema}
+
+
+def _constant(value: Any) -> _Schema:
+    function = {"type": "no-info", "function": lambda _: value}
+    return {"type": "function-plain", "function": function}
+
+
+def _judged(validator: "SchemaValidator", value: object, *, depth: int) -> Outcome:
+    from pydantic_core import ValidationError
+
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        return Outcome(validator.validate_json(text))
+    except ValidationError as error:
+        return Outcome(PENDING, _told(error, depth))
+    except Exception as error:  # noqa: BLE001 - whoever asks for the value gets it as the cause
+        return Outcome(PENDING, f"its validator raised {type(error).__name__}: {error}", error)
+
+
+def _told(error: Any, depth: int) -> str:
+    """Join the messages. Paths begin below the field, so ``depth`` steps are left out."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    parts = []
+    for one in errors[:_MOST]:
+        inside = ", ".join(map(repr, one["loc"][depth:]))
+        parts.append(f"{one['msg']} (at {inside})" if inside else one["msg"])
+    more = len(errors) - len(parts)
+    return "; ".join(parts) + (f" and {more} more" if more else "")
+
+
+_UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
+_OF_CALLS: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
+
+
+class CallHolder(Protocol):
+    """An object with a live call: a reader of ``live_calls()``."""
+
+    @property
+    def call(self) -> LiveCall:
+        """The call itself."""
+
+
+def live_call(given: LiveCall | CallHolder) -> LiveCall:
+    for found in (given, getattr(given, "call", None)):
+        if not isinstance(found, type) and all(hasattr(found, name) for name in _OF_CALLS):
+            return cast("LiveCall", found)
+    raise UsageError(
+        f"{describe(given)} is no call: give a call of events.calls, or a reader of live_calls()"
+    )
+
+
+def is_certain(call: LiveCall) -> bool:
+    """Return True unless the text may be meant in another way."""
+    return not call.in_doubt or call.verdict == "complete"
+
+
+def kind_at(call: LiveCall, path: JsonPath) -> type | None:
+    value = value_at(call.partial, path)
+    return None if value is PENDING else type(value)
+
+
+def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
+    """Count the items of an array that have settled before the first that has not.
+
+    So many were known to have settled before: they are not looked at again.
+    """
+    items = value_at(call.partial, path)
+    if not isinstance(items, list) or not is_certain(call):
+        return 0
+    if is_settled(call, path):
+        return len(items)
+    here = call.path
+    depth = len(path)
+    index = here[depth] if len(here) > depth and here[:depth] == path else len(items)
+    count = min(index, len(items)) if isinstance(index, int) else 0
+    if not call.in_leaves:
+        return count
+    while known < count and not isinstance(items[known], dict | list):
+        known += 1
+    return min(known, count)
+
+
+def unavailable(call: LiveCall, path: JsonPath, told: str, reason: str = "") -> ArgumentUnavailable:
+    """Return the error for a value that has not settled, or never will."""
+    size = _size(call, path)
+    if call.verdict != "open":
+        why = "it was not given" if call.verdict == "complete" else verdict_words(call)
+        message = f"{told} {'is not whole' if size else 'did not come'}: {why}"
+    elif call.in_doubt:
+        message = f"{told} has not settled: the text of the call may be meant in another way"
+    elif reason:
+        message = f"{told} has not settled: {reason}"
+    else:
+        message = f"{told} has not settled: {size} so far" if size else f"{told} has not come yet"
+    return ArgumentUnavailable(message, path=path, verdict=call.verdict, error=call.error)
+
+
+def invalid(call: LiveCall, path: JsonPath, told: str, reason: str) -> ArgumentUnavailable:
+    """Return the error for a value that has settled and is not valid."""
+    error = ArgumentsError("invalid", reason, path=path)
+    return ArgumentUnavailable(
+        f"{told} is not valid: {reason}", path=path, verdict=call.verdict, error=error
+    )
+
+
+def _size(call: LiveCall, path: JsonPath) -> str:
+    value: Any = value_at(call.partial, path) if path else None
+    unit = _UNITS.get(type(value))
+    return "" if unit is None else f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
+
+
+_Stage: TypeAlias = Literal["ready", "open", "waiting"]
+
+
+class Fields:
+    def __init__(self, call: LiveCall, base: JsonPath, shape: Shape) -> None:
+        self._call = call
+        self._base = base
+        self.shape = shape
+        self._root: Any = None
+        self._outcomes: dict[str, Outcome] = {}
+        self._more: dict[str, Outcome] = {}
+        self._views: dict[JsonPath, Any] = {}
+
+    def is_ready(self, part: FieldPart) -> bool:
+        return self._stage(part)[0] == "ready"
+
+    def outcome(self, part: FieldPart) -> Outcome | None:
+        """Return the outcome of a field; None if it has not settled.
+
+        Whoever is to have the value gets it from ``value``.
+        """
+        stage, path = self._stage(part)
+        return self._judge(part, path) if stage == "ready" else None
+
+    def value(self, name: str) -> Any:
+        """Return a field's value, or a view of it while it is open, or raise."""
+        part = self.shape.fields.get(name)
+        if part is None:
+            return self._unknown(name)
+        stage, path = self._stage(part)
+        if stage == "ready":
+            outcome = self._taken(part, path)
+            if outcome.message is not None:
+                raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
+            if outcome.value is not PENDING:
+                return outcome.value
+        elif stage == "open":
+            view = self._view(part, path)
+            if view is not None:
+                return view
+        raise unavailable(self._call, path, repr(name), self._reason(part, stage, path))
+
+    def _stage(self, part: FieldPart) -> tuple[_Stage, JsonPath]:
+        stage, path = self._own_stage(part)
+        return ("waiting" if stage == "ready" and self._awaited(part) else stage), path
+
+    def _awaited(self, part: FieldPart) -> list[str]:
+        """Return the fields that it waits for. Those wait for nothing else."""
+        return [one.name for one in part.waits_for if self._own_stage(one)[0] != "ready"]
+
+    def _own_stage(self, part: FieldPart) -> tuple[_Stage, JsonPath]:
+        """Return the stage of a field's own value, and its path."""
+        call, base = self._call, self._base
+        if not is_certain(call):
+            return "waiting", base + part.places[0]
+        is_closed = is_settled(call, base)
+        for place in part.places:
+            path = base + place
+            if kind_at(call, path) is None:
+                continue
+            if is_closed:
+                return "ready", path
+            if place != part.early_place:
+                return "waiting", path
+            return ("ready" if is_settled(call, path) else "open"), path
+        return ("ready" if is_closed else "waiting"), base + part.places[0]
+
+    def _judge(self, part: FieldPart, path: JsonPath) -> Outcome:
+        self._begin_anew_if_read_anew()
+        known = self._outcomes.get(part.name)
+        if known is None:
+            earlier = {}
+            for other in part.waits_for:
+                found = self._taken(other, self._own_stage(other)[1])
+                if found.message is None and found.value is not PENDING:
+                    earlier[other.name] = found.value
+            known = part.judge_field(value_at(self._call.partial, path), earlier)
+            self._outcomes[part.name] = known
+        return known
+
+    def _taken(self, part: FieldPart, path: JsonPath) -> Outcome:
+        """Return an outcome. It is not kept if its value can be used only once."""
+        outcome = self._judge(part, path)
+        if part.is_used_up(outcome.value):
+            del self._outcomes[part.name]
+        return outcome
+
+    def _view(self, part: ValuePart, path: JsonPath) -> Any:
+        if path not in self._views:
+            self._views[path] = view_of(self._call, path, part)
+        return self._views[path]
+
+    def _unknown(self, name: str) -> Any:
+        """Return a value that is no field, from a model that keeps such values."""
+        path = (*self._base, name)
+        if self.shape.takes_more and not name.startswith("__"):
+            if kind_at(self._call, path) is not None and is_settled(self._call, path):
+                return self._kept(name, path)
+            raise unavailable(self._call, path, repr(name))
+        known = ", ".join(self.shape.fields) or "none"
+        kind = KeyError if self.shape.has_keys else AttributeError
+        raise kind(f"{name!r} is no field of {self.shape.name}; so far there are only: {known}")
+
+    def _kept(self, name: str, path: JsonPath) -> Any:
+        part = self.shape.more
+        if part is None:
+            return value_at(self._call.partial, path)
+        self._begin_anew_if_read_anew()
+        if name not in self._more:
+            self._more[name] = part.judge(value_at(self._call.partial, path))
+        outcome = self._more[name]
+        if part.is_used_up(outcome.value):
+            del self._more[name]
+        if outcome.message is not None:
+            raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
+        return outcome.value
+
+    def _begin_anew_if_read_anew(self) -> None:
+        if self._call.partial is not self._root:
+            self._root = self._call.partial
+            self._outcomes.clear()
+            self._more.clear()
+
+    def _reason(self, part: FieldPart, stage: _Stage, path: JsonPath) -> str:
+        if stage != "waiting" or kind_at(self._call, path) is None:
+            return ""
+        if self._own_stage(part)[0] == "ready":
+            return f"its validator may look at {', '.join(map(repr, self._awaited(part)))}"
+        if path != self._base + part.places[0]:
+            return f"{part.places[0][0]!r} may come yet, and would count instead"
+        return ""
+
+
+class ObjectSoFar:
+    """An object while it is written: it has the attributes of its model that have settled."""
+
+    __slots__ = ("_argstream_fields",)
+
+    def __init__(self, fields: Fields) -> None:
+        self._argstream_fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ObjectSoFar.__slots__:  # of an object that copy or pickle has just made
+            raise AttributeError(name)
+        if self._argstream_fields.shape.has_keys:
+            raise AttributeError(f"this has keys, not attributes: [{name!r}]")
+        return self._argstream_fields.value(name)
+
+    def __getitem__(self, key: str) -> Any:
+        if not self._argstream_fields.shape.has_keys:
+            raise TypeError(f"this has attributes, not keys: .{key}")
+        return self._argstream_fields.value(key)
+
+    def __dir__(self) -> list[str]:
+        return list(self._argstream_fields.shape.fields)
+
+    def __repr__(self) -> str:
+        fields = self._argstream_fields
+        settled = [name for name, part in fields.shape.fields.items() if fields.is_ready(part)]
+        return f"<{fields.shape.name} so far: {', '.join(settled) or 'nothing has settled'}>"
+
+
+class ItemsSoFar(Sequence[Any]):
+    """A list while it is written: it has the items that have settled."""
+
+    def __init__(self, call: LiveCall, base: JsonPath, part: ValuePart) -> None:
+        self._call = call
+        self._base = base
+        self._part = part
+        self._root: Any = None
+        self._outcomes: dict[int, Outcome] = {}
+        self._views: dict[int, Any] = {}
+        self._counted = 0
+
+    def __len__(self) -> int:
+        self._counted = settled_items(self._call, self._base, self._counted)
+        return self._counted
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        count = len(self)
+        if isinstance(index, slice):
+            return [self._item(one) for one in range(*index.indices(count))]
+        number = index + count if index < 0 else index
+        path = (*self._base, number)
+        if 0 <= number < count:
+            return self._item(number)
+        if number == count and is_certain(self._call) and kind_at(self._call, path) is not None:
+            if number not in self._views:
+                self._views[number] = view_of(self._call, path, self._part)
+            if self._views[number] is not None:
+                return self._views[number]
+        raise unavailable(self._call, path, f"item {index}")
+
+    def __iter__(self) -> Iterator[Any]:
+        number = 0
+        while number < len(self):
+            yield self._item(number)
+            number += 1
+
+    def __repr__(self) -> str:
+        count = len(self)
+        return f"<{count} item{'' if count == 1 else 's'} so far>"
+
+    def _item(self, number: int) -> Any:
+        if self._call.partial is not self._root:
+            self._root = self._call.partial
+            self._outcomes.clear()
+        path = (*self._base, number)
+        if number not in self._outcomes:
+            self._outcomes[number] = self._part.judge(value_at(self._call.partial, path))
+        outcome = self._outcomes[number]
+        if self._part.is_used_up(outcome.value):
+            del self._outcomes[number]
+        if outcome.message is not None:
+            raise invalid(self._call, path, f"item {number}", outcome.message) from outcome.cause
+        return outcome.value
+
+
+def view_of(call: LiveCall, path: JsonPath, part: ValuePart) -> Any:
+    """Return a view of an open value; None if it has no parts to read."""
+    kind = kind_at(call, path)
+    if kind is dict and part.shape is not None:
+        return ObjectSoFar(Fields(call, path, part.shape))
+    if kind is list and part.items is not None:
+        return ItemsSoFar(call, path, part.items)
+    return None
+
+
+Model = TypeVar("Model")
+
+
+class TypedArguments(Generic[Model]):
+    """The arguments of one call, as far as they have settled."""
+
+    def __init__(self, definition: Definition, shape: Shape, call: LiveCall) -> None:
+        self._definition = definition
+        self._call = call
+        self._fields = Fields(call, (), shape)
+        self._so_far = ObjectSoFar(self._fields)
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """The names of the fields that have settled, be they valid or not.
+
+        In a complete call all have: what was not given has its default.
+        """
+        parts = self._fields.shape.fields.items()
+        return frozenset(name for name, part in parts if self._fields.is_ready(part))
+
+    @property
+    def so_far(self) -> Model:
+        """What has settled, to be read as if it were whole.
+
+        A field that has not settled, or is not valid, raises ``ArgumentUnavailable``; it says why.
+        It is no instance of the model: that is what ``value()`` gives.
+        """
+        return cast("Model", self._so_far)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What pydantic says of fields that have settled and are not valid.
+
+        Of one whose validator fell over, it says what that raised.
+        """
+        found: dict[str, str] = {}
+        for name, part in self._fields.shape.fields.items():
+            outcome = self._fields.outcome(part)
+            if outcome is not None and outcome.message is not None:
+                found[name] = outcome.message
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if a field has settled, is valid and has a value."""
+        part = self._fields.shape.fields.get(cast("str", name))
+        outcome = None if part is None else self._fields.outcome(part)
+        return outcome is not None and outcome.message is None and outcome.value is not PENDING
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field that has settled and is valid, or the default.
+
+        Raises ``ArgumentUnavailable`` if its validator fell over: a default would hide that.
+        """
+        outcome = self._fields.outcome(self._part(name))
+        if outcome is None:
+            return default
+        if outcome.cause is None and (outcome.message is not None or outcome.value is PENDING):
+            return default
+        return self._fields.value(name)
+
+    def value(self) -> Model:
+        """Return the complete arguments: the model; for a function, its arguments by name.
+
+        It is made anew each time. Raises ``ArgumentUnavailable`` if the call is not complete,
+        pydantic's ``ValidationError`` if its arguments are not valid, and what else a validator of
+        yours raises.
+        """
+        if self._call.verdict != "complete":
+            raise unavailable(self._call, (), f"all of {self._call.name!r}", "it is being written")
+        text = json.dumps(self._call.partial, ensure_ascii=False)
+        found = self._definition.adapter.validator.validate_json(text)
+        parameters = self._definition.parameters
+        if parameters is not None:
+            named = {name: getattr(found, field) for field, name in parameters.items()}
+            found = {**named, **(found.model_extra or {})}
+        return cast("Model", found)
+
+    def _part(self, name: str) -> FieldPart:
+        shape = self._fields.shape
+        if name not in shape.fields:
+            raise UsageError(
+                f"{shape.name} has no field {name!r}; it has: {', '.join(shape.fields) or 'none'}"
+            )
+        return shape.fields[name]
+
+    def __repr__(self) -> str:
+        return f"<TypedArguments of {self._call.name!r}, {self._call.verdict}: {self._so_far!r}>"
+
+
+@overload
+def typed(definition: type[Model], call: LiveCall | CallHolder) -> TypedArguments[Model]: ...
+@overload
+def typed(
+    definition: Callable[..., Any] | ToolSpec, call: LiveCall | CallHolder
+) -> TypedArguments[Any]: ...
+def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any]:
+    """Read a call as arguments of the definition of its tool.
+
+    That is a pydantic model, a dataclass, a TypedDict (under Python 3.11 of typing_extensions, as
+    pydantic wants it) or a function, or a ToolSpec made of one. The call is one of
+    ``events.calls``, or a reader of ``live_calls()``, which has one.
+    """
+    call = live_call(call)
+    if isinstance(definition, ToolSpec):
+        if definition.source is None:
+            raise UsageError(
+                f"the tool {definition.name!r} was made of a JSON Schema, which has no types: give "
+                "a pydantic model or a function"
+            )
+        definition = definition.source
+    if call.kind in FREE_TEXT_KINDS:
+        raise UsageError(f"{call.name!r} takes free text, which has no fields: read call.raw")
+    read = read_definition(definition)
+    return TypedArguments(read, _shape(read), call)
+
+
+def _shape(definition: Definition) -> Shape:
+    shape = shape_of(definition)
+    if shape is None:
+        raise UsageError(
+            f"{definition.name} has no fields, but the arguments of a tool have names: give a model"
+            " with fields, a dataclass, a TypedDict or a function"
+        )
+    return shape

@@ -1,0 +1,398 @@
+"""OpenAI Responses: items that the client has to run or answer, and those that run on a server."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from argstream import stream
+from argstream.events import (
+    ArgumentDelta,
+    StreamFailed,
+    ToolArgsCompleted,
+    ToolArgsInvalid,
+    ToolCallCompleted,
+    ToolCallStarted,
+    TurnCompleted,
+)
+from argstream.history import CallPart, ResultPart
+from argstream.policy import Policy, Rule, Search
+from tests.provider_streams import (
+    Payload,
+    assemble,
+    item_added,
+    item_done,
+    of_type,
+    only_call,
+    response_created,
+    sse,
+)
+
+SHELL: Payload = {
+    "type": "shell_call",
+    "id": "sh_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "environment": {"type": "local"},
+    "action": {"commands": ["ls -la", "rm -rf /"], "timeout_ms": 1000, "max_output_length": None},
+}
+LOCAL_SHELL: Payload = {
+    "type": "local_shell_call",
+    "id": "lsh_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "action": {"type": "exec", "command": ["rm", "-rf", "/"], "env": {}, "working_directory": "/"},
+}
+CLICK: Payload = {"type": "click", "button": "left", "x": 3, "y": 4}
+COMPUTER: Payload = {
+    "type": "computer_call",
+    "id": "cu_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "pending_safety_checks": [],
+    "actions": [CLICK, {"type": "type", "text": "hello"}],
+}
+CHECK: Payload = {"id": "sc_1", "code": "malicious_instructions", "message": "Look at it."}
+OLD_COMPUTER: Payload = {
+    **COMPUTER,
+    "pending_safety_checks": [CHECK],
+    "action": CLICK,
+    "actions": None,
+}
+SEARCH: Payload = {
+    "type": "tool_search_call",
+    "id": "tsc_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "execution": "client",
+    "arguments": {"goal": "send a mail"},
+}
+APPROVAL: Payload = {
+    "type": "mcp_approval_request",
+    "id": "mcpr_1",
+    "server_label": "github",
+    "name": "delete_repo",
+    "arguments": '{"repo": "argstream"}',
+}
+PROGRAM: Payload = {
+    "type": "program",
+    "id": "prog_1",
+    "call_id": "call_1",
+    "code": "await tools.add({a: 1})",
+    "fingerprint": "fp",
+}
+CLIENT_CALLS = [
+    pytest.param(SHELL, "shell", "call_1", SHELL["action"], id="shell"),
+    pytest.param(LOCAL_SHELL, "local_shell", "call_1", LOCAL_SHELL["action"], id="local_shell"),
+    pytest.param(COMPUTER, "computer", "call_1", {"actions": COMPUTER["actions"]}, id="computer"),
+    pytest.param(
+        OLD_COMPUTER,
+        "computer",
+        "call_1",
+        {"action": CLICK, "pending_safety_checks": [CHECK]},
+        id="computer, one action",
+    ),
+    pytest.param(SEARCH, "tool_search", "call_1", SEARCH["arguments"], id="tool_search"),
+    pytest.param(
+        APPROVAL,
+        "mcp__github__delete_repo",
+        "mcpr_1",
+        {"repo": "argstream"},
+        id="mcp_approval_request",
+    ),
+]
+RESPONSE: Payload = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1.0,
+    "model": "gpt",
+    "output": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+EMPTY: dict[str, Any] = {
+    "shell_call": {"action": {"commands": []}},
+    "local_shell_call": {"action": {"type": "exec", "command": [], "env": {}}},
+    "computer_call": {"action": None, "actions": None, "pending_safety_checks": []},
+    "tool_search_call": {"arguments": {}},
+    "mcp_approval_request": {"arguments": ""},
+}
+_to_sdk: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+def command(what: str, index: int = 0, **fields: Any) -> Payload:
+    type_ = f"response.shell_call_command.{what}"
+    return {"type": type_, "output_index": 0, "command_index": index, **fields}
+
+
+def turn(*payloads: Payload) -> list[Payload]:
+    """A turn in the form that the SDK's types require."""
+    ended = {**RESPONSE, "status": "completed"}
+    whole = [
+        {"type": "response.created", "response": RESPONSE},
+        *payloads,
+        {"type": "response.completed", "response": ended},
+    ]
+    return [{**payload, "sequence_number": n} for n, payload in enumerate(whole)]
+
+
+def shell_turn(*commands: tuple[str, ...], item: Payload = SHELL) -> list[Payload]:
+    """A turn with one shell call, whose commands are streamed in these pieces."""
+    events: list[Payload] = []
+    for index, pieces in enumerate(commands):
+        events.append(command("added", index, command=""))
+        events += [command("delta", index, delta=piece) for piece in pieces]
+        events.append(command("done", index, command="".join(pieces)))
+    action = {**item["action"], "commands": ["".join(pieces) for pieces in commands]}
+    begun = {**item, "status": "in_progress", "action": {"commands": []}}
+    return turn(item_added(0, **begun), *events, item_done(0, **{**item, "action": action}))
+
+
+def as_dicts(payloads: list[Payload]) -> list[Any]:
+    return payloads
+
+
+def as_objects(payloads: list[Payload]) -> list[Any]:
+    return [_to_sdk.validate_python(payload) for payload in payloads]
+
+
+def as_bytes(payloads: list[Payload]) -> list[Any]:
+    return [sse(payloads)]
+
+
+FORMS = pytest.mark.parametrize("form", [as_dicts, as_objects, as_bytes])
+DENY_RM = Policy(
+    [Rule("deny", tool="shell", argument=["commands", "*"], when=Search(r"rm\s+-rf"))],
+    default="allow",
+)
+
+
+@FORMS
+@pytest.mark.parametrize(("item", "name", "call_id", "arguments"), CLIENT_CALLS)
+def test_item_that_the_client_answers_is_a_call_with_arguments(
+    item: Payload,
+    name: str,
+    call_id: str,
+    arguments: Payload,
+    form: Callable[[list[Payload]], list[Any]],
+) -> None:
+    begun = {**item, **EMPTY[item["type"]]}
+    payloads = turn(item_added(0, **begun), item_done(0, **item))
+    events = stream(form(payloads))
+    found = list(events)
+    assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, "client")]
+    assert of_type(found, ToolArgsCompleted, ToolArgsInvalid) == [
+        ToolArgsCompleted(call_id, name, arguments)
+    ]
+    assert [call.reinterpreted for call in events.calls] == [None]
+    assert not of_type(found, StreamFailed)
+    (completed,) = of_type(found, TurnCompleted)
+    (part,) = completed.message.parts
+    assert isinstance(part, CallPart)
+    if form is as_dicts:  # it goes back unchanged
+        assert part.item == item
+
+
+@pytest.mark.parametrize(
+    ("item", "tool", "steps"),
+    [
+        (SHELL, "shell", ["commands", "*"]),
+        (LOCAL_SHELL, "local_shell", ["command", "*"]),
+        (COMPUTER, "computer", ["actions", "*", "text"]),
+        (OLD_COMPUTER, "computer", ["action", "type"]),
+        (SEARCH, "tool_search", ["goal"]),
+        (APPROVAL, "mcp__github__*", ["repo"]),
+    ],
+)
+def test_policy_can_judge_each_of_these_calls_by_its_arguments(
+    item: Payload, tool: str, steps: list[str]
+) -> None:
+    matches = Search("rm|hello|click|mail|argstream")
+    policy = Policy([Rule("deny", tool=tool, argument=steps, when=matches)], default="allow")
+    found = list(stream(turn(item_done(0, **item)), policy=policy))
+    assert [event.error.reason for event in of_type(found, ToolArgsInvalid)] == ["denied"]
+    assert not of_type(found, ToolArgsCompleted)
+
+
+def test_client_call_must_fit_the_schema_of_a_listed_tool_of_its_name() -> None:
+    commands = {"type": "array", "items": {"enum": ["ls"]}}
+    schema = {"type": "object", "properties": {"commands": commands}}
+    tools = [{"type": "function", "name": "shell", "parameters": schema}]
+    found = list(stream(turn(item_done(0, **SHELL)), tools=[]))
+    assert len(of_type(found, ToolArgsCompleted)) == 1
+    found = list(stream(turn(item_done(0, **SHELL)), tools=tools))
+    assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
+
+
+@FORMS
+def test_shell_commands_grow_with_their_deltas(
+    form: Callable[[list[Payload]], list[Any]],
+) -> None:
+    payloads = shell_turn(("ls ", "-la"), ("echo ", '"hi"'))
+    events = stream(form(payloads))
+    found = list(events)
+    deltas = [(event.path, event.text) for event in of_type(found, ArgumentDelta)]
+    assert deltas == [
+        (("commands", 0), "ls "),
+        (("commands", 0), "-la"),
+        (("commands", 1), "echo "),
+        (("commands", 1), '"hi"'),
+    ]
+    arguments = {"commands": ["ls -la", 'echo "hi"'], "timeout_ms": 1000, "max_output_length": None}
+    assert of_type(found, ToolArgsCompleted) == [ToolArgsCompleted("call_1", "shell", arguments)]
+    assert [call.reinterpreted for call in events.calls] == [None]
+
+
+@FORMS
+def test_policy_denies_a_shell_call_at_the_end_of_the_command_that_it_forbids(
+    form: Callable[[list[Payload]], list[Any]],
+) -> None:
+    payloads = shell_turn(("ls",), ("rm -r", "f", " /"), ("echo ", "done"))
+    found = list(stream(form(payloads), policy=DENY_RM))
+    (refused,) = of_type(found, ToolArgsInvalid)
+    assert (refused.verdict, refused.error.reason) == ("rejected", "denied")
+    assert refused.raw == '{"commands":["ls","rm -rf /"'  # nothing after it is read
+    assert not of_type(found, ToolArgsCompleted)
+    assert [event.stop_reason for event in of_type(found, TurnCompleted)] == ["rejected"]
+
+
+def test_policy_judges_the_commands_of_the_finished_item_if_they_differ() -> None:
+    payloads = shell_turn(("ls",), item=SHELL)
+    payloads[-2] = {**item_done(0, **SHELL), "sequence_number": 9}
+    found = list(stream(payloads, policy=DENY_RM))
+    assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([], id="no events"),
+        pytest.param([command("added", command="ls -la")], id="added whole"),
+        pytest.param([command("done", command="ls -la")], id="done alone"),
+        pytest.param(
+            [command("added", command="ls"), command("delta", delta=" -la")], id="never done"
+        ),
+        pytest.param(
+            [command("delta", delta="l"), command("done", command="ls -la")], id="deltas stop early"
+        ),
+        pytest.param(
+            [command("done", command="ls -la"), command("delta", delta="again")], id="said again"
+        ),
+    ],
+)
+def test_shell_command_is_whole_however_much_of_it_is_streamed(events: list[Payload]) -> None:
+    item = {**SHELL, "action": {"commands": ["ls -la", "pwd"]}}
+    call = only_call(turn(item_added(0, **SHELL), *events, item_done(0, **item)))
+    assert (call.verdict, call.arguments) == ("complete", {"commands": ["ls -la", "pwd"]})
+
+
+def test_shell_call_that_is_cut_is_truncated() -> None:
+    payloads = [
+        response_created(),
+        item_added(0, **{**SHELL, "action": {"commands": []}}),
+        command("added", command=""),
+        command("delta", delta="ls"),
+    ]
+    call = only_call(payloads)
+    assert (call.verdict, call.raw) == ("truncated", '{"commands":["ls')
+
+
+@pytest.mark.parametrize("field", ["action", "actions"])
+def test_action_of_a_wrong_type_is_a_bad_payload(field: str) -> None:
+    item = {**COMPUTER, "actions": None, field: "click"}
+    (failure,) = of_type(assemble(turn(item_done(0, **item)))[1], StreamFailed)
+    assert failure.code == "bad_payload"
+    text = json.dumps(item_done(0, **SHELL)).replace('"commands"', '"commands": [], "commands"')
+    found = assemble([json.dumps(response_created()), text])[1]
+    assert of_type(found, StreamFailed)[0].code == "bad_payload"
+
+
+# Calls that the provider runs
+
+
+HOSTED_SHELL = {**SHELL, "environment": {"type": "container_reference", "container_id": "c"}}
+SHELL_OUTPUT: Payload = {
+    "type": "shell_call_output",
+    "id": "sho_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "output": [{"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+}
+HOSTED_SEARCH = {**SEARCH, "call_id": None, "execution": "server"}
+SEARCH_OUTPUT: Payload = {
+    "type": "tool_search_output",
+    "id": "tso_1",
+    "call_id": None,
+    "execution": "server",
+    "status": "completed",
+    "tools": [],
+}
+PROGRAM_OUTPUT: Payload = {
+    "type": "program_output",
+    "id": "po_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "result": "2",
+}
+
+
+@FORMS
+@pytest.mark.parametrize(
+    ("item", "output", "kind", "name", "arguments", "result"),
+    [
+        (HOSTED_SHELL, SHELL_OUTPUT, "server", "shell", SHELL["action"], SHELL_OUTPUT["output"]),
+        (HOSTED_SEARCH, SEARCH_OUTPUT, "server", "tool_search", SEARCH["arguments"], []),
+        (PROGRAM, PROGRAM_OUTPUT, "code", "program", PROGRAM["code"], "2"),
+    ],
+    ids=["shell", "tool_search", "program"],
+)
+def test_call_that_the_provider_runs_ends_with_its_result(  # noqa: PLR0917 - a table
+    item: Payload,
+    output: Payload,
+    kind: Any,
+    name: str,
+    arguments: Any,
+    result: Any,
+    form: Callable[[list[Payload]], list[Any]],
+) -> None:
+    call_id = item["call_id"] or item["id"]
+    payloads = turn(item_done(0, **item), item_done(1, **output))
+    found = list(stream(form(payloads), policy=Policy(default="deny")))
+    assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, kind)]
+    assert of_type(found, ToolCallCompleted) == [
+        ToolCallCompleted(call_id, name, arguments, result)
+    ]
+    (completed,) = of_type(found, TurnCompleted)
+    assert [type(part) for part in completed.message.parts] == [CallPart, ResultPart]
+    assert completed.message.parts[1].item == output
+
+
+def test_output_of_a_hosted_shell_does_not_disturb_the_stream() -> None:
+    delta = {
+        "type": "response.shell_call_output_content.delta",
+        "item_id": "sh_1",
+        "output_index": 0,
+        "command_index": 0,
+        "delta": {"stdout": "a\n"},
+    }
+    payloads = turn(item_done(0, **HOSTED_SHELL), delta, item_done(1, **SHELL_OUTPUT))
+    for form in (as_dicts, as_objects, as_bytes):
+        found = list(stream(form(payloads)))
+        assert not of_type(found, StreamFailed)
+        assert len(of_type(found, ToolCallCompleted)) == 1
+
+
+def test_provider_cannot_answer_a_call_of_the_client() -> None:
+    found = assemble(turn(item_done(0, **SHELL), item_done(1, **SHELL_OUTPUT)))[1]
+    assert len(of_type(found, ToolArgsCompleted)) == 1
+    assert not of_type(found, ToolCallCompleted)
+    (completed,) = of_type(found, TurnCompleted)
+    assert [type(part) for part in completed.message.parts] == [CallPart]
+
+
+def test_shell_call_without_an_environment_is_the_clients() -> None:
+    assert only_call(turn(item_done(0, **{**SHELL, "environment": None}))).kind == "client"

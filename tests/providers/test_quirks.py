@@ -1,0 +1,480 @@
+"""The quirks of wire.md, by number: what servers really send, and what we make of it.
+
+Details of wire.md have their tests beside each adapter.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from argstream import stream
+from argstream.assembly import Call, Numbering
+from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
+from argstream.testing import chunkings, cut
+from tests.provider_streams import (
+    FUNCTION_CALL,
+    anthropic_call,
+    arguments_delta,
+    arguments_done,
+    assemble,
+    chat_call,
+    chunk,
+    entry,
+    item_added,
+    item_done,
+    of_type,
+    only_call,
+    response_created,
+    response_ended,
+    responses_call,
+    sse,
+    tool_calls,
+)
+
+END = chunk(finish="tool_calls")
+ONE = [("f", {"a": 1})]
+TWO = [("f", {"a": 1}), ("g", {"b": 2})]
+SAME_TWICE = [("f", {"a": 1}), ("f", {"a": 2})]
+
+
+def names_and_arguments(payloads: list[Any], **options: Any) -> list[tuple[str, Any]]:
+    return [(call.name, call.arguments) for call in assemble(payloads, **options)[0]]
+
+
+def _calls(source: Iterable[object]) -> list[Call]:
+    events = stream(source)
+    list(events)
+    return events.calls
+
+
+# 1, 2, 3, 6, 7: entries of tool_calls, and the calls that they are
+
+
+ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
+    "1 a new id with a name at the same index is a new call": (
+        [
+            entry('{"a":', id="x", name="f"),
+            entry("1}"),
+            entry('{"b":', id="y", name="g"),
+            entry("2}"),
+        ],
+        TWO,
+    ),
+    "1 a new id without a name is the same call": (
+        [entry("", id="x", name="f"), entry('{"a":', id="other"), entry("1}", id="other")],
+        ONE,
+    ),
+    "2 the same id at another index is the same call": (
+        [entry("", id="x", name="f"), entry('{"a":1}', index=1, id="x", name="f")],
+        ONE,
+    ),
+    "2 the same id for another tool is another call": (
+        [entry('{"a":1}', id="x", name="f"), entry('{"b":2}', id="x", name="g")],
+        TWO,
+    ),
+    "2 same index, empty ids: whole calls": (
+        [entry('{"a":1}', id="", name="f"), entry('{"a":2}', id="", name="f")],
+        SAME_TWICE,
+    ),
+    "2 same index, empty ids: in pieces": (
+        [
+            entry('{"a"', id="", name="f"),
+            entry(":1}"),
+            entry('{"a":', id="", name="f"),
+            entry("2}"),
+        ],
+        SAME_TWICE,
+    ),
+    "2 same index, empty ids: the name before the arguments": (
+        [
+            entry("", id="", name="f"),
+            entry('{"a":1}', id=""),
+            entry("", id="", name="f"),
+            entry("", id=""),
+            entry('{"a":', id=""),
+            entry("2}", id=""),
+        ],
+        SAME_TWICE,
+    ),
+    "2 same index, no id but the word null: arguments as objects": (
+        [entry({"a": 1}, id="null", name="f"), entry({"a": 2}, id="null", name="f")],
+        SAME_TWICE,
+    ),
+    "2 same index, empty ids: a name in every chunk of both": (
+        [entry(text, id="", name="f") for text in ('{"a":', "1}", "", '{"a":', "2}")],
+        SAME_TWICE,
+    ),
+    "3 without an index the id decides": (
+        [
+            entry('{"a":', index=None, id="x", name="f"),
+            entry('{"b":', index=None, id="y", name="g"),
+            entry("1}", index=None, id="x"),
+            entry("2}", index=None, id="y"),
+        ],
+        TWO,
+    ),
+    "3 without index and id a name that begins an object is a new call": (
+        [
+            entry('{"a":1}', index=None, name="f"),
+            entry('{"a":', index=None, name="f"),
+            entry("2}", index=None),
+        ],
+        SAME_TWICE,
+    ),
+    "3 indexes may begin at one": (
+        [entry('{"a":1}', index=1, id="x", name="f"), entry('{"b":2}', index=2, id="y", name="g")],
+        TWO,
+    ),
+    "3 an index may be a string": (
+        [
+            entry("", index="0", id="x", name="f"),
+            entry("", index="1", id="y", name="g"),
+            entry('{"a":1}', index="0"),
+            entry('{"b":2}', index="1"),
+        ],
+        TWO,
+    ),
+    "6 a name in every chunk is said once": (
+        [entry('{"a"', id="x", name="f"), entry(":1", id="x", name="f"), entry("}", name="f")],
+        ONE,
+    ),
+    "6 a name in pieces is joined": (
+        [entry("", id="x", name="edit_ex"), entry("", name="isting_file"), entry('{"a":1}')],
+        [("edit_existing_file", {"a": 1})],
+    ),
+    "6 a name that grows is replaced": (
+        [entry(None, id="x", name="edit"), entry('{"a":1}', name="edit_file")],
+        [("edit_file", {"a": 1})],
+    ),
+    "6 a name after the arguments holds them back": (
+        [entry('{"a"', id="x"), entry(":1}", name="f")],
+        ONE,
+    ),
+    **{
+        f"7 an id is made where none is sent, but {id_!r}": (
+            [entry('{"a":1}', id=id_, name="f"), entry('{"b":2}', index=1, id=id_, name="g")],
+            TWO,
+        )
+        for id_ in ("", None, "null")
+    },
+}
+
+
+@pytest.mark.parametrize(("entries", "expected"), ENTRIES.values(), ids=ENTRIES)
+def test_entries_are_the_calls_that_were_meant(
+    entries: list[Any], expected: list[tuple[str, Any]]
+) -> None:
+    for payloads in ([*map(tool_calls, entries), END], [tool_calls(*entries), END]):
+        calls, events = assemble(payloads)
+        assert [(call.name, call.arguments) for call in calls] == expected
+        assert len({call.id for call in calls if call.id}) in (len(calls), 1)
+        assert {call.reinterpreted for call in calls} <= {None, "split_name"}
+        assert len(of_type(events, ToolCallStarted)) == len(expected)
+        for _, chunks in chunkings(sse(payloads)):
+            assert [call.arguments for call in _calls(chunks)] == [value for _, value in expected]
+
+
+def test_the_same_index_twice_in_one_chunk_is_one_call() -> None:
+    payloads = [tool_calls(entry("", id="x", name="f"), entry('{"a":')), tool_calls(entry("1}"))]
+    assert names_and_arguments([*payloads, END]) == ONE
+
+
+def test_an_index_of_langchain_may_be_a_string() -> None:
+    """A number is the same index either way; a name such as ``lc_tc_1`` is only a name."""
+
+    def message(args: str, index: object, **fields: str) -> dict[str, Any]:
+        pieces = [{"args": args, "index": index, **fields}]
+        return {"type": "AIMessageChunk", "id": "lc_run--1", "tool_call_chunks": pieces}
+
+    for first, second, again in (("lc_tc_0", "lc_tc_1", "lc_tc_0"), ("0", "1", 0), (0, 1, "0")):
+        payloads = [
+            message("", first, id="call_a", name="first"),
+            message("", second, id="call_b", name="second"),
+            message('{"a":1}', again),
+            message('{"b":2}', second),
+            {**message("", again), "chunk_position": "last"},
+        ]
+        assert names_and_arguments(payloads, protocol="langchain") == [
+            ("first", {"a": 1}),
+            ("second", {"b": 2}),
+        ]
+
+
+# 4, 5: readings of the arguments
+
+
+RESENT = ['{"path": "/tm', '{"path": "/tmp/a", "n', '{"path": "/tmp/a", "n": 1}']
+TWICE = ['"{\\"a\\": \\"b', '\\\\n\\"', '}"']
+
+
+@pytest.mark.parametrize(
+    ("pieces", "arguments", "reading"),
+    [
+        (RESENT, {"path": "/tmp/a", "n": 1}, "cumulative"),
+        (['{"a"', ":1}", '{"a":1}'], {"a": 1}, "replay"),
+        (['{"a":1}{"a"', ":1}"], {"a": 1}, "replay"),
+        (["{}", '{"a":', "1}"], {"a": 1}, "empty_prefix"),
+        (TWICE, {"a": "b\n"}, "double_encoded"),
+    ],
+)
+def test_another_reading_of_the_arguments_is_found_at_the_close(
+    pieces: list[str], arguments: Any, reading: str
+) -> None:
+    calls, events = assemble(chat_call(*pieces))
+    (call,) = calls
+    assert (call.arguments, call.reinterpreted, call.raw) == (arguments, reading, "".join(pieces))
+    assert "tool_args_invalid" not in [event.type for event in events]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "quirk", "texts"),
+    [
+        (RESENT, "cumulative", ["/tm", "p/a"]),
+        (["{}", '{"a":', '"b"}'], "empty_prefix", ["b"]),
+        (TWICE, "double_encoded", ["b", "\n"]),
+    ],
+)
+def test_another_reading_is_live_when_asked_for(
+    pieces: list[str], quirk: Any, texts: list[str]
+) -> None:
+    calls, events = assemble(chat_call(*pieces), quirks=[quirk])
+    assert calls[0].reinterpreted == quirk
+    assert [event.text for event in of_type(events, ArgumentDelta)] == texts
+    assert calls[0].arguments == only_call(chat_call(*pieces)).arguments
+
+
+def test_a_reading_that_is_asked_for_does_not_change_what_is_valid_as_it_stands() -> None:
+    """A string may well contain what came before it."""
+    pieces = ['{"a": "', '{\\"a\\": \\"', '"}']
+    call = only_call(chat_call(*pieces), quirks=["cumulative"])
+    assert (call.arguments, call.reinterpreted) == ({"a": '{"a": "'}, None)
+    assert only_call(chat_call("{}"), quirks=["empty_prefix"]).arguments == {}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ['{"a', '{"ab', "nonsense"],
+        ['{"a":1}', '{"a":2}'],
+        ['{"a":1}', '{"a"'],
+        ["{}", '{"a": 1'],
+        ["{}", '{"a": 1', "}}"],
+        ['"hello"'],
+    ],
+)
+def test_what_no_reading_fits_is_malformed(pieces: list[str]) -> None:
+    calls, events = assemble(chat_call(*pieces))
+    assert calls[0].verdict == "malformed"
+    (invalid,) = [event for event in events if event.type == "tool_args_invalid"]
+    assert invalid.raw == "".join(pieces)
+
+
+@pytest.mark.parametrize("quirks", [[], ["double_encoded"]])
+def test_arguments_encoded_twice_and_cut_are_truncated(quirks: list[Any]) -> None:
+    assert only_call(chat_call(*TWICE[:2]), quirks=quirks).verdict == "truncated"
+
+
+def test_arguments_may_come_as_an_object() -> None:
+    payloads = [tool_calls(entry({"a": [1, "é"], "b": {}}, id="call_a", name="tool")), END]
+    calls, events = assemble(payloads)
+    assert calls[0].arguments == {"a": [1, "é"], "b": {}}
+    assert calls[0].raw == '{"a":[1,"é"],"b":{}}'
+    assert "".join(event.delta for event in of_type(events, ToolArgsDelta)) == calls[0].raw
+
+
+def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
+    payloads = [
+        chunk(content="Hel", tool_calls={}),
+        chunk(content="lo", tool_calls={}),
+        chunk(tool_calls=entry('{"a":', id="call_a", name="tool")),
+        chunk(tool_calls=entry("1}")),
+        END,
+    ]
+    calls, events = assemble(payloads)
+    assert [(call.id, call.name, call.arguments) for call in calls] == [
+        ("call_a", "tool", {"a": 1})
+    ]
+    assert "stream_failed" not in [event.type for event in events]
+    assert len({event.block for event in of_type(events, TextDelta)}) == 1
+    for _, chunks in chunkings(sse(payloads)):
+        assert list(stream(chunks)) == events
+
+
+def test_tool_calls_of_a_whole_message_may_be_an_object() -> None:
+    message = {"role": "assistant", "tool_calls": entry('{"a":1}', id="call_a", name="tool")}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    payload = {"object": "chat.completion", "choices": [choice]}
+    for form in (payload, json.dumps(payload).encode()):
+        assert names_and_arguments([form]) == [("tool", {"a": 1})]
+
+
+# 6, 7: names and ids
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ['{"a":1', "}"],
+        ['{"a":1}', ""],
+        ['{"a":', '{"b":1}', "}"],
+        ['{"a":1}', "", "\n"],
+        ["", '{"a":1}', None],
+    ],
+)
+def test_a_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None]) -> None:
+    payloads = [*(tool_calls(entry(piece, id="", name="tool")) for piece in pieces), END]
+    (call,) = assemble(payloads)[0]
+    assert (call.name, call.verdict) == ("tool", "complete")
+    assert call.raw.strip() == "".join(filter(None, pieces)).strip()
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', ""])
+def test_a_call_that_never_gets_a_name_is_malformed(text: str) -> None:
+    call = only_call([tool_calls(entry(text, id="call_a")), END])
+    assert (call.name, call.verdict) == ("", "malformed")
+
+
+def test_made_ids_are_stable_and_told_apart_across_turns() -> None:
+    def ids(response_id: str, turn: int) -> list[str]:
+        payload = tool_calls(entry("{}", name="tool"))
+        payload["id"] = response_id
+        return [call.id for call in assemble([payload, END], after=Numbering(turns=turn))[0]]
+
+    assert ids("chatcmpl-1", 0) == ids("chatcmpl-1", 0)
+    assert ids("chatcmpl-1", 0) != ids("chatcmpl-2", 0)
+    assert ids("", 0) != ids("", 1)
+
+
+def test_an_id_that_repeats_across_turns_stays_as_it_is() -> None:
+    """Its result must go back under it."""
+    turn = [tool_calls(entry("{}", id="functions.add:0", name="add")), END, b"[DONE]"]
+    calls, _ = assemble([*turn, *turn])
+    assert [(call.id, call.verdict) for call in calls] == [("functions.add:0", "complete")] * 2
+
+
+# 8
+
+
+def test_an_item_id_that_changes_with_every_event_does_not_matter() -> None:
+    payloads = [
+        response_created(),
+        item_added(0, **{**FUNCTION_CALL, "id": "a"}),
+        arguments_delta(0, '{"a"', item_id="b"),
+        arguments_delta(0, ":1}", item_id="c"),
+        {**arguments_done(0, '{"a":1}'), "item_id": "d"},
+        item_done(0, **{**FUNCTION_CALL, "id": "e", "arguments": '{"a":1}'}),
+        response_ended(),
+    ]
+    call = only_call(payloads)
+    assert (call.id, call.arguments) == ("call_1", {"a": 1})
+
+
+def test_a_payload_under_both_message_and_delta_counts_once() -> None:
+    payloads = [
+        tool_calls(entry('{"a"', id="call_a", name="tool")),
+        tool_calls(entry(":1}")),
+        END,
+    ]
+    for payload in payloads:
+        (choice,) = payload["choices"]
+        choice["message"] = choice["delta"]
+    assert names_and_arguments(payloads) == [("tool", {"a": 1})]
+
+
+# 9, 10, 11
+
+
+def test_truncation_called_tool_calls_is_truncation() -> None:
+    call = only_call(chat_call('{"a": "b'))
+    assert (call.verdict, call.arguments) == ("truncated", {"INVALID_JSON": '{"a": "b'})
+
+
+def test_a_native_finish_reason_that_says_cut_is_believed() -> None:
+    end = chunk(finish="tool_calls")
+    end["choices"][0]["native_finish_reason"] = "max_output_tokens"
+    call = only_call([tool_calls(entry("", id="call_a", name="tool")), end])
+    assert call.verdict == "truncated"
+
+
+@pytest.mark.parametrize(
+    "turn", [anthropic_call('{"a":1}'), chat_call('{"a":1}'), responses_call('{"a":1}')]
+)
+def test_a_text_that_parses_is_not_closed_by_that(turn: list[Any]) -> None:
+    """Invariant 8: up to the payload that closes it, a whole text is an open call."""
+    text_at = next(at for at in range(len(turn)) if only_call_so_far(turn[: at + 1]) == '{"a":1}')
+    calls, events = assemble(turn[: text_at + 1])
+    assert calls[0].verdict == "truncated"
+    assert "tool_args_completed" not in [event.type for event in events]
+    assert only_call(turn).verdict == "complete"
+
+
+def only_call_so_far(payloads: list[Any]) -> str:
+    calls, _ = assemble(payloads)
+    return calls[0].raw if calls else ""
+
+
+def test_a_legacy_function_call_is_a_call() -> None:
+    payloads = [
+        chunk(function_call={"name": "tool", "arguments": ""}),
+        chunk(function_call={"arguments": '{"a":'}),
+        chunk(function_call={"arguments": "1}"}),
+        chunk(finish="function_call"),
+    ]
+    assert names_and_arguments(payloads) == [("tool", {"a": 1})]
+
+
+def test_a_custom_tool_over_chat_is_free_text() -> None:
+    first = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": ""}}
+    payloads = [
+        tool_calls(first),
+        tool_calls({"index": 0, "custom": {"input": "select "}}),
+        tool_calls({"index": 0, "custom": {"input": '"a"'}}),
+        END,
+    ]
+    call = only_call(payloads)
+    assert (call.name, call.kind, call.arguments) == ("sql", "custom", 'select "a"')
+
+
+# 12
+
+
+def test_half_a_pair_at_the_end_of_the_arguments_is_kept_as_a_replacement() -> None:
+    function = r'{"name":"t","arguments":"{\"a\": \"x\ud83d"}'
+    whole = f'{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{function}}}]}}}}]}}'
+    for end in ([], [END]):
+        call = only_call([whole, *end])
+        assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
+
+
+def test_a_surrogate_pair_split_between_payloads_is_joined() -> None:
+    """msgspec refuses half a pair in an escape: the stream must not die of it."""
+    pieces = [r"{\"a\": \"x\ud83d", r"\ude00y\"}"]
+    head = '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"'
+    bodies = [
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"t"}}]}}]}',
+        *(head + piece + '"}}]}}]}' for piece in pieces),
+        '{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}',
+    ]
+    call = only_call(bodies)
+    assert call.arguments == {"a": "x\U0001f600y"}
+    call.raw.encode()
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
+    text = '{"choices":[{"delta":{"content":"a\\ud83d","reasoning":"\\ude00b"}}],"id":"\\udc00"}'
+    _, events = assemble([text, '{"choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}'])
+    told = "".join(event.text for event in events if event.type in ("text_delta", "thinking_delta"))
+    assert told == "�ba�!"
+    for event in events:
+        to_json(event)  # which raises for half a pair
+
+
+def test_utf8_split_between_network_chunks_is_joined() -> None:
+    body = sse(chat_call('{"a": "é😀"}')).replace(rb"\u00e9\ud83d\ude00", "é😀".encode())
+    assert "😀".encode() in body
+    for size in (1, 2, 3, 5):
+        events = stream(cut(body, [size]))
+        list(events)
+        assert [call.arguments for call in events.calls] == [{"a": "é😀"}]

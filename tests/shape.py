@@ -1,0 +1,147 @@
+"""Print the shape of the source, each figure with its bound. Exit status 1 if a bound is exceeded.
+
+``make check`` runs this. All figures are counts, so they do not depend on the speed of the machine.
+"""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from argstream import __all__ as root_names
+from argstream import stream
+
+ROOT = Path(__file__).parents[1]
+SOURCE, TESTS = ROOT / "src", ROOT / "tests"
+SMALL = 150  # lines; a smaller private module with one importer belongs in that importer
+LONG = 60  # lines; a longer function should be split
+DELTAS = 200
+
+SUPPRESSION = re.compile(r"# (?:noqa|type: ignore|pyright: ignore|pragma: no cover)")
+PRIVATE_IMPORT = re.compile(r"^\s*(?:from|import) argstream[\w.]*\._[a-z]", re.MULTILINE)
+
+
+def measure() -> dict[str, tuple[float, float]]:
+    """Return each figure and its bound."""
+    texts = {path: path.read_text() for path in SOURCE.rglob("*.py")}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    tests = [path.read_text() for path in TESTS.rglob("*.py") if "node_modules" not in path.parts]
+    return {
+        "modules": (len(texts), 168),
+        "lines": (sum(map(_lines, texts.values())), 58_200),  # the aim is 57,500
+        "small private modules with one importer": (_one_importer(texts, trees), 10),
+        "module names in two packages": (_repeated_names(texts), 8),
+        "functions over 60 lines": (sum(map(_long_functions, trees.values())), 3),
+        "suppressions": (sum(len(SUPPRESSION.findall(text)) for text in texts.values()), 120),
+        "names of the root package": (len(root_names), 60),
+        "modules loaded by `from argstream import stream`": (_loaded("stream"), 30),
+        "modules loaded by `from argstream import Agent`": (_loaded("Agent"), 90),
+        "calls per delta of `stream(bytes)`": (_calls_per_delta(), 14),
+        "lines of tests": (sum(map(_lines, tests)), 75_700),  # the aim is 60,000
+        "test files that import private modules": (sum(map(_imports_private, tests)), 12),
+    }
+
+
+def _lines(text: str) -> int:
+    return text.count("\n")
+
+
+def _imports_private(text: str) -> bool:
+    return PRIVATE_IMPORT.search(text) is not None
+
+
+def _one_importer(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> int:
+    imported = Counter(name for tree in trees.values() for name in set(_imports(tree)))
+    return sum(
+        imported[_module(path)] == 1
+        for path, text in texts.items()
+        if path.stem.startswith("_") and not path.stem.startswith("__") and _lines(text) < SMALL
+    )
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+def _repeated_names(texts: dict[Path, str]) -> int:
+    names = Counter(path.stem.lstrip("_") for path in texts if path.name != "__init__.py")
+    return sum(count > 1 for count in names.values())
+
+
+def _long_functions(tree: ast.Module) -> int:
+    functions = (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return sum((node.end_lineno or node.lineno) - node.lineno >= LONG for node in functions)
+
+
+def _loaded(name: str) -> int:
+    code = f"import sys; from argstream import {name}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return sum(module.split(".")[0] == "argstream" for module in done.stdout.split())
+
+
+def _calls_per_delta() -> float:
+    """Count Python calls for two lengths of one call. The difference is the cost of the deltas."""
+    _count_calls(1)  # loads modules and fills caches
+    return (_count_calls(2 * DELTAS) - _count_calls(DELTAS)) / DELTAS
+
+
+def _count_calls(deltas: int) -> int:
+    pieces = ['{"content": "', *["word "] * deltas, '"}']
+    payloads: list[dict[str, object]] = [
+        {"type": "message_start", "message": {"id": "m", "content": []}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "id": "c", "name": "write", "input": {}},
+        },
+    ]
+    for piece in pieces:
+        delta = {"type": "input_json_delta", "partial_json": piece}
+        payloads.append({"type": "content_block_delta", "index": 0, "delta": delta})
+    chunks = [
+        f"event: {payload['type']}\ndata: {json.dumps(payload)}\n\n".encode()
+        for payload in payloads
+    ]
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    events = stream(iter(chunks), protocol="anthropic")
+    sys.setprofile(count)
+    try:
+        for _ in events:
+            pass
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def main() -> None:
+    """Print the figures."""
+    exceeded = False
+    for name, (figure, bound) in measure().items():
+        note = "" if figure <= bound else "  too many"
+        exceeded = exceeded or figure > bound
+        print(f"{figure:>8,g}  of {bound:>6,}  {name}{note}")
+    sys.exit(exceeded)
+
+
+if __name__ == "__main__":
+    main()

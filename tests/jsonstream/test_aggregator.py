@@ -13,7 +13,7 @@ from tests.support import run
 
 
 @given(json_texts, cuts)
-def test_it_gives_the_value_of_every_done(text: str, sizes: list[int]) -> None:
+def test_aggregator_returns_the_value_of_every_done(text: str, sizes: list[int]) -> None:
     aggregator = FragmentAggregator()
     for fragment in run(cut(text, sizes))[1]:
         value = aggregator.push(fragment)
@@ -23,7 +23,7 @@ def test_it_gives_the_value_of_every_done(text: str, sizes: list[int]) -> None:
             assert value is PENDING
 
 
-def test_it_needs_nothing_but_the_fragments_and_shares_nothing() -> None:
+def test_aggregated_value_shares_nothing_with_the_parser() -> None:
     parser, fragments = run(['{"a": [1, {"b": "x"}]}'])
     aggregator = FragmentAggregator()
     values = [aggregator.push(fragment) for fragment in fragments]
@@ -48,15 +48,15 @@ def test_recursive_fragments_nest_instead_of_a_path() -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": [1, {"b": "x"}], "c": null}', '[{}, [], ""]', "-1.5", '"x"']
 )
-def test_recursive_fragments_make_the_same_values(text: str) -> None:
+def test_recursive_fragments_aggregate_to_the_same_value(text: str) -> None:
     parser, aggregator = NestedParser(), FragmentAggregator()
     values = [aggregator.push(one) for one in [*parser.push(text), *parser.close()]]
     assert values[-1] == parser.value
 
 
 @pytest.mark.parametrize(
-    ("fragment", "told"), [(NestedDone(), "the kind of the empty value"), ("x", "not str")]
+    ("fragment", "message"), [(NestedDone(), "the kind of the empty value"), ("x", "not str")]
 )
-def test_what_is_no_fragment_of_a_document_is_refused(fragment: object, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_value_that_is_no_fragment_of_a_document_raises(fragment: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         FragmentAggregator().push(fragment)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """ToolArgStream: every claim and example of axio's documentation (source 000), and its errors."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import assume, given
@@ -25,6 +26,10 @@ def ended(key: str) -> ToolFieldEnd:
     return ToolFieldEnd(0, "call", key)
 
 
+def field(key: str, text: str) -> list[ToolFieldEvent]:
+    return [started(key), *([delta(key, text)] if text else []), ended(key)]
+
+
 def joined(events: list[ToolFieldEvent]) -> list[ToolFieldEvent]:
     """Events with neighbouring deltas joined, which is all that chunking may change."""
     result: list[ToolFieldEvent] = []
@@ -37,166 +42,145 @@ def joined(events: list[ToolFieldEvent]) -> list[ToolFieldEvent]:
     return result
 
 
-def read(chunks: list[str]) -> list[ToolFieldEvent]:
+def read(chunks: Iterable[str]) -> tuple[ToolArgStream, list[ToolFieldEvent]]:
     stream = ToolArgStream("call")
-    return [event for chunk in chunks for event in stream.feed(chunk)]
+    return stream, [event for chunk in chunks for event in stream.feed(chunk)]
 
 
-class TestExamplesOfTheDocumentation:
-    def test_string_value(self) -> None:
-        stream = ToolArgStream("call")
-        assert stream.feed('{"pat') == []
-        assert stream.feed('h":"/tm') == [started("path"), delta("path", "/tm")]
-        assert stream.feed('p/file"}') == [delta("path", "p/file"), ended("path")]
-
-    def test_object_value(self) -> None:
-        stream = ToolArgStream("call")
-        assert stream.feed('{"config":{"re') == [started("config"), delta("config", '{"re')]
-        assert stream.feed('try":3}}') == [delta("config", 'try":3}'), ended("config")]
-
-    def test_string_escaping(self) -> None:
-        assert read(['{"msg":"Hello\\nWorld"}']) == [
-            started("msg"),
-            delta("msg", "Hello\nWorld"),
-            ended("msg"),
-        ]
-
-    def test_usage_pattern(self) -> None:
-        shown = ""
-        parsers = {"a": ToolArgStream("a"), "b": ToolArgStream("b")}
-        for identity, piece in [("a", '{"x": "1'), ("b", '{"y": tr'), ("a", '2"}'), ("b", "ue}")]:
-            for event in parsers[identity].feed(piece):
-                match event:
-                    case ToolFieldStart(key=key):
-                        shown += f"\n{event.tool_use_id} {key}: "
-                    case ToolFieldDelta(text=text):
-                        shown += text
-                    case ToolFieldEnd():
-                        shown += ";"
-        assert shown == "\na x: 1\nb y: tr2;ue;"
+@pytest.mark.parametrize(
+    "fed",
+    [
+        # The examples of the documentation.
+        [('{"pat', []), ('h":"/tm', [started("path"), delta("path", "/tm")]),
+         ('p/file"}', [delta("path", "p/file"), ended("path")])],
+        [('{"config":{"re', [started("config"), delta("config", '{"re')]),
+         ('try":3}}', [delta("config", 'try":3}'), ended("config")])],
+        [('{"msg":"Hello\\nWorld"}', field("msg", "Hello\nWorld"))],
+        # One chunk may make no event or many.
+        [("", []), ('{"a":"x","b":[1, 2],"c":null}',
+         [*field("a", "x"), *field("b", "[1, 2]"), *field("c", "null")])],
+        # A field starts at its colon, before any value.
+        [('{"a"', []), (" ", []), (" :", [started("a")]), (' "a:b', [delta("a", "a:b")])],
+        # Raw text is passed on as it arrives.
+        [('{"n":1', [started("n"), delta("n", "1")]), ("2", [delta("n", "2")]),
+         (" ", [ended("n")])],
+    ],
+)  # fmt: skip
+def test_chunks_make_these_events(fed: list[tuple[str, list[ToolFieldEvent]]]) -> None:
+    stream = ToolArgStream("call")
+    for chunk, events in fed:
+        assert stream.feed(chunk) == events, chunk
 
 
-class TestClaimsOfTheDocumentation:
-    def test_index_defaults_to_0_and_is_in_every_event(self) -> None:
-        assert {event.index for event in ToolArgStream("c").feed('{"a":1}')} == {0}
-        assert {event.index for event in ToolArgStream("c", index=3).feed('{"a":1}')} == {3}
-        assert {event.tool_use_id for event in ToolArgStream("c").feed('{"a":1}')} == {"c"}
-
-    def test_one_chunk_may_make_no_event_or_many(self) -> None:
-        assert read(['{"a":"x","b":[1, 2],"c":null}']) == [
-            *(started("a"), delta("a", "x"), ended("a")),
-            *(started("b"), delta("b", "[1, 2]"), ended("b")),
-            *(started("c"), delta("c", "null"), ended("c")),
-        ]
-        assert read([""]) == []
-
-    def test_the_start_comes_at_the_colon_before_any_value(self) -> None:
-        stream = ToolArgStream("call")
-        assert stream.feed('{"a"') == []
-        assert stream.current_key == "a"
-        assert stream.feed(" ") == []
-        assert stream.feed(" :") == [started("a")]
-        assert stream.feed(' "a:b') == [delta("a", "a:b")]
-
-    def test_current_key_is_empty_at_first_and_then_keeps_the_last_key(self) -> None:
-        stream = ToolArgStream("call")
-        keys = []
-        for chunk in ["", "{", '"a', '":', "1", ",", '"b"', ":2", "}"]:
-            stream.feed(chunk)
-            keys.append(stream.current_key)
-        assert keys == ["", "", "", "a", "a", "a", "b", "b", "b"]
-
-    @pytest.mark.parametrize(
-        ("value", "raw"),
-        [
-            ("12", "12"),
-            (" -1.5e3 ", "-1.5e3"),
-            ("true", "true"),
-            (' { "a" : "x\\n}" } ', '{ "a" : "x\\n}" }'),
-            ("[ [], {} ]", "[ [], {} ]"),
-            ('""', ""),
-            ('"[1]"', "[1]"),
-        ],
-    )
-    def test_other_values_are_raw_json_without_the_space_around(self, value: str, raw: str) -> None:
-        for name, chunks in chunkings(f'{{"k":{value}, "last": 0}}'):
-            expected = [started("k"), *([delta("k", raw)] if raw else []), ended("k")]
-            events = joined(read(chunks))
-            assert events[:-3] == expected, name
-            assert events[-3:] == [started("last"), delta("last", "0"), ended("last")], name
-
-    def test_raw_text_is_passed_on_as_it_arrives(self) -> None:
-        stream = ToolArgStream("call")
-        assert stream.feed('{"n":1') == [started("n"), delta("n", "1")]
-        assert stream.feed("2") == [delta("n", "2")]
-        assert stream.feed(" ") == [ended("n")]
-
-    def test_done_when_the_object_is(self) -> None:
-        stream = ToolArgStream("call")
-        done = [(stream.feed(chunk), stream.done)[1] for chunk in ('{"a": {}', "}", " ")]
-        assert done == [False, True, True]
-        assert stream.close() is None
+def test_usage_pattern_of_the_documentation() -> None:
+    shown = ""
+    parsers = {"a": ToolArgStream("a"), "b": ToolArgStream("b")}
+    for identity, piece in [("a", '{"x": "1'), ("b", '{"y": tr'), ("a", '2"}'), ("b", "ue}")]:
+        for event in parsers[identity].feed(piece):
+            match event:
+                case ToolFieldStart(key=key):
+                    shown += f"\n{event.tool_use_id} {key}: "
+                case ToolFieldDelta(text=text):
+                    shown += text
+                case ToolFieldEnd():
+                    shown += ";"
+    assert shown == "\na x: 1\nb y: tr2;ue;"
 
 
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("text", "error"),
-        [
-            ('{"a":1 x', Invalid((), 7, "unexpected_character")),
-            ('{"a" x: 1}', Invalid(("a",), 5, "unexpected_character")),
-            ('{"a": tru}', Invalid(("a",), 9, "bad_literal")),
-            ('{"a": 1, "a": 2}', Invalid(("a",), 11, "duplicate_key")),
-            ("{} {}", Invalid((), 3, "extra_text")),
-            (' ["a"]', Invalid((), 1, "not_an_object")),
-            ('"a"', Invalid((), 0, "not_an_object")),
-            ("12", Invalid((), 0, "not_an_object")),
-        ],
-    )
-    def test_are_told_where_the_original_is_silent(self, text: str, error: Invalid) -> None:
-        for name, chunks in chunkings(text):
-            stream = ToolArgStream("call")
-            for chunk in chunks:
-                stream.feed(chunk)
-            assert stream.error == error, name
-            assert stream.feed('{"b": 1}') == [], name
-            assert stream.close() == error, name
+def test_every_event_has_the_index_and_the_id() -> None:
+    for stream, index in ((ToolArgStream("c"), 0), (ToolArgStream("c", index=3), 3)):
+        events = stream.feed('{"a":1}')
+        assert {(event.index, event.tool_use_id) for event in events} == {(index, "c")}
 
-    def test_what_came_before_is_delivered_and_the_field_never_ends(self) -> None:
-        for name, chunks in chunkings('{"a":"x","b":[1, x]}'):
-            assert joined(read(chunks)) == [
-                *(started("a"), delta("a", "x"), ended("a")),
-                *(started("b"), delta("b", "[1, ")),
-            ], name
 
-    def test_close_finds_a_cut(self) -> None:
-        stream = ToolArgStream("call")
-        stream.feed('{"a": "x')
-        assert stream.error is None
-        assert stream.close() == Invalid(("a",), 8, "truncated")
+def test_current_key_is_empty_at_first_and_then_the_last_key() -> None:
+    stream = ToolArgStream("call")
+    keys = []
+    for chunk in ["", "{", '"a', '"', ":", "1", ",", '"b"', ":2", "}"]:
+        stream.feed(chunk)
+        keys.append(stream.current_key)
+    assert keys == ["", "", "", "a", "a", "a", "a", "b", "b", "b"]
 
-    def test_limits_hold(self) -> None:
-        stream = ToolArgStream("call", limits=Limits(max_chars=4))
-        stream.feed('{"abcd')
-        assert stream.error == Invalid((), 4, "too_long")
 
-    def test_bytes_are_misuse(self) -> None:
-        with pytest.raises(UsageError, match="takes str, not bytes"):
-            ToolArgStream("call").feed(b"{}")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("value", "raw"),
+    [
+        ("12", "12"),
+        (" -1.5e3 ", "-1.5e3"),
+        ("true", "true"),
+        (' { "a" : "x\\n}" } ', '{ "a" : "x\\n}" }'),
+        ("[ [], {} ]", "[ [], {} ]"),
+        ('""', ""),
+        ('"[1]"', "[1]"),
+    ],
+)
+def test_other_values_are_raw_json_without_surrounding_space(value: str, raw: str) -> None:
+    for name, chunks in chunkings(f'{{"k":{value}, "last": 0}}'):
+        assert joined(read(chunks)[1]) == [*field("k", raw), *field("last", "0")], name
+
+
+def test_stream_is_done_when_the_object_is() -> None:
+    stream = ToolArgStream("call")
+    done = [(stream.feed(chunk), stream.done)[1] for chunk in ('{"a": {}', "}", " ")]
+    assert done == [False, True, True]
+    assert stream.close() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"a":1 x', Invalid((), 7, "unexpected_character")),
+        ('{"a" x: 1}', Invalid(("a",), 5, "unexpected_character")),
+        ('{"a": tru}', Invalid(("a",), 9, "bad_literal")),
+        ('{"a": 1, "a": 2}', Invalid(("a",), 11, "duplicate_key")),
+        ("{} {}", Invalid((), 3, "extra_text")),
+        (' ["a"]', Invalid((), 1, "not_an_object")),
+        ('"a"', Invalid((), 0, "not_an_object")),
+        ("12", Invalid((), 0, "not_an_object")),
+    ],
+)
+def test_malformed_text_sets_the_error_and_ends_the_stream(text: str, error: Invalid) -> None:
+    for name, chunks in chunkings(text):
+        stream, _ = read(chunks)
+        assert stream.error == error, name
+        assert stream.feed('{"b": 1}') == [], name
+        assert stream.close() == error, name
+
+
+def test_fields_before_an_error_are_delivered_and_the_open_one_never_ends() -> None:
+    for name, chunks in chunkings('{"a":"x","b":[1, x]}'):
+        expected = [*field("a", "x"), started("b"), delta("b", "[1, ")]
+        assert joined(read(chunks)[1]) == expected, name
+
+
+def test_close_finds_a_cut() -> None:
+    stream, _ = read(['{"a": "x'])
+    assert stream.error is None
+    assert stream.close() == Invalid(("a",), 8, "truncated")
+
+
+def test_limits_hold() -> None:
+    stream = ToolArgStream("call", limits=Limits(max_chars=4))
+    stream.feed('{"abcd')
+    assert stream.error == Invalid((), 4, "too_long")
+
+
+def test_bytes_raise() -> None:
+    with pytest.raises(UsageError, match="takes str, not bytes"):
+        ToolArgStream("call").feed(b"{}")  # type: ignore[arg-type]
 
 
 @given(any_texts, cuts)
 def test_chunking_never_matters(text: str, sizes: list[int]) -> None:
     text = f'{{"k": {text}}}'
-    whole, cut_up = ToolArgStream("call"), ToolArgStream("call")
-    expected = joined(whole.feed(text))
-    assert joined([event for chunk in cut(text, sizes) for event in cut_up.feed(chunk)]) == expected
-    assert (cut_up.error, cut_up.done) == (whole.error, whole.done)
+    (whole, expected), (parts, events) = read([text]), read(cut(text, sizes))
+    assert joined(events) == joined(expected)
+    assert (parts.error, parts.done) == (whole.error, whole.done)
 
 
 @given(json_texts, cuts)
-def test_a_field_is_its_decoded_string_or_its_raw_text(value: str, sizes: list[int]) -> None:
-    stream = ToolArgStream("call")
-    events = [event for chunk in cut(f'{{"k": {value}}}', sizes) for event in stream.feed(chunk)]
+def test_field_is_its_decoded_string_or_its_raw_text(value: str, sizes: list[int]) -> None:
+    stream, events = read(cut(f'{{"k": {value}}}', sizes))
     assume(stream.error is None)  # a duplicate key further down
     shown = "".join(event.text for event in events if isinstance(event, ToolFieldDelta))
     loaded = loads(value)

@@ -1,4 +1,4 @@
-"""The real clients of Anthropic and OpenAI talk to the mock provider, and believe it."""
+"""The SDKs of Anthropic and OpenAI read the answers of the mock provider."""
 
 import asyncio
 import json
@@ -19,7 +19,6 @@ from argstream.testing import (
     CallTool,
     Cut,
     ErrorEvent,
-    Fault,
     Malformed,
     MockProvider,
     Reply,
@@ -37,17 +36,14 @@ SCRIPT = Reply(
     CallTool("write_file", ARGUMENTS),
     CallTool("list_files", {}),
 )
+CALLS = [("write_file", ARGUMENTS), ("list_files", {})]
 MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
 ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
-SCHEMA: Any = {"type": "object", "properties": {}}
 CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
 RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
 # While it streams, Anthropic's client lets through what its HTTP library raises.
 BROKEN = (anthropic.APIConnectionError, openai.APIConnectionError, httpx2.RemoteProtocolError)
-
-
-# To make one takes longer than most tests here.
-SSL = httpx2.create_ssl_context()
+SSL = httpx2.create_ssl_context()  # creating one takes longer than most tests here
 
 
 def options(url: str, client: Any) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def clients(provider: MockProvider) -> Iterator[tuple[Any, Any]]:
 
 
 def in_each_api(claude: Any, gpt: Any) -> list[Any]:
-    """Ask for a stream of each API."""
+    """Request a stream of each API."""
     return [
         claude.messages.create(**ANTHROPIC, stream=True),
         gpt.chat.completions.create(**CHAT, stream=True),
@@ -88,7 +84,7 @@ def in_each_api(claude: Any, gpt: Any) -> list[Any]:
 
 @dataclass
 class Seen:
-    """What a client made of an answer, in the same form for all."""
+    """The answer as an SDK assembled it, in the same form for all."""
 
     thinking: str
     text: str
@@ -98,58 +94,53 @@ class Seen:
 
 
 def seen_message(message: Any) -> Seen:
-    blocks = message.content
+    blocks, usage = message.content, message.usage
     return Seen(
         "".join(block.thinking for block in blocks if block.type == "thinking"),
         "".join(block.text for block in blocks if block.type == "text"),
         [(block.name, block.input) for block in blocks if block.type == "tool_use"],
         message.stop_reason,
-        (message.usage.input_tokens, message.usage.output_tokens),
+        (usage.input_tokens, usage.output_tokens),
     )
 
 
 def seen_completion(completion: Any) -> Seen:
-    (choice,) = completion.choices
-    usage = completion.usage
+    (choice,), usage = completion.choices, completion.usage
+    functions = [call.function for call in choice.message.tool_calls]
     return Seen(
         choice.message.reasoning_content,
         choice.message.content,
-        [
-            (call.function.name, json.loads(call.function.arguments))
-            for call in choice.message.tool_calls
-        ],
+        [(function.name, json.loads(function.arguments)) for function in functions],
         choice.finish_reason,
         (usage.prompt_tokens, usage.completion_tokens),
     )
 
 
 def seen_response(response: Any) -> Seen:
-    items = response.output
+    items, usage = response.output, response.usage
     return Seen(
         "".join(item.summary[0].text for item in items if item.type == "reasoning"),
         response.output_text,
         [(item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"],
         response.incomplete_details.reason if response.incomplete_details else response.status,
-        (response.usage.input_tokens, response.usage.output_tokens),
+        (usage.input_tokens, usage.output_tokens),
     )
+
+
+SEEN = {"messages": seen_message, "chat": seen_completion, "responses": seen_response}
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A way in which the clients can be used."""
+    """A way to use an SDK."""
 
     api: str
     is_streamed: bool = False
     is_async: bool = False
 
     def __call__(self, provider: MockProvider) -> Seen:
-        seen: dict[str, Callable[[Any], Seen]] = {
-            "messages": seen_message,
-            "chat": seen_completion,
-            "responses": seen_response,
-        }
         answer = asyncio.run(self._ask_async(provider)) if self.is_async else self._ask(provider)
-        return seen[self.api](answer)
+        return SEEN[self.api](answer)
 
     def _ask(self, provider: MockProvider) -> Any:
         make = anthropic_client if self.api == "messages" else openai_client
@@ -184,338 +175,297 @@ STOPS = {"messages": "tool_use", "chat": "tool_calls", "responses": "completed"}
 ONE_OF_EACH = [Ask(api, is_streamed=True) for api in STOPS]
 STREAMED = [*ONE_OF_EACH, *(replace(ask, is_async=True) for ask in ONE_OF_EACH)]
 WHOLE = [replace(ask, is_streamed=False) for ask in STREAMED]
-ask_messages_stream = ONE_OF_EACH[0]
 
 
-class TestAnswers:
-    @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
-    def test_a_client_assembles_what_the_script_says(self, ask: Ask) -> None:
-        with MockProvider(SCRIPT) as provider:
-            seen = ask(provider)
-            provider.check()
-        assert seen.thinking == "They want a file – a small one."
-        assert seen.text == "I write it: 😀."
-        assert seen.calls == [("write_file", ARGUMENTS), ("list_files", {})]
-        assert seen.stop == STOPS[ask.api]
-        (request,) = provider.requests
-        assert request.is_streamed == ask.is_streamed
-        assert seen.tokens[0] == 100
-        assert seen.tokens[1] > 30
+# Answers
 
-    @pytest.mark.parametrize("ask", ONE_OF_EACH)
-    @pytest.mark.parametrize("piece_size", [1, 3, 10_000])
-    def test_the_size_of_pieces_changes_nothing(self, ask: Ask, piece_size: int) -> None:
-        with MockProvider(Reply(*SCRIPT.parts, piece_size=piece_size)) as provider:
-            assert ask(provider).calls[0] == ("write_file", ARGUMENTS)
 
-    def test_ids_and_usage_differ_from_turn_to_turn_and_not_from_run_to_run(self) -> None:
-        def ask_twice() -> list[tuple[str, str, int]]:
-            with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
-                messages: list[Any] = [client.messages.create(**ANTHROPIC) for _ in range(2)]
-            return [(m.id, m.content[2].id, m.usage.input_tokens) for m in messages]
+@pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
+def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
+    with MockProvider(SCRIPT) as provider:
+        seen = ask(provider)
+        provider.check()
+    assert (seen.thinking, seen.text) == ("They want a file – a small one.", "I write it: 😀.")
+    assert (seen.calls, seen.stop) == (CALLS, STOPS[ask.api])
+    assert (seen.tokens[0], seen.tokens[1] > 30) == (100, True)
+    assert [request.is_streamed for request in provider.requests] == [ask.is_streamed]
 
-        first, second = ask_twice()
-        assert all(one != other for one, other in zip(first, second, strict=True))
-        assert ask_twice() == [first, second]
 
-    def test_an_id_of_the_script_is_kept(self) -> None:
-        script = Reply(CallTool("now", call_id="call_7"))
-        with MockProvider(script) as provider, openai_client(provider) as client:
-            response: Any = client.responses.create(**RESPONSES)
-        assert response.output[0].call_id == "call_7"
+@pytest.mark.bulk
+@pytest.mark.parametrize("ask", [*ONE_OF_EACH, WHOLE[0], STREAMED[4]])
+def test_pieces_and_splits_of_any_size_change_nothing(ask: Ask) -> None:
+    sizes = [Reply(*SCRIPT.parts, piece_size=size) for size in (1, 3, 10_000)]
+    faults = (Split(), Split((3, 1)), Split((40,), seed=1), Split((40,), seed=2))
+    split = [Reply(*SCRIPT.parts, faults=[fault]) for fault in faults]
+    with MockProvider([*sizes, *split]) as provider:
+        for _ in (*sizes, *split):
+            assert ask(provider).calls == CALLS
 
-    def test_thinking_carries_a_signature(self) -> None:
+
+def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None:
+    def ask_twice() -> list[tuple[str, str, int]]:
         with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
-            whole: Any = client.messages.create(**ANTHROPIC)
-            with client.messages.stream(**ANTHROPIC) as events:
-                streamed: Any = events.get_final_message()
-        assert whole.content[0].signature
-        assert whole.content[0].signature == streamed.content[0].signature
+            messages: list[Any] = [client.messages.create(**ANTHROPIC) for _ in range(2)]
+        return [(m.id, m.content[2].id, m.usage.input_tokens) for m in messages]
+
+    first, second = ask_twice()
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert ask_twice() == [first, second]
 
 
-async def all_of(make: Callable[[], Any]) -> tuple[list[str], list[Any]]:
-    events = stream(make())
-    types = [event.type async for event in events]
-    return types, events.calls
+def test_call_id_of_the_script_is_kept() -> None:
+    script = Reply(CallTool("now", call_id="call_7"))
+    with MockProvider(script) as provider, openai_client(provider) as client:
+        response: Any = client.responses.create(**RESPONSES)
+    assert response.output[0].call_id == "call_7"
 
 
-class TestArgstream:
-    @pytest.mark.parametrize(
-        "open_stream",
-        [
-            lambda claude, _: claude.messages.stream(**ANTHROPIC),
-            lambda claude, _: claude.messages.create(**ANTHROPIC, stream=True),
-            lambda claude, _: claude.messages.create(**ANTHROPIC),
-            lambda _, gpt: gpt.chat.completions.stream(**CHAT),
-            lambda _, gpt: gpt.chat.completions.create(**CHAT, stream=True),
-            lambda _, gpt: gpt.chat.completions.create(**CHAT),
-            lambda _, gpt: gpt.responses.stream(**RESPONSES),
-            lambda _, gpt: gpt.responses.create(**RESPONSES, stream=True),
-            lambda _, gpt: gpt.responses.create(**RESPONSES),
-        ],
-    )
-    def test_the_calls_are_complete(self, open_stream: Callable[[Any, Any], Any]) -> None:
-        with MockProvider(SCRIPT) as provider, clients(provider) as (claude, gpt):
+def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
+    with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
+        whole: Any = client.messages.create(**ANTHROPIC)
+        with client.messages.stream(**ANTHROPIC) as events:
+            streamed: Any = events.get_final_message()
+    assert whole.content[0].signature
+    assert whole.content[0].signature == streamed.content[0].signature
+
+
+@pytest.mark.parametrize(
+    ("stop", "reasons"),
+    [
+        ("end_turn", ("end_turn", "stop", "completed")),
+        ("max_tokens", ("max_tokens", "length", "max_output_tokens")),
+        ("refusal", ("refusal", "content_filter", "content_filter")),
+    ],
+)
+def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, ...]) -> None:
+    script = Reply(Think("Hm"), "Hello", CallTool("f"), stop=stop)
+    with MockProvider(script) as provider, clients(provider) as (claude, gpt):
+        assert tuple(Ask(api)(provider).stop for api in STOPS) == reasons
+        ends = [list(stream(source))[-1] for source in in_each_api(claude, gpt)]
+        assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
+
+
+def test_script_ends_unless_it_repeats() -> None:
+    script = [Reply("one"), Reply("two")]
+    for repeat in (True, False):
+        with MockProvider(script, repeat=repeat) as provider, openai_client(provider) as client:
+            texts = [client.responses.create(**RESPONSES).output_text for _ in range(2)]
+            assert texts == ["one", "two"]
+            if repeat:
+                assert client.responses.create(**RESPONSES).output_text == "one"
+            else:
+                with pytest.raises(openai.BadRequestError, match="the script is over after 2"):
+                    client.responses.create(**RESPONSES)
+
+
+# stream()
+
+
+@pytest.mark.parametrize(
+    "open_stream",
+    [
+        lambda claude, _: claude.messages.stream(**ANTHROPIC),
+        lambda claude, _: claude.messages.create(**ANTHROPIC, stream=True),
+        lambda claude, _: claude.messages.create(**ANTHROPIC),
+        lambda _, gpt: gpt.chat.completions.stream(**CHAT),
+        lambda _, gpt: gpt.chat.completions.create(**CHAT, stream=True),
+        lambda _, gpt: gpt.chat.completions.create(**CHAT),
+        lambda _, gpt: gpt.responses.stream(**RESPONSES),
+        lambda _, gpt: gpt.responses.create(**RESPONSES, stream=True),
+        lambda _, gpt: gpt.responses.create(**RESPONSES),
+    ],
+)
+def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -> None:
+    async def read(provider: MockProvider) -> Any:
+        async with (
+            async_anthropic_client(provider) as claude,
+            async_openai_client(provider) as gpt,
+        ):
             events = stream(open_stream(claude, gpt))
-            types = [event.type for event in events]
-        assert types[-1] == "turn_completed"
-        assert [(call.name, call.arguments, call.verdict) for call in events.calls] == [
-            ("write_file", ARGUMENTS, "complete"),
-            ("list_files", {}, "complete"),
-        ]
+            return events, [event.type async for event in events]
 
-    def test_the_calls_of_async_clients_are_complete(self) -> None:
-        async def run(provider: MockProvider) -> list[Any]:
-            async with (
-                async_anthropic_client(provider) as claude,
-                async_openai_client(provider) as gpt,
-            ):
-                return [
-                    await all_of(lambda: claude.messages.stream(**ANTHROPIC)),
-                    await all_of(lambda: gpt.chat.completions.create(**CHAT, stream=True)),
-                    await all_of(lambda: gpt.responses.create(**RESPONSES, stream=True)),
-                ]
-
-        with MockProvider(SCRIPT) as provider:
-            for types, calls in asyncio.run(run(provider)):
-                assert types[-1] == "turn_completed"
-                assert [call.arguments for call in calls] == [ARGUMENTS, {}]
-
-    @pytest.mark.parametrize(
-        ("arguments", "stop", "verdict"),
-        [
-            ('{"path": "a.txt", "content": "hel', "max_tokens", "truncated"),
-            ('{"path": 0755}', "tool_use", "malformed"),
-        ],
-    )
-    def test_what_is_wrong_with_a_call_is_seen_in_every_api(
-        self, arguments: str, stop: Any, verdict: str
-    ) -> None:
-        script = Reply(CallTool("write_file", arguments), stop=stop)
-        with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-            for source in in_each_api(claude, gpt):
-                events = stream(source)
-                assert list(events)
-                (call,) = events.calls
-                assert (call.verdict, call.raw) == (verdict, arguments)
+    with MockProvider(SCRIPT) as provider, clients(provider) as (claude, gpt):
+        events = stream(open_stream(claude, gpt))
+        types = [event.type for event in events]
+        async_events, async_types = asyncio.run(read(provider))
+    assert types == async_types
+    assert types[-1] == "turn_completed"
+    for calls in (events.calls, async_events.calls):
+        assert [(call.name, call.arguments) for call in calls] == CALLS
+        assert {call.verdict for call in calls} == {"complete"}
 
 
-class TestStops:
-    @pytest.mark.parametrize(
-        ("stop", "reasons"),
-        [
-            ("end_turn", ("end_turn", "stop", "completed")),
-            ("max_tokens", ("max_tokens", "length", "max_output_tokens")),
-            ("refusal", ("refusal", "content_filter", "content_filter")),
-        ],
-    )
-    def test_each_api_says_it_in_its_own_words(self, stop: Any, reasons: tuple[str, ...]) -> None:
-        script = Reply(Think("Hm"), "Hello", CallTool("f"), stop=stop)
-        with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-            assert tuple(Ask(api)(provider).stop for api in STOPS) == reasons
-            ends = [list(stream(source))[-1] for source in in_each_api(claude, gpt)]
-            assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
+@pytest.mark.parametrize(
+    ("arguments", "stop", "verdict"),
+    [
+        ('{"path": "a.txt", "content": "hel', "max_tokens", "truncated"),
+        ('{"path": 0755}', "tool_use", "malformed"),
+    ],
+)
+def test_invalid_call_has_the_same_verdict_in_every_api(
+    arguments: str, stop: Any, verdict: str
+) -> None:
+    script = Reply(CallTool("write_file", arguments), stop=stop)
+    with MockProvider(script) as provider, clients(provider) as (claude, gpt):
+        for source in in_each_api(claude, gpt):
+            events = stream(source)
+            assert list(events)
+            assert [(call.verdict, call.raw) for call in events.calls] == [(verdict, arguments)]
 
 
-class TestFaults:
-    @pytest.mark.parametrize(
-        ("status", "of_anthropic", "of_openai"),
-        [
-            (401, anthropic.AuthenticationError, openai.AuthenticationError),
-            (429, anthropic.RateLimitError, openai.RateLimitError),
-            (500, anthropic.InternalServerError, openai.InternalServerError),
-            (529, anthropic.APIStatusError, openai.InternalServerError),
-        ],
-    )
-    @pytest.mark.parametrize("streamed", [False, True])
-    def test_a_status_is_the_clients_exception(
-        self,
-        status: int,
-        of_anthropic: type[Exception],
-        of_openai: type[Exception],
-        streamed: bool,
-    ) -> None:
-        with (
-            MockProvider(Reply("never seen", faults=[Status(status, "on request")])) as provider,
-            clients(provider) as (claude, gpt),
-        ):
-            with pytest.raises(of_anthropic, match="on request") as caught:
-                claude.messages.create(**ANTHROPIC, stream=streamed)
-            assert caught.value.status_code == status  # type: ignore[attr-defined]
-            with pytest.raises(of_openai, match="on request"):
-                gpt.chat.completions.create(**CHAT, stream=streamed)
-            with pytest.raises(of_openai, match="on request"):
-                gpt.responses.create(**RESPONSES, stream=streamed)
-            provider.check()
-
-    def test_a_client_that_is_told_to_retries(self) -> None:
-        faults = [Status(429, retry_after=0.01), Status(500, retry_after=0.01)]
-        script = [*(Reply(faults=[fault]) for fault in faults), SCRIPT]
-        with MockProvider(script) as provider, anthropic_client(provider) as client:
-            retrying = client.with_options(max_retries=2)
-            seen = seen_message(retrying.messages.create(**ANTHROPIC))
-        assert seen.calls[0] == ("write_file", ARGUMENTS)
-        assert [request.status for request in provider.requests] == [429, 500, 200]
-
-    @pytest.mark.parametrize("ask", STREAMED)
-    @pytest.mark.parametrize("at", [0, 1, 700, "call", 1_000_000])
-    def test_a_cut_is_a_broken_connection(self, ask: Ask, at: Any) -> None:
-        with MockProvider(SCRIPT, faults=[Cut(at)]) as provider:
-            if ask.api == "chat" and at == 1_000_000:
-                ask(provider)  # this client reads no further than [DONE]
-                return
+def test_call_that_is_cut_is_truncated() -> None:
+    with (
+        MockProvider(SCRIPT, faults=[Cut("call")]) as provider,
+        clients(provider) as (claude, gpt),
+    ):
+        for source in in_each_api(claude, gpt):
+            events = stream(source)
             with pytest.raises(BROKEN):
-                ask(provider)
+                list(events)
+            (call,) = events.calls
+            assert call.verdict == "truncated"
+            assert call.raw.startswith('{"path": "a.txt"')
 
-    @pytest.mark.parametrize("ask", WHOLE)
-    def test_a_cut_is_one_for_a_whole_answer_too(self, ask: Ask) -> None:
-        with MockProvider(SCRIPT, faults=[Cut(100)]) as provider, pytest.raises(BROKEN):
-            ask(provider)
 
-    def test_a_call_that_is_cut_never_completes(self) -> None:
-        with (
-            MockProvider(SCRIPT, faults=[Cut("call")]) as provider,
-            clients(provider) as (claude, gpt),
-        ):
-            for source in in_each_api(claude, gpt):
-                events = stream(source)
+# Faults
+
+
+@pytest.mark.parametrize(
+    ("status", "of_anthropic", "of_openai"),
+    [
+        (401, anthropic.AuthenticationError, openai.AuthenticationError),
+        (429, anthropic.RateLimitError, openai.RateLimitError),
+        (500, anthropic.InternalServerError, openai.InternalServerError),
+        (529, anthropic.APIStatusError, openai.InternalServerError),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_status_raises_the_exception_of_the_sdk(
+    status: int, of_anthropic: type[Exception], of_openai: type[Exception], streamed: bool
+) -> None:
+    fault = Status(status, "on request")
+    with MockProvider(SCRIPT, faults=[fault]) as provider, clients(provider) as (claude, gpt):
+        with pytest.raises(of_anthropic, match="on request") as caught:
+            claude.messages.create(**ANTHROPIC, stream=streamed)
+        assert caught.value.status_code == status  # type: ignore[attr-defined]
+        for resource, body in ((gpt.chat.completions, CHAT), (gpt.responses, RESPONSES)):
+            with pytest.raises(of_openai, match="on request"):
+                resource.create(**body, stream=streamed)
+        provider.check()
+
+
+def test_sdk_retries_after_the_time_that_the_provider_sends() -> None:
+    faults = [Status(429, retry_after=0.01), Status(500, retry_after=0.01)]
+    script = [*(Reply(faults=[fault]) for fault in faults), SCRIPT]
+    with MockProvider(script) as provider, anthropic_client(provider) as client:
+        retrying = client.with_options(max_retries=2)
+        assert seen_message(retrying.messages.create(**ANTHROPIC)).calls == CALLS
+    assert [request.status for request in provider.requests] == [429, 500, 200]
+
+
+@pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
+def test_fault_raises_in_the_sdk(ask: Ask) -> None:
+    cuts = [Cut(at) for at in (0, 1, 700, "call", 1_000_000)]
+    for fault in cuts if ask.is_streamed else [Cut(100)]:
+        with MockProvider(SCRIPT, faults=[Split((5,)), fault]) as provider:
+            if ask.api == "chat" and fault.at == 1_000_000:
+                ask(provider)  # this client reads no further than [DONE]
+            else:
                 with pytest.raises(BROKEN):
-                    list(events)
-                (call,) = events.calls
-                assert call.verdict == "truncated"
-                assert call.raw.startswith('{"path": "a.txt"')
-
-    @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
-    @pytest.mark.parametrize("at", [2, "call"])
-    def test_an_error_event_is_raised_by_the_client(self, ask: Ask, at: Any) -> None:
-        errors = (anthropic.APIStatusError, openai.APIError)
+                    ask(provider)
+    for at in (2, "call"):
+        error = ErrorEvent(at, message="too much")  # type: ignore[arg-type]
         with (
-            MockProvider(SCRIPT, faults=[ErrorEvent(at, message="too much")]) as provider,
-            pytest.raises(errors, match="too much"),
+            MockProvider(SCRIPT, faults=[error]) as provider,
+            pytest.raises((anthropic.APIStatusError, openai.APIError), match="too much"),
         ):
             ask(provider)
-
-    @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
-    def test_malformed_json_is_what_the_client_chokes_on(self, ask: Ask) -> None:
-        expected = (ValueError, anthropic.APIError, openai.APIError)
-        with MockProvider(SCRIPT, faults=[Malformed()]) as provider, pytest.raises(expected):
-            ask(provider)
-
-    @pytest.mark.bulk
-    @pytest.mark.parametrize(
-        "split", [Split(), Split((3, 1)), Split((40,), seed=1), Split((40,), seed=2)]
-    )
-    @pytest.mark.parametrize("ask", [*ONE_OF_EACH, WHOLE[0], STREAMED[4]])
-    def test_bytes_may_be_split_anywhere(self, ask: Ask, split: Split) -> None:
-        with MockProvider(SCRIPT, faults=[split]) as provider:
-            assert ask(provider).calls[0] == ("write_file", ARGUMENTS)
-
-    def test_faults_can_be_combined(self) -> None:
-        faults: list[Fault] = [Split((5,)), Slow(between=0.0001), Cut("call")]
-        with MockProvider(SCRIPT, faults=faults) as provider, pytest.raises(BROKEN):
-            ask_messages_stream(provider)
+    malformed = (ValueError, anthropic.APIError, openai.APIError)
+    with MockProvider(SCRIPT, faults=[Malformed()]) as provider, pytest.raises(malformed):
+        ask(provider)
 
 
-class TestTime:
-    @pytest.mark.parametrize("slow", [Slow(before=0.2), Slow(total=0.2), Slow(between=0.2 / 40)])
-    @pytest.mark.parametrize("ask", ONE_OF_EACH)
-    def test_a_slow_answer_takes_its_time(self, ask: Ask, slow: Slow) -> None:
-        with MockProvider(SCRIPT, faults=[slow]) as provider:
-            start = time.monotonic()
-            assert ask(provider).calls[0] == ("write_file", ARGUMENTS)
-            assert time.monotonic() - start >= 0.19
+# Time
 
-    def test_events_come_one_by_one_and_not_together_at_the_end(self) -> None:
-        with (
-            MockProvider(Reply("abcdefgh"), faults=[Slow(between=0.05)]) as provider,
-            anthropic_client(provider) as client,
-        ):
-            times = [time.monotonic() for _ in client.messages.create(**ANTHROPIC, stream=True)]
-        assert times[-1] - times[0] > 0.15
 
-    def test_splitting_adds_no_pauses(self) -> None:
-        faults: list[Fault] = [Slow(total=0.2), Split()]
+@pytest.mark.parametrize(
+    ("ask", "faults"),
+    [
+        (ONE_OF_EACH[0], [Slow(before=0.2)]),
+        (ONE_OF_EACH[1], [Slow(total=0.2)]),
+        (ONE_OF_EACH[2], [Slow(between=0.2 / 40)]),
+        (ONE_OF_EACH[0], [Slow(total=0.2), Split()]),  # pauses are between events, not chunks
+        (WHOLE[0], [Slow(total=0.2)]),
+    ],
+)
+def test_slow_answer_takes_its_time(ask: Ask, faults: list[Any]) -> None:
+    with MockProvider(SCRIPT, faults=faults) as provider:
         start = time.monotonic()
-        with MockProvider(SCRIPT, faults=faults) as provider:
-            assert ask_messages_stream(provider).calls[0] == ("write_file", ARGUMENTS)
-        assert 0.19 <= time.monotonic() - start < 3
+        assert ask(provider).calls == CALLS
+        assert 0.19 <= time.monotonic() - start < 10
 
-    @pytest.mark.parametrize("ask", WHOLE[:3])
-    def test_a_whole_answer_can_be_slow_too(self, ask: Ask) -> None:
-        with MockProvider(SCRIPT, faults=[Slow(total=0.1)]) as provider:
-            start = time.monotonic()
-            ask(provider)
-            assert time.monotonic() - start >= 0.1
 
-    def test_a_wait_that_is_too_long_is_the_clients_timeout(self) -> None:
-        with (
-            MockProvider(SCRIPT, faults=[Slow(before=30)]) as provider,
-            anthropic_client(provider) as client,
-            pytest.raises(anthropic.APITimeoutError),
-        ):
-            client.with_options(timeout=0.1).messages.create(**ANTHROPIC)
+def test_slow_events_arrive_one_by_one() -> None:
+    slow = Slow(between=0.05)
+    with MockProvider(SCRIPT, faults=[slow]) as provider, anthropic_client(provider) as client:
+        turn = iter(client.messages.create(**ANTHROPIC, stream=True))
+        times = [time.monotonic() for _ in zip(range(5), turn, strict=False)]
+    assert times[-1] - times[0] > 0.15
 
-    @pytest.mark.parametrize("slow", [Slow(before=60), Slow(between=60)])
-    def test_stopping_does_not_wait_for_a_slow_answer(self, slow: Slow) -> None:
-        threads = threading.active_count()
-        provider = MockProvider(SCRIPT, faults=[slow]).start()
-        failures: list[BaseException] = []
 
-        def ask() -> None:
-            with pytest.raises(BROKEN) as caught:
-                ask_messages_stream(provider)
-            failures.append(caught.value)
+def test_wait_that_is_too_long_is_a_timeout_of_the_sdk() -> None:
+    with (
+        MockProvider(SCRIPT, faults=[Slow(before=30)]) as provider,
+        anthropic_client(provider) as client,
+        pytest.raises(anthropic.APITimeoutError),
+    ):
+        client.with_options(timeout=0.1).messages.create(**ANTHROPIC)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        while not provider.requests:
+
+@pytest.mark.parametrize("slow", [Slow(before=60), Slow(between=60)])
+def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
+    threads = threading.active_count()
+    provider = MockProvider(SCRIPT, faults=[slow]).start()
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        with pytest.raises(BROKEN) as caught:
+            ONE_OF_EACH[0](provider)
+        failures.append(caught.value)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while not provider.requests:
+        time.sleep(0.005)
+    start = time.monotonic()
+    provider.stop()
+    assert time.monotonic() - start < 20
+    asking.join(20)
+    assert len(failures) == 1
+    assert threading.active_count() == threads
+
+
+def test_client_that_leaves_early_does_not_disturb_others(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
+        with anthropic_client(provider) as client, client.messages.stream(**ANTHROPIC) as events:
+            next(iter(events))
+        assert WHOLE[1](provider).calls == CALLS
+        while not provider.hang_ups:
             time.sleep(0.005)
-        start = time.monotonic()
-        provider.stop()
-        assert time.monotonic() - start < 1
-        asking.join(5)
-        assert len(failures) == 1
-        assert threading.active_count() == threads
-
-    def test_a_client_that_leaves_early_disturbs_nobody(
-        self, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
-            with (
-                anthropic_client(provider) as client,
-                client.messages.stream(**ANTHROPIC) as events,
-            ):
-                next(iter(events))
-            assert WHOLE[1](provider).calls[0] == ("write_file", ARGUMENTS)
-            time.sleep(0.05)
-        assert capfd.readouterr().err == ""
-
-    def test_many_clients_are_served_at_once(self) -> None:
-        async def ask_all(provider: MockProvider) -> list[Any]:
-            async with async_anthropic_client(provider) as client:
-                asked = [
-                    asyncio.create_task(client.messages.create(**ANTHROPIC)) for _ in range(10)
-                ]
-                await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-                assert len(provider.requests) == 10  # all of them, before the first is answered
-                return await asyncio.gather(*asked)
-
-        with MockProvider(SCRIPT, faults=[Slow(before=1)]) as provider:
-            messages = asyncio.run(ask_all(provider))
-        assert len({message.id for message in messages}) == 10
+    assert capfd.readouterr().err == ""
 
 
-class TestTurns:
-    def test_a_script_that_is_over_says_so(self) -> None:
-        with MockProvider([SCRIPT]) as provider, openai_client(provider) as client:
-            client.responses.create(**RESPONSES)
-            with pytest.raises(openai.BadRequestError, match="the script is over after 1"):
-                client.responses.create(**RESPONSES)
+def test_requests_are_served_concurrently() -> None:
+    all_arrived = threading.Barrier(10)
 
-    def test_a_script_may_start_again(self) -> None:
-        with (
-            MockProvider([Reply("one"), Reply("two")], repeat=True) as provider,
-            openai_client(provider) as client,
-        ):
-            texts = [client.responses.create(**RESPONSES).output_text for _ in range(4)]
-        assert texts == ["one", "two", "one", "two"]
+    async def ask_all(provider: MockProvider) -> list[Any]:
+        async with async_anthropic_client(provider) as client:
+            asked = [client.messages.create(**ANTHROPIC) for _ in range(10)]
+            return await asyncio.gather(*asked)
+
+    # No request is answered before all of them have arrived.
+    with MockProvider(SCRIPT, on_request=lambda _: all_arrived.wait(20) and None) as provider:
+        messages = asyncio.run(ask_all(provider))
+    assert len({message.id for message in messages}) == 10

@@ -1,4 +1,4 @@
-"""What the tests say in a provider's name: payloads of the three APIs, short enough to read."""
+"""Short payloads of the three main APIs, and helpers that assemble them."""
 
 import json
 from collections.abc import Iterable
@@ -8,11 +8,14 @@ from argstream.assembly import Assembler, Call
 from argstream.events import (
     ArgumentDelta,
     Event,
+    StreamFailed,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
     ThinkingStarted,
     ToolArgsDelta,
+    ToolCallCompleted,
+    ToolCallFailed,
     TurnCompleted,
 )
 from argstream.history import CallKind, CallPart, Item
@@ -60,7 +63,7 @@ def message_end(stop_reason: str = "tool_use") -> list[Payload]:
 
 
 def anthropic_call(*pieces: str, stop_reason: str = "tool_use") -> list[Payload]:
-    """A turn with one call, whose block is properly stopped."""
+    """A turn with one call whose block is stopped."""
     return [
         message_start(),
         tool_use(0),
@@ -86,7 +89,7 @@ def entry(
     name: str | None = None,
     **fields: Any,
 ) -> Payload:
-    """An entry of tool_calls; what is None is left out."""
+    """An entry of tool_calls without the fields that are None."""
     function = {"name": name, "arguments": arguments}
     found = {
         "index": index,
@@ -102,7 +105,7 @@ def tool_calls(*entries: Payload, finish: str | None = None, choice: int = 0) ->
 
 
 def chat_call(*pieces: str, finish: str = "tool_calls") -> list[Payload]:
-    """A turn with one call, as OpenAI writes it."""
+    """A turn with one call, in the form that OpenAI sends."""
     return [
         tool_calls(entry("", id="call_1", name="write", type="function")),
         *(tool_calls(entry(piece)) for piece in pieces),
@@ -150,7 +153,7 @@ FUNCTION_CALL: Payload = {
 
 
 def responses_call(*pieces: str) -> list[Payload]:
-    """A turn with one call, as OpenAI writes it."""
+    """A turn with one call, in the form that OpenAI sends."""
     text = "".join(pieces)
     return [
         response_created(),
@@ -195,10 +198,26 @@ def of_type(events: Iterable[Event], *kinds: type) -> list[Any]:
     return [event for event in events if isinstance(event, kinds)]
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
-    """Events with neighbouring deltas of one kind and place joined, for comparison (invariant 1).
+def turns(events: Iterable[Event]) -> list[Any]:
+    return of_type(events, TurnCompleted)
 
-    A ToolArgsDelta comes before what it means, so those of one call are moved together first.
+
+def failures(events: Iterable[Event]) -> list[Any]:
+    return of_type(events, StreamFailed)
+
+
+def results(events: Iterable[Event]) -> list[Any]:
+    return of_type(events, ToolCallCompleted, ToolCallFailed)
+
+
+def texts(events: Iterable[Event]) -> list[str]:
+    return [event.text for event in of_type(events, TextDelta)]
+
+
+def joined(events: Iterable[Event]) -> list[Event]:
+    """Join neighbouring deltas of one kind and block, for comparison (invariant 1).
+
+    The ToolArgsDelta events of each call are joined and moved to the end.
     """
     result: list[Event] = []
     raw: dict[str, str] = {}
@@ -222,7 +241,7 @@ def joined(events: Iterable[Event]) -> list[Event]:
 
 
 def sse(payloads: Iterable[Payload], *, done: bool = False) -> bytes:
-    """The payloads as a body of server-sent events."""
+    """Encode the payloads as a body of server-sent events."""
     lines = []
     for payload in payloads:
         if "type" in payload:
@@ -232,7 +251,7 @@ def sse(payloads: Iterable[Payload], *, done: bool = False) -> bytes:
 
 
 def outcomes(calls: Iterable[Call]) -> list[Any]:
-    """What became of each call: its arguments if it is complete, else its verdict."""
+    """Return the arguments of each complete call and the verdict of each other call."""
     return [call.arguments if call.verdict == "complete" else call.verdict for call in calls]
 
 
@@ -255,7 +274,7 @@ class Reader:
         return [call.verdict for call in self.assemble(payloads)[0]]
 
 
-# What comes of payloads
+# Expected values
 
 
 def call_part(
@@ -267,7 +286,7 @@ def call_part(
     kind: CallKind = "function",
     item: Item | None = None,
 ) -> CallPart:
-    """A complete call, as it is kept."""
+    """A complete call in a message."""
     return CallPart(
         call_id=call_id,
         name=name,
@@ -285,7 +304,7 @@ HM_AND_SO: list[Event] = [
     ThinkingCompleted("hm", 0),
     TextDelta("so", 1),
 ]
-"""What a thought and a text are, each in one piece."""
+"""A thought and a text, each in one delta."""
 
 ONE_ARGUMENT_IN_TWO_PIECES = [
     "tool_call_started",

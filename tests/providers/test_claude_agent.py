@@ -804,11 +804,7 @@ def test_who_picked_out_what_the_model_said_misses_no_result(
 
 @pytest.mark.parametrize(
     ("code", "is_retryable"),
-    [
-        ("authentication_failed", False),
-        ("rate_limit", True),
-        ("server_error", True),
-    ],
+    [("authentication_failed", False), ("rate_limit", True), ("server_error", True)],
 )
 def test_an_error_of_the_api_is_no_word_of_the_model(
     form: str, code: str, is_retryable: bool

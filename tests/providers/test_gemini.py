@@ -30,13 +30,7 @@ from argstream.events import (
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import (
-    call_part,
-    joined,
-    of_type,
-    outcomes,
-    types,
-)
+from tests.provider_streams import call_part, joined, of_type, outcomes, types
 
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
 
@@ -594,10 +588,7 @@ def test_a_reason_that_is_not_specified_is_none() -> None:
     """Where defaults are sent, every piece but the last has it."""
     none, path = "FINISH_REASON_UNSPECIFIED", leaf("$.path", stringValue="/tmp")
     payloads = [
-        chunk(
-            call("rm", willContinue=True, partialArgs=[path]),
-            finish=none,
-        ),
+        chunk(call("rm", willContinue=True, partialArgs=[path]), finish=none),
         chunk(piece(leaf("$.dry_run", boolValue=True)), finish=none),
         chunk({"functionCall": {}}, finish="STOP"),
     ]

@@ -22,11 +22,7 @@ from argstream.events import (
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import (
-    call_part,
-    of_type,
-    types,
-)
+from tests.provider_streams import call_part, of_type, types
 
 CREATED: Any = {
     "event_type": "interaction.created",

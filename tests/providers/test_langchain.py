@@ -34,12 +34,7 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    ONE_ARGUMENT_IN_TWO_PIECES,
-    Reader,
-    of_type,
-    types,
-)
+from tests.provider_streams import ONE_ARGUMENT_IN_TWO_PIECES, Reader, of_type, types
 
 READER = Reader("langchain")
 assemble, verdicts = READER.assemble, READER.verdicts

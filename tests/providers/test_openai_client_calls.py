@@ -229,9 +229,7 @@ def test_client_call_must_fit_the_schema_of_a_listed_tool_of_its_name() -> None:
 
 
 @FORMS
-def test_shell_commands_grow_with_their_deltas(
-    form: Callable[[list[Payload]], list[Any]],
-) -> None:
+def test_shell_commands_grow_with_their_deltas(form: Callable[[list[Payload]], list[Any]]) -> None:
     payloads = shell_turn(("ls ", "-la"), ("echo ", '"hi"'))
     events = stream(form(payloads))
     found = list(events)

@@ -10,12 +10,7 @@ from pydantic import TypeAdapter
 
 from argstream import stream
 from argstream.assembly import Call
-from argstream.events import (
-    Event,
-    StreamFailed,
-    TextDelta,
-    TurnCompleted,
-)
+from argstream.events import Event, StreamFailed, TextDelta, TurnCompleted
 from tests.provider_streams import Payload, of_type
 
 RESPONSE: Payload = {

@@ -25,12 +25,7 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    Payload,
-    Reader,
-    of_type,
-    types,
-)
+from tests.provider_streams import Payload, Reader, of_type, types
 
 READER = Reader("openai-realtime")
 assemble, verdicts = READER.assemble, READER.verdicts

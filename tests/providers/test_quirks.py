@@ -372,11 +372,7 @@ def test_an_item_id_that_changes_with_every_event_does_not_matter() -> None:
 
 
 def test_a_payload_under_both_message_and_delta_counts_once() -> None:
-    payloads = [
-        tool_calls(entry('{"a"', id="call_a", name="tool")),
-        tool_calls(entry(":1}")),
-        END,
-    ]
+    payloads = [tool_calls(entry('{"a"', id="call_a", name="tool")), tool_calls(entry(":1}")), END]
     for payload in payloads:
         (choice,) = payload["choices"]
         choice["message"] = choice["delta"]

@@ -75,10 +75,7 @@ class TestTools:
             ({"tool_choice": "any"}, {"type": "any"}),
             ({"tool_choice": "none", "parallel_tool_calls": False}, {"type": "none"}),
             ({"tool_choice": "add"}, {"type": "tool", "name": "add"}),
-            (
-                {"parallel_tool_calls": False},
-                {"type": "auto", "disable_parallel_tool_use": True},
-            ),
+            ({"parallel_tool_calls": False}, {"type": "auto", "disable_parallel_tool_use": True}),
             (
                 {"tool_choice": "add", "parallel_tool_calls": True},
                 {"type": "tool", "name": "add", "disable_parallel_tool_use": False},
@@ -364,10 +361,7 @@ class TestAlternation:
     def test_what_cannot_be_sent_leaves_no_empty_message(self) -> None:
         foreign = assistant(ThinkingPart(text="hm"))
         history = [user("a"), user("b"), foreign, user("b", ""), assistant("c"), assistant("d")]
-        assert self.roles(*history, user(" ")) == [
-            "user",
-            "assistant",
-        ]
+        assert self.roles(*history, user(" ")) == ["user", "assistant"]
 
     def test_the_first_message_is_the_users(self) -> None:
         assert self.roles(assistant("Hello!"), user("hi")) == ["user", "assistant", "user"]

@@ -245,12 +245,7 @@ class TestWhatTheModelSaid:
     def test_a_call_of_others_has_what_a_call_needs(self) -> None:
         item = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}, "caller": {}}
         assert answer(call(item=item)) == [
-            {
-                "type": "function_call",
-                "call_id": "toolu_1",
-                "name": "add",
-                "arguments": '{"a": 1}',
-            }
+            {"type": "function_call", "call_id": "toolu_1", "name": "add", "arguments": '{"a": 1}'}
         ]
 
     def test_a_call_that_is_not_complete_is_told_in_json(self) -> None:

@@ -1,4 +1,4 @@
-"""What docs/providers.md says, measured on recordings/. To print its tables:
+"""The figures of docs/providers.md, measured on recordings/. To print its tables:
 
 python -m tests.outside.provider_facts ../shared
 """
@@ -16,29 +16,26 @@ from argstream.assembly import Call
 from argstream.events import ToolArgsDelta
 from tests.outside.recordings import Recording, recordings
 
+# A tool that one project gave to many providers: ``foo``, optional, before ``bar``, required.
 SAME_TOOL, ITS_RECORDINGS = "run_me", "jp__"
-"""A tool that one project gave to many providers: ``foo``, optional, before ``bar``, required."""
 
 
 class Measured(NamedTuple):
-    """A call of a recording, and how it came."""
+    """A call of a recording, and how it was streamed."""
 
     provider: str
     call: Call
-    pieces: list[int]
-    """How many characters came at a time."""
-    schema: list[str] | None
-    """The names of its tool's parameters in the order of the schema, where the stream tells it."""
+    pieces: list[int]  # the number of characters in each
+    schema: list[str] | None  # the parameters of its tool, where the stream contains the schema
     is_same_tool: bool
 
     @property
     def names(self) -> list[str]:
-        """The names of its arguments, in the order in which they came."""
+        """The names of its arguments, in the order of arrival."""
         return list(self.call.arguments or {})
 
 
 def measure(every_recording: Iterable[Recording]) -> list[Measured]:
-    """Read every recording, and say how each call came."""
     return [found for recording in every_recording for found in _measure(recording)]
 
 
@@ -90,7 +87,7 @@ def pieces_table(calls: Sequence[Measured]) -> str:
 
 
 def order_table(calls: Sequence[Measured]) -> str:
-    """Whether arguments come in the order of the schema, where the stream tells the schema."""
+    """Whether arguments come in the order of the schema, where the stream contains it."""
     rows = []
     for provider, found in sorted(_by_provider(calls).items()):
         known = [one for one in found if one.schema is not None and len(one.names) > 1]
@@ -132,6 +129,6 @@ def _table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
 
 
 if __name__ == "__main__":
-    measured_calls = measure(recordings(Path(sys.argv[1])))
+    measured_calls = measure(recordings(Path(sys.argv[1]) / "recordings"))
     for table in (pieces_table, order_table, same_tool_table):
         print(table(measured_calls))  # noqa: T201 - this is what it is for

@@ -1,4 +1,4 @@
-"""recordings/: what each stream must give, from its INDEX.tsv."""
+"""recordings/: the calls of each recorded stream, from INDEX.tsv."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from argstream.assembly import Call
-from tests.support import program_is_missing
 
 PROTOCOLS = {
     "anthropic_messages": {"anthropic", "bedrock-invoke"},
@@ -25,6 +24,15 @@ PROTOCOLS = {
     "xai_grpc": {"xai-grpc"},
 }
 
+# Calls that INDEX.tsv does not list: it was made before these items were read as calls.
+_SEARCH = "openai_responses/pydantic-ai__test_tool_search_test_openai_native_tool_search_streaming"
+UNLISTED = {
+    "openai_responses/langchain__openai_test_tool_search_streaming.sse": ["tool_search"],
+    f"{_SEARCH}.sse": ["tool_search"],
+    "openai_responses/vercel-ai__responses_openai-tool-search.1.jsonl": ["tool_search"],
+    "openai_responses/vercel-ai__responses_programmatic-tool-calling.1.jsonl": ["program"],
+}
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -37,75 +45,39 @@ class Recording:
     stops: list[str]
 
 
-def recordings(outside_data: Path) -> Iterator[Recording]:
-    """Read every recording."""
-    folder = outside_data / "recordings"
-    if not folder.is_dir():
-        program_is_missing(f"outside data is absent: {folder}")
+def recordings(folder: Path) -> Iterator[Recording]:
     with (folder / "INDEX.tsv").open(encoding="utf-8", newline="") as index:
-        # The fields are JSON: no quoting of the table's own.
+        # The fields are JSON; the table has no quoting.
         for row in DictReader(index, delimiter="\t", quoting=3):
-            yield Recording(
-                row["file"],
-                row["protocol"],
-                (folder / row["file"]).read_bytes(),
-                json.loads(row["final_args"]),
-                row["stop"].split("|"),
-            )
+            data = (folder / row["file"]).read_bytes()
+            calls = json.loads(row["final_args"])
+            yield Recording(row["file"], row["protocol"], data, calls, row["stop"].split("|"))
 
 
-UNLISTED = {
-    "openai_responses/langchain__openai_test_tool_search_streaming.sse": ["tool_search"],
-    "openai_responses/pydantic-ai__test_tool_search_test_openai_native_tool_search_streaming.sse": [
-        "tool_search"
-    ],
-    "openai_responses/vercel-ai__responses_openai-tool-search.1.jsonl": ["tool_search"],
-    "openai_responses/vercel-ai__responses_programmatic-tool-calling.1.jsonl": ["program"],
-}
-"""Calls that INDEX.tsv does not list: it was made before these items were read as calls."""
-
-
-def split_unlisted(calls: Sequence[Call], recording: Recording) -> tuple[list[Call], list[Call]]:
-    """Return the calls that the index can list, and the others."""
-    unlisted = UNLISTED.get(recording.name, [])
-    return (
-        [call for call in calls if call.name not in unlisted],
-        [call for call in calls if call.name in unlisted],
-    )
-
-
-def shown(call: Call) -> dict[str, Any]:
-    """What the index says of a call, as we have it."""
+def actual(call: Call) -> dict[str, Any]:
+    """Return our call in the form of ``expected``."""
     status = {"complete": "ok", "truncated": "invalid"}.get(call.verdict, call.verdict)
     if call.verdict == "complete" and call.kind in ("custom", "code"):
         status = "text"
-    return {
-        "id": call.id,
-        "name": call.name,
-        "kind": call.kind,
-        "status": status,
-        "arguments": call.raw if status == "invalid" else call.arguments,
-    }
+    arguments = call.raw if status == "invalid" else call.arguments
+    own = {"id": call.id, "name": call.name, "kind": call.kind}
+    return {**own, "status": status, "arguments": arguments}
 
 
-def expected(call: dict[str, Any], found: Call) -> dict[str, Any]:
-    """What the index says, in the same form. It has no id where the provider sent none."""
-    status = call["status"]
-    return {
-        "id": call["id"] or found.id,
-        "name": call["name"],
-        "kind": call["kind"],
-        "status": "ok" if status == "empty" else status,
-        "arguments": {"empty": {}, "ok": call.get("args")}.get(status, call.get("text")),
-    }
+def expected(recording: Recording, found: Sequence[Call]) -> list[dict[str, Any]]:
+    """Return the calls of the index in the order of ours, with our id where it has none.
 
-
-def in_order_of(found: Sequence[Call], recording: Recording) -> list[dict[str, Any]]:
-    """Give the calls of the index in the order of ours.
-
-    The index has the calls of an agent grouped by who made them, ours are as they came.
+    The index groups the calls of an agent by its sub-agents; ours are in the order of arrival.
     """
-    if recording.protocol != "claude_agent_sdk":
-        return recording.calls
-    places = {call.id: place for place, call in enumerate(found)}
-    return sorted(recording.calls, key=lambda call: places[call["id"]])
+    calls = recording.calls
+    if recording.protocol == "claude_agent_sdk":
+        places = {call.id: place for place, call in enumerate(found)}
+        calls = sorted(calls, key=lambda call: places[call["id"]])
+    return [_expected(call, ours) for call, ours in zip(calls, found, strict=True)]
+
+
+def _expected(call: dict[str, Any], found: Call) -> dict[str, Any]:
+    status = call["status"]
+    arguments = {"empty": {}, "ok": call.get("args")}.get(status, call.get("text"))
+    own = {"id": call["id"] or found.id, "name": call["name"], "kind": call["kind"]}
+    return {**own, "status": "ok" if status == "empty" else status, "arguments": arguments}

@@ -1,8 +1,8 @@
-"""Random JSON Schemas and instances over one small vocabulary, so that they meet.
+"""Random JSON Schemas and instances over one small vocabulary, so that they often match.
 
 Any keyword may stand beside any other, and below it. References go to ``$defs``, recursively below
-a property or an item. In place they go only to definitions further on, since a loop in place is no
-schema; such loops are in ``test_hostile``.
+a property or an item. In place they go only to later definitions, because a loop in place is not a
+schema. Such loops are in ``test_hostile``.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+# The same examples in every run, except in a soak run, which is to find new ones.
 steady = settings(derandomize=settings().max_examples < 1_000)
-"""The same examples in every run, except in a long one, which is to find new ones."""
 
 NAMES = ["a", "b", "ab", "é😀", ""]
 TEXTS = ["", "a", "b", "ab", "abc", "ba", "é😀", "\ufffd", "2020-01-01", 'a"\\\n']
@@ -30,9 +30,7 @@ kinds = st.sampled_from(["string", "number", "integer", "boolean", "null", "arra
 scalars = st.sampled_from(SCALARS)
 instances: st.SearchStrategy[Any] = st.recursive(
     scalars,
-    lambda values: st.one_of(
-        st.lists(values, max_size=4), st.dictionaries(names, values, max_size=4)
-    ),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(names, values, max_size=4),
     max_leaves=8,
 )
 formats = st.sampled_from(["date", "email", "ipv4", "uuid", "regex", "no such format"])
@@ -42,11 +40,8 @@ def _unique(values: st.SearchStrategy[Any], min_size: int = 0) -> st.SearchStrat
     return st.lists(values, min_size=min_size, max_size=3, unique_by=json.dumps)
 
 
-Draw = Callable[[st.DrawFn], Any]
-
-
 class _Writer:
-    """Writes one schema; knows which references are allowed where."""
+    """Writes one schema. Knows which references are allowed where."""
 
     def __init__(self, draw: st.DrawFn, *, draft_7: bool) -> None:
         self.draw = draw
@@ -61,10 +56,7 @@ class _Writer:
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
         defined = {name: self.schema(number + 1) for number, name in enumerate(DEFINITIONS)}
-        schema[self.definitions] = defined
-        if self.draft_7:
-            schema["$schema"] = DRAFT_7
-        return schema
+        return schema | {self.definitions: defined} | ({"$schema": DRAFT_7} if self.draft_7 else {})
 
     def below(self) -> Any:
         """Write a subschema for another value: any reference is allowed."""
@@ -78,44 +70,43 @@ class _Writer:
             return self.draw(st.sampled_from(leaf))
         if self.draw(st.integers(0, 12)) == 0:
             return self.draw(st.booleans())
-        writers = _WRITERS_7 if self.draft_7 else _WRITERS
-        chosen = self.draw(st.lists(st.sampled_from(writers), min_size=1, max_size=3))
+        keywords = _DRAFT_7 if self.draft_7 else _DRAFT_2020
         schema: dict[str, Any] = {}
-        for writer in chosen:
-            schema |= writer(self, rank)
+        for keyword in self.draw(st.lists(st.sampled_from(keywords), min_size=1, max_size=3)):
+            schema |= keyword(self, rank)
         return schema
 
-    def schemas(self, rank: int) -> list[Any]:
-        return [self.schema(rank) for _ in range(self.draw(st.integers(1, 3)))]
+    def some_below(self) -> list[Any]:
+        return [self.below() for _ in range(self.draw(st.integers(1, 3)))]
 
     def by_name(self, write: Callable[[], Any]) -> dict[str, Any]:
         return {name: write() for name in self.draw(_unique(names, 1))}
 
 
-def _value(
-    keyword: str, values: st.SearchStrategy[Any]
-) -> Callable[[_Writer, int], dict[str, Any]]:
+Keyword = Callable[[_Writer, int], dict[str, Any]]
+
+
+def _value(keyword: str, values: st.SearchStrategy[Any]) -> Keyword:
     return lambda writer, _rank: {keyword: writer.draw(values)}
 
 
-def _below(keyword: str) -> Callable[[_Writer, int], dict[str, Any]]:
+def _below(keyword: str) -> Keyword:
     return lambda writer, _rank: {keyword: writer.below()}
 
 
-def _branches(keyword: str) -> Callable[[_Writer, int], dict[str, Any]]:
-    return lambda writer, rank: {keyword: writer.schemas(rank)}
+def _branches(keyword: str) -> Keyword:
+    sizes = st.integers(1, 3)
+    return lambda writer, rank: {keyword: [writer.schema(rank) for _ in range(writer.draw(sizes))]}
 
 
 def _reference(writer: _Writer, rank: int) -> dict[str, Any]:
     targets = DEFINITIONS if rank < 0 else DEFINITIONS[rank:]
-    choices = [f"#/{writer.definitions}/{name}" for name in targets]
-    if rank < 0:
-        choices.append("#")
+    choices = [f"#/{writer.definitions}/{name}" for name in targets] + ["#"] * (rank < 0)
     return {"$ref": writer.draw(st.sampled_from(choices))} if choices else {}
 
 
 def _closed_object(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write what a tool's schema looks like."""
+    """Write what the schema of a tool looks like."""
     properties = writer.by_name(writer.below)
     required = [name for name in properties if writer.draw(st.booleans())]
     return {
@@ -127,7 +118,7 @@ def _closed_object(writer: _Writer, _rank: int) -> dict[str, Any]:
 
 
 def _patterned_object(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write keywords that share the members of an object among them."""
+    """Write keywords that divide the members of an object among them."""
     return {
         "properties": writer.by_name(writer.below),
         "patternProperties": {name: writer.below() for name in writer.draw(_unique(patterns, 1))},
@@ -136,16 +127,15 @@ def _patterned_object(writer: _Writer, _rank: int) -> dict[str, Any]:
 
 
 def _tuple(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write keywords that share the items of an array among them."""
-    first = [writer.below() for _ in range(writer.draw(st.integers(1, 3)))]
-    rest = writer.draw(st.booleans()) and writer.below()
+    """Write keywords that divide the items of an array among them."""
+    first, rest = writer.some_below(), writer.draw(st.booleans()) and writer.below()
     if writer.draft_7:
         return {"items": first, "additionalItems": rest}
     return {"prefixItems": first, "items": rest}
 
 
 def _texts_in_branches(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write branches that leave a string one by one."""
+    """Write branches that fail one by one while a string is written."""
     branches = st.one_of(
         st.builds(lambda text: {"const": text}, st.sampled_from(TEXTS)),
         st.builds(lambda size: {"maxLength": size}, small),
@@ -156,118 +146,75 @@ def _texts_in_branches(writer: _Writer, _rank: int) -> dict[str, Any]:
 
 
 def _condition(writer: _Writer, rank: int) -> dict[str, Any]:
-    condition = {"if": writer.schema(rank)}
-    for keyword in ("then", "else"):
-        if writer.draw(st.booleans()):
-            condition[keyword] = writer.schema(rank)
-    return condition
+    branches = [word for word in ("then", "else") if writer.draw(st.booleans())]
+    return {word: writer.schema(rank) for word in ("if", *branches)}
 
 
 def _contains(writer: _Writer, _rank: int) -> dict[str, Any]:
-    contains = {"contains": writer.below()}
-    if not writer.draft_7:
-        for keyword in ("minContains", "maxContains"):
-            if writer.draw(st.booleans()):
-                contains[keyword] = writer.draw(small)
-    return contains
+    limits = () if writer.draft_7 else ("minContains", "maxContains")
+    chosen = [limit for limit in limits if writer.draw(st.booleans())]
+    return {"contains": writer.below(), **{limit: writer.draw(small) for limit in chosen}}
 
 
-_BOTH: list[Callable[[_Writer, int], dict[str, Any]]] = [
+def _dependency(writer: _Writer, rank: int) -> Any:
+    return writer.schema(rank) if writer.draw(st.booleans()) else writer.draw(_unique(names))
+
+
+_names_as_schema = st.one_of(
+    st.builds(lambda text: {"pattern": text}, patterns),
+    st.builds(lambda text: {"enum": text}, _unique(names, 1)),
+)
+_SIZES = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BOTH: list[Keyword] = [  # more likely if repeated
     _value("type", st.one_of(kinds, _unique(kinds, 1))),
     _value("enum", _unique(st.one_of(scalars, st.sampled_from(TEXTS), instances), 1)),
     _value("const", st.one_of(scalars, instances)),
     lambda writer, _rank: {"properties": writer.by_name(writer.below)},
-    _below("additionalProperties"),
     _value("additionalProperties", st.just(False)),
-    _closed_object,
-    _closed_object,
-    _patterned_object,
-    _tuple,
-    _texts_in_branches,
+    *(_closed_object, _closed_object, _patterned_object, _tuple, _texts_in_branches),
     lambda writer, _rank: {"patternProperties": {writer.draw(patterns): writer.below()}},
-    _below("propertyNames"),
-    _value(
-        "propertyNames",
-        st.one_of(
-            st.builds(lambda text: {"pattern": text}, patterns),
-            st.builds(lambda text: {"enum": text}, _unique(names, 1)),
-        ),
-    ),
-    _below("items"),
-    _below("items"),
-    _value("maxLength", small),
-    _value("minLength", small),
-    _value("maxItems", small),
-    _value("minItems", small),
-    _value("maxProperties", small),
-    _value("minProperties", small),
+    _value("propertyNames", _names_as_schema),
+    *map(_below, ("additionalProperties", "propertyNames", "items", "items")),
+    *(_value(keyword, small) for keyword in _SIZES),
     _value("required", _unique(names)),
     _value("uniqueItems", st.booleans()),
     _value("pattern", patterns),
     _value("format", formats),
-    _value("minimum", st.sampled_from(NUMBERS)),
-    _value("maximum", st.sampled_from(NUMBERS)),
-    _value("exclusiveMinimum", st.sampled_from(NUMBERS)),
-    _value("exclusiveMaximum", st.sampled_from(NUMBERS)),
+    *(_value(keyword, st.sampled_from(NUMBERS)) for keyword in _BOUNDS),
     _value("multipleOf", st.sampled_from([1, 2, 0.5, 0.1])),
-    _value("default", instances),
-    _value("unknown", instances),
-    _branches("allOf"),
-    _branches("anyOf"),
-    _branches("anyOf"),
-    _branches("oneOf"),
-    _branches("oneOf"),
+    *(_value(keyword, instances) for keyword in ("default", "unknown")),
+    *map(_branches, ("allOf", "anyOf", "anyOf", "oneOf", "oneOf")),
     lambda writer, rank: {"not": writer.schema(rank)},
-    _condition,
-    _contains,
-    _reference,
-    _reference,
-    _reference,
-    lambda writer, rank: {
-        "dependencies": writer.by_name(
-            lambda: (
-                writer.schema(rank) if writer.draw(st.booleans()) else writer.draw(_unique(names))
-            )
-        )
-    },
+    *(_condition, _contains, _reference, _reference, _reference),
+    lambda writer, rank: {"dependencies": writer.by_name(lambda: _dependency(writer, rank))},
 ]
-
-_WRITERS = [
+_DRAFT_2020: list[Keyword] = [
     *_BOTH,
-    lambda writer, _rank: {
-        "prefixItems": [writer.below() for _ in range(writer.draw(st.integers(1, 3)))]
-    },
+    lambda writer, _rank: {"prefixItems": writer.some_below()},
     lambda writer, _rank: {
         "dependentRequired": writer.by_name(lambda: writer.draw(_unique(names)))
     },
     lambda writer, rank: {"dependentSchemas": writer.by_name(lambda: writer.schema(rank))},
-    _below("unevaluatedProperties"),
-    _value("unevaluatedProperties", st.just(False)),
-    _below("unevaluatedItems"),
-    _value("unevaluatedItems", st.just(False)),
+    *map(_below, ("unevaluatedProperties", "unevaluatedItems")),
+    *(_value(f"unevaluated{kind}", st.just(False)) for kind in ("Properties", "Items")),
 ]
-
-_WRITERS_7 = [
+_DRAFT_7: list[Keyword] = [
     *_BOTH,
-    lambda writer, _rank: {
-        "items": [writer.below() for _ in range(writer.draw(st.integers(1, 3)))],
-    },
-    lambda writer, _rank: {
-        "items": [writer.below() for _ in range(writer.draw(st.integers(1, 3)))],
-        "additionalItems": writer.below(),
-    },
+    lambda writer, _rank: {"items": writer.some_below()},
+    lambda writer, _rank: {"items": writer.some_below(), "additionalItems": writer.below()},
     _below("additionalItems"),
 ]
 
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Any:
-    """Draw a schema of draft 2020-12; now and then of draft 7, which says so."""
+    """Draw a schema of draft 2020-12, or sometimes of draft 7, with its ``$schema``."""
     return _Writer(draw, draft_7=draw(st.integers(0, 4)) == 0).root()
 
 
 def random_instance(random: Random, depth: int = 2) -> Any:
-    """Make an instance without Hypothesis: a continuation is made in the middle of a test."""
+    """Make an instance without Hypothesis, for use in the middle of a test."""
     choice = random.randrange(6) if depth else 0
     if choice < 3:
         return random.choice(SCALARS)

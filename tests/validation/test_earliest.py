@@ -1,35 +1,42 @@
-r"""Each keyword that is judged early, alone: refused with the earliest possible fragment.
+r"""Each keyword that is checked early, alone: rejected with the earliest possible fragment.
 
-Which one that is, brute force says: ``universes`` has every text over a small alphabet, and
-jsonschema-rs says which of them are valid. Every text is fed by single characters. A universe must
-hold a valid continuation wherever there is one at all; if it did not, the check would seem late.
+The expected fragment is found by brute force: ``universes`` has every text over a small alphabet,
+and jsonschema-rs validates them. Every text is fed by single characters.
 
-``oneOf`` is judged by the branches still alive: when none is, and at the close when several are.
-That two of them can no longer fail may be known before; such schemas are not among these.
+``oneOf`` is checked by the branches that are alive: when none is, and at the close when several.
+That two of them can no longer fail may be known earlier; such schemas are not among these.
 """
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 
-from argstream.jsonstream import Done, Key, Start, Text
+from argstream.jsonstream import Start, Text
 from argstream.validation import Schema
-from tests.validation.continuations import Vocabulary
-from tests.validation.rulings import JsonSchema, judge_fragments, oracle
-from tests.validation.universes import Reading, Universe, arrays, earliest, objects, strings
+from tests.validation.checking import JsonSchema, check_fragments, oracle
+from tests.validation.universes import (
+    Reading,
+    Universe,
+    Vocabulary,
+    arrays,
+    earliest,
+    objects,
+    strings,
+)
 
 NUMBERS = ["0", "-0", "-0.0", "1", "1.0", "10e-1", "-1", "1.5", "1.5e1", "15", "1E400"]
-SCALARS = [*NUMBERS, "true", "false", "null", '""', '"a"', '"ab"', r'"\u0061"']
 SMALL = ["1", "1.5", '"a"', "null", "[]", "{}"]
 
 
-def _of_all_kinds() -> Iterator[str]:
-    yield from SCALARS
+def _values() -> Iterator[str]:
+    yield from (*NUMBERS, "true", "false", "null", '""', '"a"', '"ab"', r'"\u0061"')
     yield from arrays(SMALL, 2)
     yield from objects(["a", "b"], SMALL, 2)
 
 
-def _of_texts() -> Iterator[str]:
+def _texts() -> Iterator[str]:
     """Yield strings over letters, an escape, an emoji whole, escaped and cut; few others."""
     yield from strings(["a", "b", "c", r"\u0061"], 3)
     yield from strings(["a", "😀", r"\ud83d\ude00", r"\n", r"\ud83d"], 3)
@@ -37,350 +44,289 @@ def _of_texts() -> Iterator[str]:
     yield from ("1", "1.0", "2", "true", "false", "null", "[]", "{}")
 
 
-def _of_arrays() -> Iterator[str]:
+def _arrays() -> Iterator[str]:
     yield from arrays(["1", "1.5", '"a"', '"b"', "[1]", '{"a":1}'], 3)
     yield from arrays(["1"], 5)
     yield from arrays([*arrays(["1", '"a"'], 2)], 2)
     yield from ('{"a":1}', "1", '"a"', "[[[1]]]", "[[[[1]]]]", '[[["a"]]]', '[[[["a"]]]]')
 
 
-def _of_objects() -> Iterator[str]:
+def _objects() -> Iterator[str]:
     yield from objects(["a", r"\u0061", "b", "ab", ""], ["1", '"a"'], 2)
     yield from objects(["a", "b", "ab", ""], ["1"], 4)
     yield from objects(["a", "b"], ["1", '"ab"', "1.5", '{"a":1}', '{"b":1}', "{}", "[1]"], 2)
     yield from ("[1]", "1", '"a"', '{"a":{"a":{"a":1}}}', '{"a":{"a":{"b":1}}}')
 
 
-# What a text may go on with, and whatever these schemas want is among it.
-GOES_ON = Vocabulary(
+# The continuations of a text. They include whatever these schemas require; otherwise a check would
+# seem to be late.
+VOCABULARY = Vocabulary(
     endings=["", "a", "b", "c", "bc", "d", "cd", "bcd", "ab", "abc", "😀", "\n", "\ufffd"],
     values=[1, 1.5, 0, 15, -1, "", "a", "ab", "b", "abc", True, False, None, [], [1], {}, {"a": 1}],
     members=[{}, {"a": 1}, {"a": "a"}, {"a": {}}, {"b": 1}, {"a": 1, "b": "a"}, {"": 1}],
     items=[[], [1], ["a"], ["a", "a"]],
 )
-UNIVERSES: dict[str, Universe] = {}
-MADE_OF = {
-    "of all kinds": _of_all_kinds,
-    "of texts": _of_texts,
-    "of arrays": _of_arrays,
-    "of objects": _of_objects,
-}
+TEXTS = {"values": _values, "texts": _texts, "arrays": _arrays, "objects": _objects}
 
 
+@cache
 def universe(name: str) -> Universe:
-    if name not in UNIVERSES:
-        UNIVERSES[name] = Universe(MADE_OF[name](), GOES_ON)
-    return UNIVERSES[name]
+    return Universe(TEXTS[name](), VOCABULARY)
 
 
 STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
-OBJECT, ARRAY = {"type": "object"}, {"type": "array"}
+OBJECT, ARRAY, NULL = {"type": "object"}, {"type": "array"}, {"type": "null"}
+TYPES = ["string", "number", "integer", "boolean", "null", "array", "object"]
 
-CASES: dict[str, list[tuple[str, JsonSchema]]] = {
-    "type": [
-        *(
-            ("of all kinds", {"type": name})
-            for name in ("string", "number", "integer", "boolean", "null", "array", "object")
-        ),
-        ("of all kinds", {"type": ["string", "null"]}),
-        ("of all kinds", {"type": ["integer", "object"]}),
-        ("of all kinds", {"type": ["integer", "number"]}),
-    ],
-    "false": [("of all kinds", False)],
-    "enum": [
-        ("of texts", {"enum": ["abc", "abd", "b"]}),
-        ("of texts", {"enum": ["a", "ab", "abcd"]}),
-        ("of texts", {"enum": [""]}),
-        ("of texts", {"enum": ["a", ""]}),
-        ("of texts", {"enum": ["😀", "a😀", "\n"]}),
-        ("of texts", {"enum": ["a\ufffd", "aa"]}),
-        ("of texts", {"enum": ["ab", 1, None, True]}),
-        ("of all kinds", {"enum": [1, 1.5]}),
-        ("of all kinds", {"enum": [0, False, "ab"]}),
-        ("of all kinds", {"enum": [15.0, True, None]}),
-        ("of arrays", {"items": {"enum": ["b", 1]}}),
-        ("of objects", {"properties": {"a": {"enum": ["ab"]}}}),
-    ],
-    "const": [
-        ("of texts", {"const": "abc"}),
-        ("of texts", {"const": ""}),
-        ("of texts", {"const": "😀"}),
-        ("of texts", {"const": None}),
-        ("of all kinds", {"const": 1}),
-        ("of all kinds", {"const": 1.0}),
-        ("of all kinds", {"const": 0}),
-        ("of all kinds", {"const": False}),
-        ("of objects", {"properties": {"a": {"const": "ab"}}}),
-    ],
-    "properties": [
-        ("of objects", {"properties": {"a": STRING}}),
-        ("of objects", {"properties": {"a": STRING, "b": INTEGER}}),
-        ("of objects", {"properties": {"": INTEGER, "ab": INTEGER}}),
-        ("of objects", {"properties": {"a": {"properties": {"a": STRING}}}}),
-        ("of objects", {"properties": {"a": {"properties": {"a": OBJECT}}}}),
-        ("of objects", {"properties": {"a": True}}),
-    ],
-    "additionalProperties": [
-        ("of objects", {"additionalProperties": False}),
-        ("of objects", {"properties": {"a": True}, "additionalProperties": False}),
-        ("of objects", {"properties": {"a": STRING, "b": True}, "additionalProperties": False}),
-        ("of objects", {"properties": {"a": {"additionalProperties": False}}}),
-        ("of objects", {"additionalProperties": STRING}),
-        ("of objects", {"properties": {"a": INTEGER}, "additionalProperties": STRING}),
-    ],
-    "propertyNames": [
-        ("of objects", {"propertyNames": {"enum": ["a", "ab"]}}),
-        ("of objects", {"propertyNames": {"const": "b"}}),
-        ("of objects", {"propertyNames": {"maxLength": 1}}),
-        ("of objects", {"propertyNames": {"minLength": 1}}),
-        ("of objects", {"propertyNames": {"pattern": "^a"}}),
-        ("of objects", {"propertyNames": {"not": {"const": "a"}}}),
-        ("of objects", {"propertyNames": {"type": "string"}}),
-        ("of objects", {"propertyNames": False}),
-    ],
-    "items": [
-        ("of arrays", {"items": STRING}),
-        ("of arrays", {"items": INTEGER}),
-        ("of arrays", {"items": {"items": STRING}}),
-        ("of arrays", {"items": {"properties": {"a": STRING}}}),
-        ("of arrays", {"items": False}),
-    ],
-    "prefixItems": [
-        ("of arrays", {"prefixItems": [STRING]}),
-        ("of arrays", {"prefixItems": [INTEGER, STRING]}),
-        ("of arrays", {"prefixItems": [True, INTEGER]}),
-        ("of arrays", {"prefixItems": [STRING], "items": INTEGER}),
-        ("of arrays", {"prefixItems": [True, True], "items": False}),
-        ("of arrays", {"items": {"prefixItems": [STRING, STRING]}}),
-    ],
-    "maxLength": [
-        ("of texts", {"maxLength": 0}),
-        ("of texts", {"maxLength": 1}),
-        ("of texts", {"maxLength": 2}),
-        ("of objects", {"properties": {"a": {"maxLength": 1}}}),
-        ("of arrays", {"items": {"maxLength": 0}}),
-    ],
-    "maxItems": [
-        ("of arrays", {"maxItems": 0}),
-        ("of arrays", {"maxItems": 1}),
-        ("of arrays", {"maxItems": 2}),
-        ("of arrays", {"items": {"maxItems": 1}}),
-    ],
-    "maxProperties": [
-        ("of objects", {"maxProperties": 0}),
-        ("of objects", {"maxProperties": 1}),
-        ("of objects", {"maxProperties": 2}),
-        ("of objects", {"properties": {"a": {"maxProperties": 0}}}),
-    ],
-    "required": [
-        ("of objects", {"required": ["a"]}),
-        ("of objects", {"required": ["b", "a"]}),
-        ("of objects", {"required": [""]}),
-        ("of objects", {"properties": {"a": {"required": ["a"]}}}),
-        ("of objects", {"required": []}),
-    ],
-    "$ref": [
-        ("of texts", {"$ref": "#/$defs/short", "$defs": {"short": {"maxLength": 1}}}),
-        ("of objects", {"properties": {"a": {"$ref": "#/$defs/s"}}, "$defs": {"s": STRING}}),
-        ("of objects", {"properties": {"a": {"$ref": "#"}}, "additionalProperties": False}),
-        ("of objects", {"properties": {"b": {"$ref": "#/properties/a"}, "a": STRING}}),
-        (
-            "of objects",
-            {"properties": {"a": {"$ref": "#/definitions/s"}}, "definitions": {"s": STRING}},
-        ),
-        ("of arrays", {"items": {"$ref": "#"}, "type": ["array", "integer"]}),
-        ("of arrays", {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"maxItems": 1}}}),
-        (
-            "of arrays",
+
+def _in_a(schema: JsonSchema, **more: JsonSchema) -> dict[str, Any]:
+    return {"properties": {"a": schema, **more}}
+
+
+def _defined(definition: JsonSchema, **schema: Any) -> dict[str, Any]:
+    return {**schema, "$defs": {"x": definition}}
+
+
+REF = {"$ref": "#/$defs/x"}
+TAGGED_BY_A = [_in_a({"const": "a"}, b=INTEGER), _in_a({"const": 1}, b=STRING)]
+
+CASES: dict[str, dict[str, list[JsonSchema]]] = {
+    "type": {
+        "values": [
+            *({"type": name} for name in TYPES),
+            *({"type": ["integer", name]} for name in ("object", "number")),
+            {"type": ["string", "null"]},
+        ]
+    },
+    "false": {"values": [False]},
+    "enum": {
+        "texts": [
+            *({"enum": ["abc", "abd", "b"]}, {"enum": ["a", "ab", "abcd"]}, {"enum": [""]}),
+            *({"enum": ["a", ""]}, {"enum": ["😀", "a😀", "\n"]}, {"enum": ["a\ufffd", "aa"]}),
+            {"enum": ["ab", 1, None, True]},
+        ],
+        "values": [{"enum": [1, 1.5]}, {"enum": [0, False, "ab"]}, {"enum": [15.0, True, None]}],
+        "arrays": [{"items": {"enum": ["b", 1]}}],
+        "objects": [_in_a({"enum": ["ab"]})],
+    },
+    "const": {
+        "texts": [{"const": value} for value in ("abc", "", "😀", None)],
+        "values": [{"const": value} for value in (1, 1.0, 0, False)],
+        "objects": [_in_a({"const": "ab"})],
+    },
+    "properties": {
+        "objects": [
+            *(_in_a(STRING), _in_a(STRING, b=INTEGER), _in_a(_in_a(STRING)), _in_a(_in_a(OBJECT))),
+            *({"properties": {"": INTEGER, "ab": INTEGER}}, _in_a(True)),
+        ]
+    },
+    "additionalProperties": {
+        "objects": [
+            *({"additionalProperties": False}, {"additionalProperties": STRING}),
+            {"properties": {"a": True}, "additionalProperties": False},
+            {"properties": {"a": STRING, "b": True}, "additionalProperties": False},
+            {"properties": {"a": INTEGER}, "additionalProperties": STRING},
+            _in_a({"additionalProperties": False}),
+        ]
+    },
+    "propertyNames": {
+        "objects": [
+            *({"propertyNames": {"enum": ["a", "ab"]}}, {"propertyNames": {"const": "b"}}),
+            *({"propertyNames": {"maxLength": 1}}, {"propertyNames": {"minLength": 1}}),
+            *({"propertyNames": {"pattern": "^a"}}, {"propertyNames": {"not": {"const": "a"}}}),
+            *({"propertyNames": STRING}, {"propertyNames": False}),
+        ]
+    },
+    "items": {
+        "arrays": [
+            *({"items": STRING}, {"items": INTEGER}, {"items": False}),
+            *({"items": {"items": STRING}}, {"items": _in_a(STRING)}),
+        ]
+    },
+    "prefixItems": {
+        "arrays": [
+            *({"prefixItems": [STRING]}, {"prefixItems": [INTEGER, STRING]}),
+            *({"prefixItems": [True, INTEGER]}, {"prefixItems": [STRING], "items": INTEGER}),
+            {"prefixItems": [True, True], "items": False},
+            {"items": {"prefixItems": [STRING, STRING]}},
+        ]
+    },
+    "maxLength": {
+        "texts": [{"maxLength": size} for size in range(3)],
+        "objects": [_in_a({"maxLength": 1})],
+        "arrays": [{"items": {"maxLength": 0}}],
+    },
+    "maxItems": {"arrays": [*({"maxItems": n} for n in range(3)), {"items": {"maxItems": 1}}]},
+    "maxProperties": {
+        "objects": [*({"maxProperties": n} for n in range(3)), _in_a({"maxProperties": 0})]
+    },
+    "required": {
+        "objects": [
+            *({"required": names} for names in (["a"], ["b", "a"], [""], [])),
+            _in_a({"required": ["a"]}),
+        ]
+    },
+    "$ref": {
+        "texts": [
+            _defined({"maxLength": 1}, **REF),
+            {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": STRING}},
+        ],
+        "objects": [
+            _defined(STRING, **_in_a(REF)),
+            {"properties": {"a": {"$ref": "#"}}, "additionalProperties": False},
+            {"properties": {"b": {"$ref": "#/properties/a"}, "a": STRING}},
+            {**_in_a({"$ref": "#/definitions/s"}), "definitions": {"s": STRING}},
+        ],
+        "arrays": [
+            {"items": {"$ref": "#"}, "type": ["array", "integer"]},
+            {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"maxItems": 1}}},
             {"$ref": "#/$defs/a%25b", "$defs": {"a%b": {"maxItems": 1}}, "items": STRING},
-        ),
-        ("of texts", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": STRING}}),
-    ],
-    "allOf": [
-        ("of texts", {"allOf": [STRING, {"maxLength": 2}]}),
-        ("of texts", {"allOf": [{"enum": ["ab", "ac", "b"]}, {"enum": ["ab", "b", "bc"]}]}),
-        ("of objects", {"allOf": [{"required": ["a"]}, {"required": ["b"]}]}),
-        ("of objects", {"allOf": [{"properties": {"a": STRING}}, {"properties": {"b": INTEGER}}]}),
-        ("of objects", {"allOf": [{"properties": {"a": STRING}}, {"maxProperties": 1}]}),
-        ("of arrays", {"allOf": [{"items": INTEGER}, {"maxItems": 2}]}),
-        ("of texts", {"allOf": [{"maxLength": 1}, {"maxLength": 2}]}),
-        ("of arrays", {"allOf": [{"maxItems": 2}, {"maxItems": 1}]}),
-        ("of objects", {"maxProperties": 2, "allOf": [{"maxProperties": 1}]}),
-    ],
-    "anyOf": [
-        ("of all kinds", {"anyOf": [STRING, INTEGER]}),
-        ("of all kinds", {"anyOf": [{"type": "null"}, {"items": INTEGER, "type": "array"}]}),
-        ("of texts", {"anyOf": [{"const": "abc"}, {"const": "abd"}, {"maxLength": 1}]}),
-        ("of texts", {"anyOf": [{"enum": ["abc"]}, INTEGER]}),
-        (
-            "of objects",
-            {
-                "anyOf": [
-                    {"properties": {"a": {"const": "a"}, "b": INTEGER}},
-                    {"properties": {"a": {"const": 1}, "b": STRING}},
-                ]
-            },
-        ),
-        ("of objects", {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
-        ("of objects", {"anyOf": [{"maxProperties": 0}, {"propertyNames": {"const": "a"}}]}),
-        ("of objects", {"properties": {"a": {"anyOf": [INTEGER, {"required": ["a"]}]}}}),
-        ("of arrays", {"anyOf": [{"maxItems": 1}, {"items": INTEGER}]}),
-        ("of arrays", {"anyOf": [{"prefixItems": [STRING]}, {"prefixItems": [True, INTEGER]}]}),
-        ("of arrays", {"items": {"anyOf": [STRING, INTEGER]}}),
-        (
-            "of all kinds",
-            {
-                "anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x"}],
-                "$defs": {"x": {"anyOf": [STRING, {"items": INTEGER, "type": "array"}]}},
-            },
-        ),
-        (
-            "of texts",
-            {
-                "anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x", "maxLength": 2}],
-                "$defs": {"x": {"anyOf": [{"const": "abc"}, {"const": "aa"}, INTEGER]}},
-            },
-        ),
-        (
-            "of objects",
-            {
-                "anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x", "maxProperties": 5}],
-                "$defs": {"x": {"properties": {"a": STRING}, "additionalProperties": OBJECT}},
-            },
-        ),
-        (
-            "of arrays",
-            {
-                "oneOf": [{"$ref": "#/$defs/x", "maxItems": 1}, {"$ref": "#/$defs/x"}],
-                "$defs": {"x": {"items": STRING}},
-            },
-        ),
-        ("of arrays", {"anyOf": [{"items": STRING}, {"anyOf": [{"maxItems": 2}, INTEGER]}]}),
-    ],
-    "oneOf": [
-        ("of all kinds", {"oneOf": [STRING, INTEGER]}),
-        ("of all kinds", {"oneOf": [INTEGER, NUMBER]}),
-        ("of all kinds", {"oneOf": [{"const": "a"}, STRING]}),
-        ("of texts", {"oneOf": [{"const": "abc"}, {"const": "abd"}]}),
-        ("of texts", {"oneOf": [{"enum": ["a", "ab", "abc"]}, {"enum": ["ab", "b"]}]}),
-        (
-            "of objects",
-            {
-                "oneOf": [
-                    {"properties": {"a": {"const": "a"}, "b": INTEGER}, "required": ["a"]},
-                    {"properties": {"a": {"const": 1}, "b": STRING}, "required": ["a"]},
-                ]
-            },
-        ),
-        ("of arrays", {"items": {"oneOf": [STRING, INTEGER]}}),
-        ("of arrays", {"items": {"oneOf": [INTEGER, NUMBER, STRING]}}),
-        ("of arrays", {"items": {"oneOf": [{"const": "a"}, {"type": ["string", "integer"]}]}}),
-        ("of objects", {"properties": {"a": {"oneOf": [OBJECT, {"maxProperties": 1}]}}}),
-        ("of arrays", {"oneOf": [{"items": STRING, "maxItems": 1}, {"items": INTEGER}]}),
-    ],
+        ],
+    },
+    "allOf": {
+        "texts": [
+            {"allOf": [STRING, {"maxLength": 2}]},
+            {"allOf": [{"enum": ["ab", "ac", "b"]}, {"enum": ["ab", "b", "bc"]}]},
+            {"allOf": [{"maxLength": 1}, {"maxLength": 2}]},
+        ],
+        "objects": [
+            {"allOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            {"allOf": [_in_a(STRING), {"properties": {"b": INTEGER}}]},
+            {"allOf": [_in_a(STRING), {"maxProperties": 1}]},
+            {"maxProperties": 2, "allOf": [{"maxProperties": 1}]},
+        ],
+        "arrays": [
+            {"allOf": [{"items": INTEGER}, {"maxItems": 2}]},
+            {"allOf": [{"maxItems": 2}, {"maxItems": 1}]},
+        ],
+    },
+    "anyOf": {
+        "values": [
+            {"anyOf": [STRING, INTEGER]},
+            {"anyOf": [NULL, {"items": INTEGER, **ARRAY}]},
+            _defined({"anyOf": [STRING, {"items": INTEGER, **ARRAY}]}, anyOf=[REF, REF]),
+        ],
+        "texts": [
+            {"anyOf": [{"const": "abc"}, {"const": "abd"}, {"maxLength": 1}]},
+            {"anyOf": [{"enum": ["abc"]}, INTEGER]},
+            _defined(
+                {"anyOf": [{"const": "abc"}, {"const": "aa"}, INTEGER]},
+                anyOf=[REF, {**REF, "maxLength": 2}],
+            ),
+        ],
+        "objects": [
+            {"anyOf": TAGGED_BY_A},
+            {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            {"anyOf": [{"maxProperties": 0}, {"propertyNames": {"const": "a"}}]},
+            _in_a({"anyOf": [INTEGER, {"required": ["a"]}]}),
+            _defined(
+                {"properties": {"a": STRING}, "additionalProperties": OBJECT},
+                anyOf=[REF, {**REF, "maxProperties": 5}],
+            ),
+        ],
+        "arrays": [
+            {"anyOf": [{"maxItems": 1}, {"items": INTEGER}]},
+            {"anyOf": [{"prefixItems": [STRING]}, {"prefixItems": [True, INTEGER]}]},
+            {"items": {"anyOf": [STRING, INTEGER]}},
+            {"anyOf": [{"items": STRING}, {"anyOf": [{"maxItems": 2}, INTEGER]}]},
+        ],
+    },
+    "oneOf": {
+        "values": [
+            *({"oneOf": [STRING, INTEGER]}, {"oneOf": [INTEGER, NUMBER]}),
+            {"oneOf": [{"const": "a"}, STRING]},
+        ],
+        "texts": [
+            {"oneOf": [{"const": "abc"}, {"const": "abd"}]},
+            {"oneOf": [{"enum": ["a", "ab", "abc"]}, {"enum": ["ab", "b"]}]},
+        ],
+        "objects": [
+            {"oneOf": [{**branch, "required": ["a"]} for branch in TAGGED_BY_A]},
+            _in_a({"oneOf": [OBJECT, {"maxProperties": 1}]}),
+        ],
+        "arrays": [
+            {"items": {"oneOf": [STRING, INTEGER]}},
+            {"items": {"oneOf": [INTEGER, NUMBER, STRING]}},
+            {"items": {"oneOf": [{"const": "a"}, {"type": ["string", "integer"]}]}},
+            {"oneOf": [{"items": STRING, "maxItems": 1}, {"items": INTEGER}]},
+            _defined({"items": STRING}, oneOf=[{**REF, "maxItems": 1}, REF]),
+        ],
+    },
 }
+IDS = [f"{keyword} {name}" for keyword, cases in CASES.items() for name in cases]
+PARAMETERS = [(name, schemas) for cases in CASES.values() for name, schemas in cases.items()]
 
 
 @pytest.mark.bulk
-@pytest.mark.parametrize(
-    ("name", "schema"),
-    [
-        pytest.param(name, schema, id=f"{keyword} {number}")
-        for keyword, cases in CASES.items()
-        for number, (name, schema) in enumerate(cases)
-    ],
-)
-def test_the_fragment_of_rejection_is_the_earliest_possible(name: str, schema: JsonSchema) -> None:
-    compiled = Schema(schema)
-    validator = oracle(schema)
+@pytest.mark.parametrize(("name", "schemas"), PARAMETERS, ids=IDS)
+def test_rejection_comes_with_the_earliest_possible_fragment(
+    name: str, schemas: list[JsonSchema]
+) -> None:
     everything = universe(name)
-    alive = everything.alive(validator)
-    late = [
-        (reading.text, seen, expected)
-        for reading in everything.readings
-        if (seen := judge_fragments(compiled, reading.said).seen)
-        != (expected := earliest(reading, alive))
-    ]
-    assert late[:3] == [], "text, fragments it took, fragments it takes"
+    for schema in schemas:
+        compiled = Schema(schema)
+        alive = everything.alive(oracle(schema))
+        late = []
+        for reading in everything.readings:
+            outcome = check_fragments(compiled, reading.said)
+            expected = earliest(reading, alive)
+            if outcome.seen != expected:
+                late.append((reading.text, outcome.seen, expected))
+            if outcome.error is not None and outcome.seen is not None:
+                found = (schema, reading.text, outcome.error)
+                path = reading.fragments[outcome.seen - 1].path
+                assert outcome.error.reason == "schema", found
+                assert outcome.error.offset == _offset_of(reading, outcome.seen, outcome.text), (
+                    found
+                )
+                # The error may be about the value itself or about a container of it.
+                assert outcome.error.path == path[: len(outcome.error.path)], found
+        assert late[:3] == [], f"{schema}: text, fragments it took, fragments it takes"
+
+
+def _offset_of(reading: Reading, seen: int, text: str | None) -> int | None:
+    """Return the offset of the rejected character, by the fragment that contains it."""
+    fragments = reading.fragments[:seen]
+    last = fragments[-1]
+    if not isinstance(last, Text):
+        assert text is None
+        return last.offset
+    assert text is not None
+    assert last.text.startswith(text)
+    same = [fragment for fragment in fragments[:-1] if fragment.path == last.path]
+    start = next(fragment.offset for fragment in same if isinstance(fragment, Start))
+    before = sum(len(fragment.text) for fragment in same if isinstance(fragment, Text))
+    return start + before + len(text)
+
+
+@pytest.mark.parametrize("keyword", CASES)
+def test_cases_of_each_keyword_have_valid_and_invalid_texts(keyword: str) -> None:
+    """Without both, the comparison above would prove nothing."""
+    valid = {
+        validator.is_valid(reading.value)
+        for name, schemas in CASES[keyword].items()
+        for validator in map(oracle, schemas)
+        for reading in universe(name).readings
+    }
+    assert valid == ({False} if keyword == "false" else {False, True})
 
 
 @pytest.mark.parametrize(
     ("name", "schema"),
     [
-        ("of arrays", {"items": {"$ref": "#s"}, "$defs": {"s": {"$anchor": "s", **STRING}}}),
-        ("of texts", {"$ref": "http://x/s", "$defs": {"s": {"$id": "http://x/s", "maxLength": 2}}}),
-        (
-            "of objects",
-            {"properties": {"a": {"$dynamicRef": "#s"}}, "$dynamicAnchor": "s", **OBJECT},
-        ),
+        ("arrays", {"items": {"$ref": "#s"}, "$defs": {"s": {"$anchor": "s", **STRING}}}),
+        ("texts", {"$ref": "http://x/s", "$defs": {"s": {"$id": "http://x/s", "maxLength": 2}}}),
+        ("objects", {"properties": {"a": {"$dynamicRef": "#s"}}, "$dynamicAnchor": "s", **OBJECT}),
     ],
 )
-def test_a_reference_by_name_is_judged_at_the_latest_at_the_end(
+def test_reference_by_name_is_checked_at_the_end_at_the_latest(
     name: str, schema: JsonSchema
 ) -> None:
-    compiled = Schema(schema)
-    validator = oracle(schema)
-    everything = universe(name)
-    alive = everything.alive(validator)
-    for reading in everything.readings:
-        ruling = judge_fragments(compiled, reading.said)
+    compiled, validator = Schema(schema), oracle(schema)
+    alive = universe(name).alive(validator)
+    for reading in universe(name).readings:
+        outcome = check_fragments(compiled, reading.said)
         valid = validator.is_valid(reading.value)
-        assert ruling.verdict == ("valid" if valid else "rejected"), reading.text
-        if ruling.seen is not None:
-            assert reading.beginnings[ruling.seen - 1] not in alive, reading.text
-
-
-@pytest.mark.parametrize("keyword", CASES)
-def test_each_of_these_keywords_refuses_something_and_accepts_something(keyword: str) -> None:
-    """Or else the comparison above would say nothing."""
-    accepted = refused = 0
-    for name, schema in CASES[keyword]:
-        validator = oracle(schema)
-        valid = [validator.is_valid(reading.value) for reading in universe(name).readings]
-        accepted += sum(valid)
-        refused += len(valid) - sum(valid)
-    assert refused > 0
-    assert accepted > 0 or keyword == "false"
-
-
-def _offset_of(reading: Reading, seen: int, text: str | None) -> int:
-    """Return where a refusal must say it is, by the fragment that decided."""
-    fragments = reading.fragments
-    fragment = fragments[seen - 1]
-    match fragment:
-        case Text(path, said):
-            assert text is not None
-            assert said.startswith(text)
-            before = sum(
-                len(other.text)
-                for other in fragments[: seen - 1]
-                if isinstance(other, Text) and other.path == path
-            )
-            start = next(
-                other.offset
-                for other in fragments
-                if isinstance(other, Start) and other.path == path
-            )
-            return start + before + len(text)
-        case Start(_, _, offset) | Done(_, _, offset) | Key(_, offset):
-            assert text is None
-            return offset
-        case _:
-            pytest.fail(f"decided by {fragment}")
-
-
-@pytest.mark.bulk
-@pytest.mark.parametrize("keyword", CASES)
-def test_a_refusal_says_where(keyword: str) -> None:
-    for name, schema in CASES[keyword]:
-        compiled = Schema(schema)
-        for reading in universe(name).readings:
-            ruling = judge_fragments(compiled, reading.said)
-            if ruling.seen is None or ruling.error is None:
-                continue
-            path = reading.fragments[ruling.seen - 1].path
-            said = (schema, reading.text, ruling.error)
-            assert ruling.error.reason == "schema", said
-            assert ruling.error.offset == _offset_of(reading, ruling.seen, ruling.text), said
-            # What is wrong may be the value itself, or something that it is in.
-            assert ruling.error.path == path[: len(ruling.error.path)], said
+        assert outcome.verdict == ("valid" if valid else "rejected"), reading.text
+        if outcome.seen is not None:
+            assert reading.prefixes[outcome.seen - 1] not in alive, reading.text

@@ -1,4 +1,4 @@
-"""Random schema × instance × chunking: a check is sound, final, and does not mind the chunking."""
+"""Random schema × instance × chunking: a check is sound, final and independent of chunking."""
 
 import json
 from random import Random
@@ -12,10 +12,16 @@ from argstream.jsonstream import Fragment, Text
 from argstream.testing import cut
 from argstream.validation import Schema
 from tests.strategies import cuts
-from tests.validation.continuations import continuation
-from tests.validation.rulings import Ruling, batches, judge, judge_fragments, oracle
+from tests.validation.checking import Outcome, batches, check_fragments, check_text, oracle
 from tests.validation.schemas import instances, schemas, steady
-from tests.validation.universes import Reading, Universe, arrays, objects, strings
+from tests.validation.universes import (
+    Reading,
+    Universe,
+    arrays,
+    objects,
+    random_continuation,
+    strings,
+)
 
 _LEAVES = ["1", '"a"', "null", "[]", "{}"]
 _UNIVERSE = Universe(
@@ -41,74 +47,71 @@ texts = st.builds(
 )
 
 
-def _said(text: str, ruling: Ruling) -> list[Fragment]:
-    """Return the fragments that decided, up to the very character."""
-    assert ruling.seen is not None
-    fragments = [fragment for said in batches(cut(text, [1])) for fragment in said]
-    fragments = fragments[: ruling.seen]
-    last = fragments[-1]
-    if isinstance(last, Text) and ruling.text is not None:
-        fragments[-1] = Text(last.path, ruling.text)
-    return fragments
+def _deciding_fragments(text: str, outcome: Outcome) -> list[Fragment]:
+    """Return the fragments up to the rejected character."""
+    fragments = [fragment for batch in batches(cut(text, [1])) for fragment in batch]
+    *before, last = fragments[: outcome.seen]
+    if isinstance(last, Text) and outcome.text is not None:
+        last = Text(last.path, outcome.text)
+    return [*before, last]
 
 
 @given(texts, st.integers(0, 100), st.integers())
 @steady
-def test_a_continuation_begins_as_it_must(text: str, place: int, seed: int) -> None:
-    """A test of the tests: what goes on from some fragments has them all."""
+def test_random_continuation_starts_with_the_given_fragments(
+    text: str, place: int, seed: int
+) -> None:
+    """A test of the helper that the soundness test below relies on."""
     (reading,) = Universe([text]).readings
     fragments = reading.fragments[: place % (len(reading.fragments) + 1)]
-    value = continuation(fragments, Random(seed))
+    value = random_continuation(fragments, Random(seed))
     other = Universe([text, json.dumps(value, ensure_ascii=False)]).readings[-1]
-    assert other.beginnings[: len(fragments)] == reading.beginnings[: len(fragments)]
+    assert other.prefixes[: len(fragments)] == reading.prefixes[: len(fragments)]
 
 
 @pytest.mark.bulk
 @given(schemas(), texts, st.integers())
 @steady
-def test_the_final_verdict_is_the_one_of_jsonschema_rs_and_no_continuation_contradicts_it(
+def test_verdict_equals_jsonschema_rs_and_no_continuation_contradicts_it(
     schema: Any, text: str, seed: int
 ) -> None:
     validator = oracle(schema)
-    ruling = judge(Schema(schema), cut(text, [1]))
-    assert ruling.verdict == ("valid" if validator.is_valid(json.loads(text)) else "rejected")
-    if ruling.seen is not None:
-        fragments = _said(text, ruling)
+    outcome = check_text(Schema(schema), cut(text, [1]))
+    assert outcome.verdict == ("valid" if validator.is_valid(json.loads(text)) else "rejected")
+    if outcome.seen is not None:
+        fragments = _deciding_fragments(text, outcome)
         random = Random(seed)
         for _ in range(15):
-            value = continuation(fragments, random)
-            assert not validator.is_valid(value), (ruling.error, value)
+            value = random_continuation(fragments, random)
+            assert not validator.is_valid(value), (outcome.error, value)
 
 
 @pytest.mark.bulk
 @given(schemas(), readings)
 @steady
-def test_no_text_that_begins_like_a_refused_one_is_valid(schema: Any, some: list[Reading]) -> None:
+def test_no_text_with_a_rejected_prefix_is_valid(schema: Any, some: list[Reading]) -> None:
     compiled = Schema(schema)
-    validator = oracle(schema)
-    alive = _UNIVERSE.alive(validator)
+    alive = _UNIVERSE.alive(oracle(schema))
     for reading in some:
-        ruling = judge_fragments(compiled, reading.said)
-        assert ruling.verdict == ("valid" if reading.beginnings[-1] in alive else "rejected")
-        if ruling.seen is not None:
-            assert reading.beginnings[ruling.seen - 1] not in alive, (reading.text, ruling.error)
+        outcome = check_fragments(compiled, reading.said)
+        assert outcome.verdict == ("valid" if reading.prefixes[-1] in alive else "rejected")
+        if outcome.seen is not None:
+            assert reading.prefixes[outcome.seen - 1] not in alive, (reading.text, outcome.error)
 
 
 @given(schemas(), texts, cuts)
 @steady
 def test_chunking_changes_nothing(schema: Any, text: str, sizes: list[int]) -> None:
     compiled = Schema(schema)
-    expected = judge(compiled, [text]).said
-    assert judge(compiled, cut(text, [1])).said == expected
-    assert judge(compiled, cut(text, sizes)).said == expected
-    assert judge(compiled, cut(text.encode(), sizes)).said == expected
+    expected = check_text(compiled, [text]).stable
+    for chunks in (cut(text, [1]), cut(text, sizes), cut(text.encode(), sizes)):
+        assert check_text(compiled, chunks).stable == expected
 
 
 @given(schemas(), texts, texts)
 @steady
-def test_text_after_a_refusal_changes_nothing(schema: Any, text: str, other: str) -> None:
-    compiled = Schema(schema)
-    check = compiled.check()
+def test_text_after_a_rejection_changes_nothing(schema: Any, text: str, other: str) -> None:
+    check = Schema(schema).check()
     for fragments in batches(cut(text, [1])):
         check.feed(fragments)
     before = (check.verdict, check.error)
@@ -120,8 +123,9 @@ def test_text_after_a_refusal_changes_nothing(schema: Any, text: str, other: str
 
 @given(schemas(), instances.filter(lambda value: isinstance(value, dict)), instances)
 @steady
-def test_finish_has_the_final_word(schema: Any, instance: Any, other: Any) -> None:
-    """What was read has its verdict; arguments that were meant in another way are judged alone."""
+def test_finish_keeps_the_verdict_or_checks_reinterpreted_arguments(
+    schema: Any, instance: Any, other: Any
+) -> None:
     compiled = Schema(schema)
     validator = oracle(schema)
     check = compiled.check()
@@ -132,7 +136,5 @@ def test_finish_has_the_final_word(schema: Any, instance: Any, other: Any) -> No
     assert (error is None) == (check.verdict == "valid") == validator.is_valid(instance)
     assert error == check.error == before
     if isinstance(other, dict):
-        meant = compiled.check()
-        assert (meant.finish(other, as_read=False) is None) == validator.is_valid(other)
-        after = check.finish(other, as_read=False)
-        assert (after is None) == validator.is_valid(other)
+        for one in (compiled.check(), check):
+            assert (one.finish(other, as_read=False) is None) == validator.is_valid(other)

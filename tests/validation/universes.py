@@ -1,21 +1,122 @@
-r"""Brute force: every text of a small universe, and what each beginning of one can become.
+r"""Brute force: every text of a small universe, and the values that each prefix can become.
 
-What a text says so far is its fragments, without their offsets: ``"a"`` and ``"\u0061"`` say the
-same. A beginning is *alive* if a text of the universe that begins so is valid, or one of its
-continuations is. The earliest possible fragment to refuse a text is the first whose beginning is
-not alive.
+A prefix is identified by its fragments without offsets, so ``"a"`` and ``"\u0061"`` are the same.
+It is *alive* if a text of the universe that starts with it is valid, or one of its continuations
+is. The earliest fragment at which a text can be rejected is the first whose prefix is not alive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations, product
+from random import Random
 from typing import Any, NamedTuple
 
 import jsonschema_rs
 
 from argstream.jsonstream import Done, Fragment, Invalid, Key, Start, Text
 from argstream.testing import cut
-from tests.validation.continuations import Vocabulary, continuations
-from tests.validation.rulings import batches
+from tests.validation.checking import batches
+from tests.validation.schemas import NAMES, NUMBERS, TEXTS, random_instance
+
+
+class Vocabulary(NamedTuple):
+    """How an unfinished text may continue."""
+
+    endings: Sequence[str]  # of a string
+    values: Sequence[Any]  # where any value may stand; of these, numbers after a first digit
+    members: Sequence[dict[str, Any]]  # of an object, unless it has them
+    items: Sequence[list[Any]]  # of an array
+
+
+def continuations(fragments: Iterable[Fragment], vocabulary: Vocabulary) -> list[Any]:
+    """Return every value whose text starts with these fragments."""
+    unfinished = _Unfinished(fragments)
+    values = _endings(unfinished, vocabulary)
+    for container, key in reversed(unfinished.containers):
+        values = list(_completed(container, key, values, vocabulary))
+    return values
+
+
+def random_continuation(fragments: Iterable[Fragment], random: Random) -> Any:
+    names = random.sample(NAMES, random.randrange(3))
+    vocabulary = Vocabulary(
+        TEXTS,
+        [random_instance(random), random.choice(NUMBERS), True, False, None],
+        [{name: random_instance(random) for name in names}],
+        [[random_instance(random) for _ in range(random.randrange(3))]],
+    )
+    return random.choice(continuations(fragments, vocabulary))
+
+
+_NOTHING = object()
+
+
+def _endings(unfinished: "_Unfinished", vocabulary: Vocabulary) -> list[Any]:
+    match unfinished.open:
+        case "string":
+            return [unfinished.text + ending for ending in vocabulary.endings]
+        case "number":
+            return [value for value in vocabulary.values if type(value) in (int, float)]
+        case "boolean":
+            return [True, False]
+        case "null":
+            return [None]
+        case "any":
+            return list(vocabulary.values)
+        case _:
+            return [unfinished.done]
+
+
+def _completed(
+    container: Any, key: str | None, values: Iterable[Any], vocabulary: Vocabulary
+) -> Iterator[Any]:
+    """Yield the container with each of the values at its end, and more after it."""
+    for value in values:
+        if isinstance(container, list):
+            items = container if value is _NOTHING else [*container, value]
+            yield from (items + more for more in vocabulary.items)
+        else:
+            members = container if value is _NOTHING else {**container, key: value}
+            for more in vocabulary.members:
+                yield members | {name: more[name] for name in more if name not in members}
+
+
+class _Unfinished:
+    """The scalar and the containers that some fragments leave open."""
+
+    def __init__(self, fragments: Iterable[Fragment]) -> None:
+        self.containers: list[tuple[Any, str | None]] = []  # outermost first, with the open key
+        self.open: str | None = "any"  # the kind of the open scalar; "any" before a value
+        self.text = ""
+        self.done: Any = _NOTHING
+        for fragment in fragments:
+            self._take(fragment)
+
+    def _take(self, fragment: Fragment) -> None:
+        match fragment:
+            case Key(path):
+                self.containers[-1] = (self.containers[-1][0], str(path[-1]))
+                self.open = "any"
+            case Start(_, "object" | "array" as kind):
+                self.containers.append(({} if kind == "object" else [], None))
+                self.open = None
+            case Start(_, kind):
+                self.open, self.text = kind, ""
+            case Text(_, text):
+                self.text += text
+            case Done(_, value):
+                self.open = None
+                if isinstance(value, dict | list):
+                    self.containers.pop()
+                if not self.containers:
+                    self.done = value
+                    return
+                container, key = self.containers[-1]
+                if isinstance(container, list):
+                    container.append(value)
+                else:
+                    container[key] = value
+            case _:
+                pass
 
 
 class Reading(NamedTuple):
@@ -23,10 +124,8 @@ class Reading(NamedTuple):
 
     text: str
     value: Any
-    said: list[list[Fragment]]
-    """Its fragments, as they came with each character."""
-    beginnings: list[int]
-    """For each fragment a number that stands for everything said up to it."""
+    said: list[list[Fragment]]  # the fragments of each character
+    prefixes: list[int]  # the number of the prefix that ends with each fragment
 
     @property
     def fragments(self) -> list[Fragment]:
@@ -34,10 +133,9 @@ class Reading(NamedTuple):
 
 
 class Universe:
-    """Some JSON texts, all of which are whole; and, given a vocabulary, what could become of them.
+    """Complete JSON texts and, given a vocabulary, the continuations of their prefixes.
 
-    Continuations must hold a valid value wherever there is one, or the earliest fragment that is
-    found here would be too early.
+    Continuations must include a valid value wherever there is one.
     """
 
     def __init__(self, texts: Iterable[str], vocabulary: Vocabulary | None = None) -> None:
@@ -46,77 +144,60 @@ class Universe:
         self.readings = [self._read(text) for text in dict.fromkeys(texts)]
         if vocabulary is not None:
             for reading in self.readings:
-                self._go_on(reading, vocabulary)
+                self._continue(reading, vocabulary)
 
     def _read(self, text: str) -> Reading:
-        said = list(batches(cut(text, [1])))
-        beginnings = []
-        beginning = 0
+        reading = Reading(text, None, list(batches(cut(text, [1]))), [])
+        prefix = 0
         value: Any = None
-        for fragment in (fragment for fragments in said for fragment in fragments):
+        for fragment in reading.fragments:
             assert not isinstance(fragment, Invalid), text
-            match = (beginning, _without_offset(fragment))
-            beginning = self._numbers.setdefault(match, len(self._numbers) + 1)
-            beginnings.append(beginning)
+            step = (prefix, _without_offset(fragment))
+            prefix = self._numbers.setdefault(step, len(self._numbers) + 1)
+            reading.prefixes.append(prefix)
             if isinstance(fragment, Done):
                 value = fragment.value
-        return Reading(text, value, said, beginnings)
+        return reading._replace(value=value)
 
-    def _go_on(self, reading: Reading, vocabulary: Vocabulary) -> None:
+    def _continue(self, reading: Reading, vocabulary: Vocabulary) -> None:
         fragments = reading.fragments
-        for count, beginning in enumerate(reading.beginnings, 1):
-            if beginning not in self._continuations:
-                values = continuations(fragments[:count], vocabulary)
-                self._continuations[beginning] = list(values)
+        for count, prefix in enumerate(reading.prefixes, 1):
+            if prefix not in self._continuations:
+                self._continuations[prefix] = continuations(fragments[:count], vocabulary)
 
     def alive(self, validator: jsonschema_rs.Validator) -> frozenset[int]:
-        """Return the beginnings from which a valid value can be reached."""
-        alive = {
-            beginning
-            for reading in self.readings
-            if validator.is_valid(reading.value)
-            for beginning in reading.beginnings
-        }
+        """Return the prefixes that can become a valid value."""
+        valid = (one for one in self.readings if validator.is_valid(one.value))
+        alive = {prefix for reading in valid for prefix in reading.prefixes}
         return frozenset(alive).union(
-            beginning
-            for beginning, values in self._continuations.items()
-            if beginning not in alive and any(map(validator.is_valid, values))
+            prefix
+            for prefix, values in self._continuations.items()
+            if prefix not in alive and any(map(validator.is_valid, values))
         )
 
 
 def earliest(reading: Reading, alive: frozenset[int]) -> int | None:
     """Return how many fragments it takes to know that the text is invalid; None if it is not."""
-    for number, beginning in enumerate(reading.beginnings, 1):
-        if beginning not in alive:
-            return number
-    return None
+    dead = (number for number, prefix in enumerate(reading.prefixes, 1) if prefix not in alive)
+    return next(dead, None)
 
 
 def _without_offset(fragment: Fragment) -> object:
     match fragment:
-        case Key(path):
-            return "key", path
-        case Start(path, kind):
-            return "start", path, kind
         case Text(path, text):
             return "text", path, text
+        case Start(path, kind):
+            return "start", path, kind
         case Done(path, value):
             return "done", path, repr(value)
-        case Invalid(path, _, reason):
-            return "invalid", path, reason
-
-
-def words(alphabet: Sequence[str], longest: int) -> list[str]:
-    """Return all words over an alphabet, as they are written between quotes."""
-    return [
-        "".join(letters)
-        for size in range(longest + 1)
-        for letters in product(alphabet, repeat=size)
-    ]
+        case _:
+            return "key", fragment.path
 
 
 def strings(alphabet: Sequence[str], longest: int) -> list[str]:
-    return [f'"{word}"' for word in words(alphabet, longest)]
+    """Return the texts of all strings over an alphabet."""
+    sizes = range(longest + 1)
+    return [f'"{"".join(word)}"' for size in sizes for word in product(alphabet, repeat=size)]
 
 
 def arrays(items: Sequence[str], longest: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Compile schemas and judge texts by them, in time; and what jsonschema-rs says of the values."""
+"""Check texts against schemas, with time limits. The oracle is jsonschema-rs."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,26 +16,22 @@ from argstream.validation import Schema
 JsonSchema = dict[str, Any] | bool
 
 
-class Ruling(NamedTuple):
-    """What became of one text."""
-
+class Outcome(NamedTuple):
     verdict: str
     error: ArgumentsError | None
-    seen: int | None
-    """How many fragments it took to refuse; None if it was not."""
-    text: str | None
-    """Of the fragment that decided, if it is a ``Text``: up to the character that decided."""
+    seen: int | None  # how many fragments were read at the rejection
+    text: str | None  # of the last of them, if it is a Text: up to the rejected character
 
     @property
-    def said(self) -> tuple[str, ArgumentsError | None]:
-        """What does not depend on the chunking."""
+    def stable(self) -> tuple[str, ArgumentsError | None]:
+        """The part that must not depend on the chunking."""
         return self.verdict, self.error
 
 
 def oracle(
     schema: JsonSchema, *, formats: bool = False, resources: Mapping[str, Any] | None = None
 ) -> jsonschema_rs.Validator:
-    """Return the judge of whole values, made without any code of ours."""
+    """Return a validator of complete values that shares no code with ours."""
     registry = jsonschema_rs.Registry(list((resources or {}).items()))
     return jsonschema_rs.validator_for(
         schema, validate_formats=formats, offline=True, registry=registry
@@ -43,19 +39,19 @@ def oracle(
 
 
 def batches(chunks: Iterable[str | bytes]) -> Iterator[list[Fragment]]:
-    """Yield what each chunk says, and what the end says."""
+    """Yield the fragments of each chunk, and those of the end."""
     parser = Parser(unique_keys=True)
     for chunk in chunks:
         yield parser.feed(chunk)
     yield parser.close()
 
 
-def judge(schema: Schema, chunks: Iterable[str | bytes]) -> Ruling:
-    """Feed all chunks, also those after a refusal, which must change nothing."""
-    return judge_fragments(schema, batches(chunks))
+def check_text(schema: Schema, chunks: Iterable[str | bytes]) -> Outcome:
+    """Feed all chunks, also those after a rejection, which must change nothing."""
+    return check_fragments(schema, batches(chunks))
 
 
-def judge_fragments(schema: Schema, said: Iterable[Sequence[Fragment]]) -> Ruling:
+def check_fragments(schema: Schema, said: Iterable[Sequence[Fragment]]) -> Outcome:
     check = schema.check()
     taken = 0
     seen = text = error = None
@@ -67,19 +63,19 @@ def judge_fragments(schema: Schema, said: Iterable[Sequence[Fragment]]) -> Rulin
         assert (check.verdict == "rejected") == (seen is not None)
         assert check.error == error
         taken += len(fragments)
-    return Ruling(check.verdict, error, seen, text)
+    return Outcome(check.verdict, error, seen, text)
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Assert that it takes no longer; of this process, so that a busy machine does not matter."""
+    """Assert a limit on CPU time, which does not depend on the load of the machine."""
     start = time.process_time()
     yield
     assert time.process_time() - start < seconds
 
 
 def compiled(schema: Any, **options: Any) -> Schema | SchemaError:
-    """Return what compiling gives; anything but these two is raised."""
+    """Return the compiled schema or the error. Other exceptions are raised."""
     with within(1):
         try:
             return Schema(schema, **options)
@@ -87,13 +83,15 @@ def compiled(schema: Any, **options: Any) -> Schema | SchemaError:
             return error
 
 
-def refused_or_judged(schema: Any, text: str, expected: str | None = None) -> Schema | SchemaError:
-    """Assert that the schema is refused, or the text gets the verdict that it must, in time."""
-    outcome = compiled(schema)
+def refused_or_checked(
+    schema: Any, text: str, expected: str | None = None, **options: Any
+) -> Schema | SchemaError:
+    """Assert that the schema is refused, or that the text gets its verdict in time."""
+    outcome = compiled(schema, **options)
     if isinstance(outcome, Schema):
         for chunks in ([text], cut(text, [1])):
             with within(1):
-                verdict = judge(outcome, chunks).verdict
+                verdict = check_text(outcome, chunks).verdict
             assert verdict == expected if expected else verdict in ("valid", "rejected")
     else:
         assert outcome.reason not in ("", "invalid")

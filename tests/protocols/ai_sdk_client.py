@@ -1,7 +1,7 @@
-"""What a client of the AI SDK makes of a UI message stream: a second reading, small and strict.
+"""A small, strict client of the AI SDK, which reads a UI message stream.
 
-It follows ``processUIMessageStream`` of npm ``ai``, and raises where that would. Where that would
-go on with something left open, it raises too.
+It follows ``processUIMessageStream`` of npm ``ai``, and raises where that raises. It also raises if
+the stream leaves a part open.
 """
 
 import json
@@ -14,7 +14,7 @@ _OPEN = ("input-streaming", "input-available", "approval-requested", "approval-r
 
 
 class Client:
-    """One message, as a client has it."""
+    """The message that a client builds."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -22,7 +22,7 @@ class Client:
         self.parts: list[Part] = []
         self.ends: list[Part] = []
         self.is_streaming = False
-        self._words: dict[tuple[str, str], Part] = {}
+        self._texts: dict[tuple[str, str], Part] = {}
 
     def read(self, data: bytes) -> "Client":
         """Read a piece of a stream that ends between events."""
@@ -53,18 +53,18 @@ class Client:
         elif kind == "start-step":
             self.parts.append({"type": "step-start"})
         elif kind == "finish-step":
-            assert not self._words, "words are open at the end of a step"
+            assert not self._texts, "text is open at the end of a step"
         elif kind.startswith("tool-"):
             getattr(self, "_" + kind.replace("-", "_"))(part)
         else:
-            what, _, step = kind.partition("-")
-            self._speak(what, step, part)
+            name, _, step = kind.partition("-")
+            self._update_text(name, step, part)
 
     def _end(self, part: Part) -> None:
         self.is_streaming = False
         self.metadata |= part.get("messageMetadata", {})
         self.ends.append(part)
-        assert not self._words, "words are open at the end"
+        assert not self._texts, "text is open at the end"
         waiting = part["type"] == "finish" and part["finishReason"] == "tool-calls"
         for one in self.parts:
             if not waiting:
@@ -78,18 +78,18 @@ class Client:
                 return
         self.parts.append(part)
 
-    def _speak(self, what: str, step: str, part: Part) -> None:
-        key = what, part["id"]
+    def _update_text(self, kind: str, step: str, part: Part) -> None:
+        key = kind, part["id"]
         if step == "start":
-            assert key not in self._words
+            assert key not in self._texts
             metadata = part.get("providerMetadata")
-            self._words[key] = {"type": what, "text": "", "state": "streaming", "of": metadata}
-            self.parts.append(self._words[key])
+            self._texts[key] = {"type": kind, "text": "", "state": "streaming", "of": metadata}
+            self.parts.append(self._texts[key])
         elif step == "delta":
-            self._words[key]["text"] += part["delta"]
+            self._texts[key]["text"] += part["delta"]
         else:
             assert step == "end"
-            self._words.pop(key)["state"] = "done"
+            self._texts.pop(key)["state"] = "done"
 
     # Calls
 

@@ -1,4 +1,4 @@
-"""What the tests of the formats share: events as records, and what a client reads of them."""
+"""Helpers for the tests of the encoders: events as records, and the decoded output."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,15 +20,14 @@ class Read(NamedTuple):
 
 
 def read(written: bytes) -> list[Read]:
-    """Read server-sent events with a client's decoder."""
+    """Decode server-sent events with the decoder of a client."""
     decoder = SSEDecoder()
     events = [decoder.decode(line) for line in written.decode().split("\n")]
-    # A second empty line is an event to this decoder, if an id was ever given; to browsers none.
+    # After an ID, this decoder returns an event for a second empty line. Browsers do not.
     return [Read(event.id, json.loads(event.data)) for event in events if event and event.data]
 
 
 def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
-    """Give events as a log has them that was written event by event: without views."""
     return [
         Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", event)
         for seq, event in enumerate(filter(is_stored, events), first)
@@ -36,7 +35,7 @@ def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
 
 
 def snapshot_of(records: Sequence[Record]) -> Record:
-    """Give the snapshot of a run that has come so far."""
+    """Return the snapshot of a run that has these records."""
     view = RunView()
     for record in records:
         view.take(record.event)
@@ -45,10 +44,10 @@ def snapshot_of(records: Sequence[Record]) -> Record:
 
 
 def joined(records: Iterable[Record]) -> list[Record]:
-    """Give records as a server does that has collected them: neighbours that grow as one."""
+    """Merge adjacent deltas of the same text, as a server does."""
     kept: list[Record] = []
     for record in records:
-        event = _together(kept[-1].event, record.event) if kept else None
+        event = _merged(kept[-1].event, record.event) if kept else None
         if event is None:
             kept.append(record)
         else:
@@ -56,21 +55,18 @@ def joined(records: Iterable[Record]) -> list[Record]:
     return kept
 
 
-def _together(one: Event, other: Event) -> Event | None:
-    """Give two pieces of the same as one; None if they are not."""
+def _merged(one: Event, other: Event) -> Event | None:
+    """Return both deltas as one, or None if they belong to different texts."""
     field = "delta" if isinstance(one, ToolArgsDelta) else "text"
-    kinds = TextDelta | ThinkingDelta | ToolArgsDelta | ToolOutputDelta
-    if not isinstance(one, kinds) or replace(one, **{field: ""}) != _without(other, field):
+    if not isinstance(one, TextDelta | ThinkingDelta | ToolArgsDelta | ToolOutputDelta):
+        return None
+    if type(one) is not type(other) or replace(one, **{field: ""}) != replace(other, **{field: ""}):
         return None
     return replace(one, **{field: getattr(one, field) + getattr(other, field)})
 
 
-def _without(event: Event, field: str) -> Event:
-    return replace(event, **{field: ""}) if hasattr(event, field) else event
-
-
 def in_portions(records: Sequence[Record], cuts: Iterable[int]) -> list[list[Record]]:
-    """Cut records at some places, and join what grows the same in each portion."""
+    """Cut records into portions, and merge the deltas of each portion."""
     places = [0, *sorted({cut % (len(records) + 1) for cut in cuts}), len(records)]
     portions = [records[start:end] for start, end in pairwise(places)]
     return [joined(portion) for portion in portions if portion]

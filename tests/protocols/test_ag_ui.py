@@ -1,78 +1,96 @@
-"""AG-UI: what each thing that happens is told as; streams as such are in test_ag_ui_properties."""
+"""AG-UI: how each event is encoded, and how the body of a request is read."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
+from argstream import Approve, Deny
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.protocols.ag_ui import AgUiEncoder, Version
+from argstream.protocols.ag_ui import (
+    AgUiEncoder,
+    RunAgentInput,
+    Version,
+    answers_of,
+    known_of,
+    prompt_of,
+    version_of,
+)
 from tests.chance_runs import HISTORY
 from tests.protocols.reading import read, records_of, snapshot_of
 
-START: list[ev.Event] = [ev.RunStarted("run_1", "Go"), ev.TurnStarted(1)]
-CALL: list[ev.Event] = [
-    ev.ToolCallStarted("c1", 0, "send"),
+Data = dict[str, Any]
+
+START = (ev.RunStarted("run_1", "Go"), ev.TurnStarted(1))
+CALL_STARTED = ev.ToolCallStarted("c1", 0, "send")
+CALL = (
+    CALL_STARTED,
     ev.ToolArgsDelta("c1", "send", '{"to": "ada"}'),
     ev.ToolArgsCompleted("c1", "send", {"to": "ada"}),
-]
-ASKED = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1", "always asked", "rule 1", 4_000.0)
-PAUSED = ev.RunPaused("run_1", (ASKED,))
+)
+REQUEST = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1", "always asked", "rule 1", 4_000.0)
+PAUSED = (*START, *CALL, REQUEST, ev.RunPaused("run_1", (REQUEST,)))
+RESUMED = ev.RunResumed("run_1")
+HI = ev.TextDelta("Hi", 0)
 
 
-def told(events: Iterable[ev.Event], version: Version = "1.0") -> list[dict[str, Any]]:
-    """Give what a client is told of events, from the beginning."""
-    written = AgUiEncoder("thread", "ask", version).take(records_of(events))
-    return [event.data for event in read(written.data)]
+def decoded(written: bytes) -> list[Data]:
+    return [event.data for event in read(written)]
 
 
-def shown(events: Iterable[ev.Event], known: list[dict[str, Any]] | None = None) -> list[Any]:
-    """Give what one is told who comes after these events."""
+def encoded(*events: ev.Event, version: Version = "1.0") -> list[Data]:
+    """What a client receives that follows the run from its beginning."""
+    return decoded(AgUiEncoder("thread", "ask", version).take(records_of(events)).data)
+
+
+def opening(*events: ev.Event, known: list[Data] | None = None) -> list[Any]:
+    """What a client receives that joins after these events."""
     has = None if known is None else msgspec.json.encode(known)
-    written = AgUiEncoder("thread", "ask", "1.0", has).opening(snapshot_of(records_of(events)))
-    return [event.data for event in read(written.data)]
+    encoder = AgUiEncoder("thread", "ask", "1.0", has)
+    return decoded(encoder.opening(snapshot_of(records_of(events))).data)
 
 
-def kinds(events: Iterable[dict[str, Any]]) -> list[str]:
+def kinds(events: Iterable[Data]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def customs(events: Iterable[dict[str, Any]]) -> list[tuple[str, Any]]:
+def customs(events: Iterable[Data]) -> list[tuple[str, Any]]:
     return [(event["name"], event["value"]) for event in events if event["type"] == "CUSTOM"]
 
 
 # Streams
 
 
-def test_the_run_in_the_log_is_named_where_the_stream_begins() -> None:
-    [started] = told([ev.RunStarted("run_1", "Go")])
-    assert started == {
-        "type": "RUN_STARTED",
-        "threadId": "thread",
-        "runId": "ask",
-        "protocolVersion": "1.0",
-        "metadata": {"argstream": {"runId": "run_1"}},
-    }
+def test_stream_starts_with_the_run_id_of_the_log() -> None:
+    assert encoded(ev.RunStarted("run_1", "Go")) == [
+        {
+            "type": "RUN_STARTED",
+            "threadId": "thread",
+            "runId": "ask",
+            "protocolVersion": "1.0",
+            "metadata": {"argstream": {"runId": "run_1"}},
+        }
+    ]
 
 
 @pytest.mark.parametrize(
-    ("end", "version", "told_as"),
+    ("end", "version", "kind", "outcome"),
     [
-        (ev.RunCompleted("Hi"), "1.0", ("RUN_FINISHED", {"type": "success"})),
-        (ev.RunCompleted("Hi"), "0.0.59", ("RUN_FINISHED", {"type": "success"})),
-        (ev.RunStopped("enough"), "1.0", ("RUN_FINISHED", {"type": "cancelled"})),
-        (ev.RunStopped("enough"), "0.0.59", ("RUN_ERROR", None)),
-        (ev.RunFailed("overloaded", "busy"), "1.0", ("RUN_ERROR", None)),
+        (ev.RunCompleted("Hi"), "1.0", "RUN_FINISHED", {"type": "success"}),
+        (ev.RunCompleted("Hi"), "0.0.59", "RUN_FINISHED", {"type": "success"}),
+        (ev.RunStopped("enough"), "1.0", "RUN_FINISHED", {"type": "cancelled"}),
+        (ev.RunStopped("enough"), "0.0.59", "RUN_ERROR", None),
+        (ev.RunFailed("overloaded", "busy"), "1.0", "RUN_ERROR", None),
     ],
 )
-def test_each_end_is_told_as_the_client_takes_it(
-    end: ev.Event, version: Version, told_as: tuple[str, Any]
+def test_end_of_run_by_client_version(
+    end: ev.Event, version: Version, kind: str, outcome: Any
 ) -> None:
-    last = told([*START, ev.TextDelta("Hi", 0), end], version)[-1]
-    assert (last["type"], last.get("outcome")) == told_as
+    last = encoded(*START, HI, end, version=version)[-1]
+    assert (last["type"], last.get("outcome")) == (kind, outcome)
 
 
 @pytest.mark.parametrize(
@@ -86,31 +104,20 @@ def test_each_end_is_told_as_the_client_takes_it(
         (ev.Usage(), None),
     ],
 )
-def test_unknown_token_counts_are_left_out(
-    usage: ev.Usage, sent: list[dict[str, int]] | None
-) -> None:
-    assert told([*START, ev.RunCompleted("Hi", usage)])[-1].get("usage") == sent
+def test_unknown_token_counts_are_omitted(usage: ev.Usage, sent: list[Data] | None) -> None:
+    assert encoded(*START, ev.RunCompleted("Hi", usage))[-1].get("usage") == sent
 
 
-def test_everything_is_closed_before_the_end() -> None:
-    opened: list[ev.Event] = [
-        ev.TextDelta("Hm", 0, "c9"),
-        ev.TextDelta("Hi", 1),
-        ev.ToolCallStarted("c1", 0, "send"),
-    ]
-    thinking: list[ev.Event] = [
-        *opened,
-        ev.ThinkingStarted(2),
-        ev.TextDelta("So", 3, "c1"),
-        ev.RunStopped(),
-    ]
-    events = kinds(told([*START, *thinking]))
+def test_open_messages_and_calls_are_closed_before_the_run_ends() -> None:
+    texts = (ev.TextDelta("Hm", 0, "c9"), ev.TextDelta("Hi", 1), CALL_STARTED)
+    more = (ev.ThinkingStarted(2), ev.TextDelta("So", 3, "c1"), ev.RunStopped())
+    events = kinds(encoded(*START, *texts, *more))
     for kind in ("TEXT_MESSAGE", "TOOL_CALL", "REASONING"):
         assert events.count(f"{kind}_START") == events.count(f"{kind}_END")
     assert events[-2:] == ["STEP_FINISHED", "RUN_FINISHED"]
 
 
-def test_the_more_was_written_the_longer_it_is_collected() -> None:
+def test_interval_grows_with_the_length_of_the_text() -> None:
     encoder = AgUiEncoder("thread", "ask")
     encoder.take(records_of(START))
     assert encoder.interval == 0.05
@@ -118,88 +125,73 @@ def test_the_more_was_written_the_longer_it_is_collected() -> None:
     assert 0.2 < encoder.interval <= 1.0
 
 
-# Messages
+# Messages and calls
 
 
-def test_thoughts_that_nobody_may_read_are_no_message() -> None:
-    events = kinds(told([*START, ev.ThinkingStarted(0), ev.ThinkingCompleted("", 0)]))
-    assert events[-2:] == ["REASONING_START", "REASONING_END"]
+def test_thinking_without_text_has_no_message() -> None:
+    events = encoded(*START, ev.ThinkingStarted(0), ev.ThinkingCompleted("", 0))
+    assert kinds(events)[-2:] == ["REASONING_START", "REASONING_END"]
 
 
-@pytest.mark.parametrize("following", [ev.ToolCallStarted("c1", 0, "send"), ev.TurnStarted(2)])
-def test_a_text_is_over_when_its_agent_goes_on_with_something_else(following: ev.Event) -> None:
-    events = kinds(told([*START, ev.TextDelta("Hi", 0), following]))
-    assert events.index("TEXT_MESSAGE_END") < len(events) - 1
+@pytest.mark.parametrize(
+    ("following", "is_closed"),
+    [(CALL_STARTED, True), (ev.TurnStarted(2), True), (ev.TextDelta("Ho", 1, "c9"), False)],
+)
+def test_text_is_closed_by_the_next_block_of_the_same_agent(
+    following: ev.Event, *, is_closed: bool
+) -> None:
+    assert ("TEXT_MESSAGE_END" in kinds(encoded(*START, HI, following))) == is_closed
 
 
-def test_a_text_is_not_over_when_another_agent_begins_something() -> None:
-    assert "TEXT_MESSAGE_END" not in kinds(
-        told([*START, ev.TextDelta("Hi", 0), ev.TextDelta("Ho", 1, "c9")])
-    )
-
-
-def test_what_a_sub_agent_does_is_told_in_its_name() -> None:
-    events = told([ev.RunStarted("run_1", "Go"), *CALL, ev.TextDelta("I look.", 0, "c1")])
+def test_events_of_a_sub_agent_carry_its_id() -> None:
+    events = encoded(ev.RunStarted("run_1", "Go"), *CALL, ev.TextDelta("I look.", 0, "c1"))
     assert [event.get("subagentRunId") for event in events[-2:]] == ["c1", "c1"]
     assert all("subagentRunId" not in event for event in events[:-2])
 
 
-def test_a_call_without_arguments_has_an_empty_object() -> None:
-    call: list[ev.Event] = [
-        ev.ToolCallStarted("c1", 0, "list"),
-        ev.ToolArgsCompleted("c1", "list", {}),
-    ]
-    events = told([*START, *call])
+def test_call_without_arguments_sends_an_empty_object() -> None:
+    events = encoded(*START, CALL_STARTED, ev.ToolArgsCompleted("c1", "send", {}))
     assert [event["delta"] for event in events if event["type"] == "TOOL_CALL_ARGS"] == ["{}"]
     assert customs(events) == []
 
 
-def test_arguments_that_are_not_what_their_text_says_are_told() -> None:
-    call: list[ev.Event] = [
-        ev.ToolCallStarted("c1", 0, "add"),
-        ev.ToolArgsDelta("c1", "add", '{}{"a": 1}'),
-    ]
-    events = told([*START, *call, ev.ToolArgsCompleted("c1", "add", {"a": 1})])
+def test_arguments_that_differ_from_their_text_are_sent_as_custom_event() -> None:
+    call = (CALL_STARTED, ev.ToolArgsDelta("c1", "add", '{}{"a": 1}'))
+    events = encoded(*START, *call, ev.ToolArgsCompleted("c1", "add", {"a": 1}))
     assert customs(events) == [("argstream.arguments", {"toolCallId": "c1", "arguments": {"a": 1}})]
 
 
-def test_a_result_that_is_no_text_is_told_as_json_and_a_failure_as_one() -> None:
-    done = ev.ToolCallCompleted("c1", "send", {}, {"rows": [1]})
-    [result] = [event for event in told([*START, *CALL, done]) if "content" in event]
-    assert (result["content"], "metadata" in result) == ('{"rows":[1]}', False)
-    failed = ev.ToolCallFailed("c1", "send", "no line")
-    [result] = [event for event in told([*START, *CALL, failed]) if "content" in event]
-    assert (result["content"], result["metadata"]) == ("no line", {"argstream": {"failed": True}})
+@pytest.mark.parametrize(
+    ("end", "content", "metadata"),
+    [
+        (ev.ToolCallCompleted("c1", "send", {}, {"rows": [1]}), '{"rows":[1]}', None),
+        (ev.ToolCallFailed("c1", "send", "no"), "no", {"argstream": {"failed": True}}),
+    ],
+)
+def test_result_is_text_or_json_and_marks_failures(
+    end: ev.Event, content: str, metadata: Data | None
+) -> None:
+    [result] = [event for event in encoded(*START, *CALL, end) if "content" in event]
+    assert (result["content"], result.get("metadata")) == (content, metadata)
 
 
-def test_what_a_tool_says_while_it_runs_is_told() -> None:
-    running: list[ev.Event] = [
-        ev.ToolExecutionStarted("c1", "send", "key"),
-        ev.ToolOutputDelta("c1", "send", "half"),
-    ]
-    assert customs(told([*START, *CALL, *running])) == [
-        ("argstream.tool_output", {"toolCallId": "c1", "delta": "half"})
-    ]
+def test_output_of_a_running_tool_is_sent_as_custom_event() -> None:
+    running = ev.ToolExecutionStarted("c1", "send", "key")
+    events = encoded(*START, *CALL, running, ev.ToolOutputDelta("c1", "send", "half"))
+    assert customs(events) == [("argstream.tool_output", {"toolCallId": "c1", "delta": "half"})]
 
 
-def test_a_call_that_never_had_a_result_has_one_when_the_run_is_over() -> None:
-    search: list[ev.Event] = [
-        ev.ToolCallStarted("s1", 0, "search", "server"),
-        ev.ToolArgsCompleted("s1", "search", {}),
-    ]
-    events = told([*START, *search, ev.RunFailed("max_turns", "too many")])
+def test_call_without_result_gets_one_when_the_run_ends() -> None:
+    search = (ev.ToolCallStarted("s1", 0, "f", "server"), ev.ToolArgsCompleted("s1", "f", {}))
+    run = (*START, *search, ev.RunFailed("max_turns", "too many"))
+    events = encoded(*run)
     assert kinds(events)[-3:] == ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_ERROR"]
-    late = shown([*START, *search, ev.RunFailed("max_turns", "too many")])
-    assert late[-2] == events[-3]
+    assert opening(*run)[-2] == events[-3]
 
 
-def test_what_a_lost_turn_has_begun_is_void_and_its_ids_are_not_used_again() -> None:
-    lost: list[ev.Event] = [
-        ev.TextDelta("I s", 0),
-        ev.ToolCallStarted("c1", 0, "send"),
-        ev.RunResumed("run_1", "crash"),
-    ]
-    events = told([*START, *lost, ev.TurnStarted(1, 2), ev.TextDelta("I send", 0), *CALL])
+def test_lost_turn_is_void_and_its_ids_are_not_reused() -> None:
+    lost = (ev.TextDelta("I s", 0), CALL_STARTED, ev.RunResumed("run_1", "crash"))
+    events = encoded(*START, *lost, ev.TurnStarted(1, 2), ev.TextDelta("I send", 0), *CALL)
     started = [event["toolCallId"] for event in events if event["type"] == "TOOL_CALL_START"]
     assert started == ["c1", "c1~2"]
     [void] = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
@@ -212,10 +204,9 @@ def test_what_a_lost_turn_has_begun_is_void_and_its_ids_are_not_used_again() -> 
 # Approvals
 
 
-def test_a_pause_is_an_interrupt_that_shows_exactly_what_is_decided_on() -> None:
-    [interrupt] = told([*START, *CALL, ASKED, PAUSED])[-1]["outcome"]["interrupts"]
-    assert interrupt["id"] == "d1"
-    assert interrupt["toolCallId"] == "c1"
+def test_pause_is_an_interrupt_with_the_exact_arguments() -> None:
+    [interrupt] = encoded(*PAUSED)[-1]["outcome"]["interrupts"]
+    assert (interrupt["id"], interrupt["toolCallId"]) == ("d1", "c1")
     assert interrupt["expiresAt"] == "1970-01-01T01:06:40+00:00"
     assert interrupt["metadata"]["argstream"]["arguments"] == {"to": "ada"}
     answer = interrupt["responseSchema"]
@@ -223,127 +214,200 @@ def test_a_pause_is_an_interrupt_that_shows_exactly_what_is_decided_on() -> None
     assert answer["properties"]["editedArgs"]["default"] == {"to": "ada"}
 
 
-def test_the_older_client_is_not_told_when_an_interrupt_expires_since_it_would_be_stuck() -> None:
-    [interrupt] = told([*START, *CALL, ASKED, PAUSED], "0.0.59")[-1]["outcome"]["interrupts"]
+def test_version_0_gets_the_expiry_only_as_metadata() -> None:
+    """Client 0.0.59 would be stuck on an interrupt that has expired."""
+    [interrupt] = encoded(*PAUSED, version="0.0.59")[-1]["outcome"]["interrupts"]
     assert "expiresAt" not in interrupt
     assert interrupt["metadata"]["argstream"]["expiresAt"] == "1970-01-01T01:06:40+00:00"
 
 
-def test_only_what_is_still_asked_is_an_interrupt() -> None:
+def test_only_pending_requests_are_interrupts() -> None:
     other = ev.ApprovalRequested("c2", "send", {"to": "eve"}, "d2", "always asked")
-    second: list[ev.Event] = [
-        ev.ToolCallStarted("c2", 1, "send"),
-        ev.ToolArgsCompleted("c2", "send", {"to": "eve"}),
-    ]
-    both: list[ev.Event] = [
-        *START,
-        *CALL,
-        *second,
-        ASKED,
-        other,
-        ev.RunPaused("run_1", (ASKED, other)),
-    ]
-    partly: list[ev.Event] = [ev.RunResumed("run_1"), ev.ApprovalDecided("c1", "send", "approved")]
-    again = told([*both, *partly, ev.RunPaused("run_1", (other,))])[-1]
-    assert [each["id"] for each in again["outcome"]["interrupts"]] == ["d2"]
+    second = (ev.ToolCallStarted("c2", 1, "send"), ev.ToolArgsCompleted("c2", "send", {}))
+    both = (*START, *CALL, *second, REQUEST, other, ev.RunPaused("run_1", (REQUEST, other)))
+    approved = ev.ApprovalDecided("c1", "send", "approved")
+    last = encoded(*both, RESUMED, approved, ev.RunPaused("run_1", (other,)))[-1]
+    assert [each["id"] for each in last["outcome"]["interrupts"]] == ["d2"]
 
 
-def test_an_edit_is_told() -> None:
+def test_decision_event_has_the_edited_arguments() -> None:
     edited = ev.ApprovalDecided("c1", "send", "edited", "", {"to": "grace"})
-    events = told([*START, *CALL, ASKED, PAUSED, ev.RunResumed("run_1"), edited])
-    name, value = customs(events)[-1]
-    assert name == "argstream.approval_decided"
-    assert value["editedArgs"] == {"to": "grace"}
+    name, value = customs(encoded(*PAUSED, RESUMED, edited))[-1]
+    assert (name, value["editedArgs"]) == ("argstream.approval_decided", {"to": "grace"})
 
 
-def test_an_observed_run_that_waits_for_a_person_is_interrupted_though_it_does_not_pause() -> None:
+def test_observed_run_is_interrupted_though_it_does_not_pause() -> None:
     encoder = AgUiEncoder("thread", "ask", "1.0", b"[]")
-    records = records_of(
-        [
-            ev.RunStarted("run_1", "Go"),
-            *CALL,
-            ASKED,
-            ev.TextDelta("Meanwhile", 5, "c8"),
-            ev.ApprovalDecided("c1", "send", "approved"),
-            ev.ToolCallCompleted("c1", "send", {"to": "ada"}, "sent"),
-        ]
-    )
+    decided = ev.ApprovalDecided("c1", "send", "approved")
+    done = ev.ToolCallCompleted("c1", "send", {"to": "ada"}, "sent")
+    meanwhile = ev.TextDelta("Meanwhile", 5, "c8")
+    records = records_of([ev.RunStarted("run_1", "Go"), *CALL, REQUEST, meanwhile, decided, done])
     first = encoder.take(records[:5])
     assert first.ends
     assert read(first.data)[-1].data["outcome"]["type"] == "interrupt"
-    assert encoder.take(records[5:6]) == (b"", False)  # nobody listens
-    second = [event.data for event in read(encoder.take(records[6:]).data)]
+    assert encoder.take(records[5:6]) == (b"", False)
+    second = decoded(encoder.take(records[6:]).data)
     assert kinds(second)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
     assert [message.get("content") for message in second[1]["messages"]] == [None, "Meanwhile"]
     assert kinds(second)[-2:] == ["CUSTOM", "TOOL_CALL_RESULT"]
 
 
-def test_a_paused_run_that_is_stopped_ends_with_what_became_of_its_calls() -> None:
+def test_paused_run_that_is_stopped_ends_with_the_results_of_its_calls() -> None:
     encoder = AgUiEncoder("thread", "ask", "1.0")
-    encoder.take(records_of([*START, *CALL, ASKED, PAUSED]))
-    stopped: list[ev.Event] = [
-        ev.ToolCallFailed("c1", "send", "given up"),
-        ev.RunStopped("enough", "run_1"),
-    ]
-    events = kinds(event.data for event in read(encoder.take(records_of(stopped)).data))
-    assert events == [
-        "RUN_STARTED",
-        "STEP_STARTED",
-        "TOOL_CALL_RESULT",
-        "STEP_FINISHED",
-        "RUN_FINISHED",
-    ]
+    encoder.take(records_of(PAUSED))
+    stopped = (ev.ToolCallFailed("c1", "send", "given up"), ev.RunStopped("enough", "run_1"))
+    ends = ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_FINISHED"]
+    written = encoder.take(records_of(stopped)).data
+    assert kinds(decoded(written)) == ["RUN_STARTED", "STEP_STARTED", *ends]
 
 
-# Who comes later
+# Clients that join later
 
 
-def test_who_has_a_part_of_the_run_keeps_the_rest_of_what_he_has() -> None:
+def test_opening_keeps_the_other_messages_of_the_client() -> None:
     known = [
         {"id": "u1", "role": "user", "content": "Before"},
         {"id": "run_0-1", "role": "assistant", "content": "Yes"},
         {"id": "u2", "role": "user", "content": "Go"},
         {"id": "run_1-1", "role": "assistant", "content": "He"},
     ]
-    _, snapshot, *rest = shown([*START, ev.TextDelta("Hello", 0)], known)
+    _, snapshot, *rest = opening(*START, ev.TextDelta("Hello", 0), known=known)
     assert [message["id"] for message in snapshot["messages"]] == ["u1", "run_0-1", "u2", "run_1-1"]
     assert snapshot["messages"][-1]["content"] == "Hello"
     assert kinds(rest) == ["STEP_STARTED", "TEXT_MESSAGE_START"]
 
 
-@pytest.mark.parametrize("events", [[ev.TextDelta("Hello", 0)], [*CALL, ASKED, PAUSED]])
-def test_what_a_client_has_is_not_kept_once_its_stream_has_begun(events: list[ev.Event]) -> None:
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_messages_of_the_client_are_released_when_its_stream_starts(*, is_paused: bool) -> None:
     known = msgspec.json.encode([{"id": f"u{number}"} for number in range(100)])
-    alone = sys.getrefcount(known)
-    records = records_of([*START, *events])
+    before = sys.getrefcount(known)
+    records = records_of(PAUSED if is_paused else (*START, HI))
     encoder = AgUiEncoder("thread", "ask", "1.0", known)
     encoder.begin(snapshot_of(records))
-    if PAUSED in events:
-        encoder.take(records_of([ev.RunResumed("run_1")], first=len(records) + 1))
+    if is_paused:
+        encoder.take(records_of([RESUMED], first=len(records) + 1))
     else:
         encoder.opening(snapshot_of(records))
-    assert sys.getrefcount(known) == alone
+    assert sys.getrefcount(known) == before
 
 
-def test_who_has_nothing_is_shown_the_conversation_by_the_log() -> None:
-    _, snapshot, *_ = shown([ev.RunStarted("run_1", "Go", HISTORY), ev.TextDelta("Hi", 0)])
-    assert [message["role"] for message in snapshot["messages"]] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
-    assert "c2ln" not in str(snapshot)  # a provider's own form of a call is nobody's business
+def test_client_without_messages_gets_the_history_of_the_log() -> None:
+    _, snapshot, *_ = opening(ev.RunStarted("run_1", "Go", HISTORY), HI)
+    roles = [message["role"] for message in snapshot["messages"]]
+    assert roles == ["user", "assistant", "user", "assistant"]
+    assert "c2ln" not in str(snapshot)  # items of the provider stay on the server
 
 
-def test_a_run_that_is_over_or_waits_is_shown_as_a_whole_stream() -> None:
-    over = shown([*START, ev.TextDelta("Hi", 0), ev.RunCompleted("Hi")])
+def test_opening_of_a_run_that_rests_is_a_whole_stream() -> None:
+    over = opening(*START, HI, ev.RunCompleted("Hi"))
     assert kinds(over) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
-    waiting = shown([*START, *CALL, ASKED, PAUSED])
-    assert waiting[-1]["outcome"]["interrupts"][0]["id"] == "d1"
+    assert opening(*PAUSED)[-1]["outcome"]["interrupts"][0]["id"] == "d1"
 
 
-def test_a_stream_goes_on_from_a_snapshot_only() -> None:
-    [record] = records_of([ev.RunStarted("run_1", "Go")])
+def test_begin_needs_a_snapshot() -> None:
+    [record] = records_of(START[:1])
     with pytest.raises(UsageError, match="run_started"):
         AgUiEncoder("thread", "ask").begin(record)
+
+
+# Requests
+
+BODY: Data = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
+
+
+def request(**fields: Any) -> RunAgentInput:
+    return msgspec.json.decode(msgspec.json.encode(BODY | fields), type=RunAgentInput)
+
+
+def answers(*entries: Data) -> Any:
+    entry = {"interruptId": "d1", "status": "resolved"}
+    return answers_of(request(resume=[entry | one for one in entries]).resume or [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [({"protocolVersion": "1.0"}, "1.0"), ({"protocolVersion": "1.7"}, "1.0"), ({}, "0.0.59")],
+)
+def test_version_is_chosen_by_the_request(fields: Data, version: Version) -> None:
+    assert version_of(request(**fields).protocol_version) == version
+
+
+@pytest.mark.parametrize("name", ["threadId", "runId", "messages"])
+def test_missing_field_is_named(name: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=name):
+        msgspec.convert({**BODY, name: None}, RunAgentInput)
+
+
+def test_prompt_is_the_last_message_if_it_is_the_users() -> None:
+    user, assistant = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Do it!"}
+    assert prompt_of(request(messages=[assistant, user]).messages) == "Hi"
+    assert prompt_of(request(messages=[user, assistant]).messages) is None
+    assert prompt_of(request(messages=[]).messages) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ([{"type": "image", "source": {}}], "type 'image': only text"),
+        ([{"type": "text"}], "type 'text'"),
+        (["Hi"], "only text"),
+        (" ", "empty"),
+        ([], "empty"),
+        (7, "must be a text"),
+        (None, "must be a text"),
+    ],
+)
+def test_prompt_that_is_not_text_is_refused(content: Any, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        prompt_of(request(messages=[{"role": "user", "content": content}]).messages)
+
+
+@pytest.mark.parametrize("read_messages", [prompt_of, known_of])
+def test_message_that_is_not_an_object_is_refused(
+    read_messages: Callable[[Sequence[Any]], Any],
+) -> None:
+    with pytest.raises(UsageError, match="each message must be an object"):
+        read_messages(request(messages=[7]).messages)
+
+
+def test_known_messages_are_one_line_of_json_and_at_most_1000() -> None:
+    body = msgspec.json.encode({**BODY, "messages": [{"id": "1"}, {"id": "a\nb"}]})
+    pretty = msgspec.json.decode(msgspec.json.format(body), type=RunAgentInput)
+    assert known_of(pretty.messages) == b'[{"id":"1"},{"id":"a\\nb"}]'
+    assert known_of(request(messages=[{}] * 1_000).messages) is not None
+    assert known_of(request(messages=[{}] * 1_001).messages) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "decision"),
+    [
+        ({"approved": True}, Approve(digest="d1")),
+        (
+            {"approved": True, "editedArgs": {"to": "eve"}, "reason": "so"},
+            Approve(arguments={"to": "eve"}, digest="d1", reason="so"),
+        ),
+        ({"approved": False, "reason": "no"}, Deny("no")),
+        ({"approved": False, "reason": "x" * 10_000}, Deny("x" * 10_000)),
+    ],
+)
+def test_answer_is_bound_to_the_digest(payload: Data, decision: Approve | Deny) -> None:
+    assert answers({"payload": payload}).resolved == {"d1": decision}
+
+
+def test_cancelled_interrupts_are_separate() -> None:
+    assert set(answers({"status": "cancelled", "payload": None}).cancelled) == {"d1"}
+
+
+@pytest.mark.parametrize(
+    "payload", [None, True, {}, {"approved": "yes"}, {"approved": True, "edits": {}}, ["approved"]]
+)
+def test_malformed_answer_is_refused_with_the_expected_form(payload: Any) -> None:
+    with pytest.raises(UsageError, match=r"interrupt d1 .*approved: true"):
+        answers({"payload": payload})
+
+
+def test_long_reasons_and_second_answers_are_refused() -> None:
+    with pytest.raises(UsageError, match="length <= 10000"):
+        answers({"payload": {"approved": False, "reason": "x" * 10_001}})
+    with pytest.raises(UsageError, match="twice"):
+        answers({"payload": {"approved": True}}, {"status": "cancelled"})

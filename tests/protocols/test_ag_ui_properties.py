@@ -1,6 +1,11 @@
-"""AG-UI: what a client is told does not depend on when it comes, nor on how it is collected."""
+"""AG-UI streams of random runs: the same for early and late clients, and however records are cut.
 
-from collections.abc import Iterable
+The published clients, 1.0 and 0.0.59, read the streams in one Node process.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ag_ui.core import Event as AgUiEvent
 from hypothesis import given
@@ -13,10 +18,14 @@ from argstream.protocols.ag_ui import AgUiEncoder, Version
 from argstream.runs import Record
 from tests.chance_runs import claude_code, logged_runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
+from tests.server.nodes import examples_of, run_node_on
+
+USER = {"id": "said", "role": "user", "content": "Go"}
+VERSIONS: tuple[Version, ...] = ("0.0.59", "1.0")
 
 
-def as_told(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Record]]:
-    """Cut what happens into portions, as a channel does: also after each pause."""
+def portions_of(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Record]]:
+    """Cut a run into portions, as a channel does: also after each pause."""
     records = records_of(events)
     pauses = [record.seq for record in records if isinstance(record.event, ev.RunPaused)]
     return in_portions(records, [*cuts, *pauses])
@@ -24,75 +33,124 @@ def as_told(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Record
 
 @st.composite
 def observed_runs(draw: st.DrawFn) -> list[ev.Event]:
-    """A run of Claude Code in which a person is asked about some calls, while others go on."""
-    told: list[ev.Event] = []
-    asked: set[str] = set()
+    """A run of Claude Code in which some calls need approval while others run."""
+    events: list[ev.Event] = []
+    pending: set[str] = set()
     for event in claude_code():
         match event:
             case ev.ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
-                told += [event, ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
-                asked.add(call_id)
+                events += [event, ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
+                pending.add(call_id)
                 continue
-            case ev.ToolCallCompleted(call_id=call_id, name=name) if call_id in asked:
-                told.append(ev.ApprovalDecided(call_id, name, "approved"))
-                asked.discard(call_id)
+            case ev.ToolCallCompleted(call_id=call_id, name=name) if call_id in pending:
+                events.append(ev.ApprovalDecided(call_id, name, "approved"))
+                pending.discard(call_id)
             case _:
                 pass
-        told.append(event)
-    return told
+        events.append(event)
+    return events
 
 
-agent_runs = logged_runs()
-schema: TypeAdapter[AgUiEvent] = TypeAdapter(AgUiEvent)
-versions = st.sampled_from(["0.0.59", "1.0"])
-cuts = st.lists(st.integers(0, 10_000), max_size=6)
+class Case(NamedTuple):
+    events: list[ev.Event]
+    cuts: list[int]
+    place: int
 
 
-@given(
-    events=st.one_of(agent_runs, observed_runs()),
-    version=versions,
-    cuts=cuts,
-    place=st.integers(0, 10_000),
+cases = st.builds(
+    Case,
+    st.one_of(logged_runs(), logged_runs(), observed_runs()),
+    st.lists(st.integers(0, 10_000), max_size=8),
+    st.integers(0, 10_000),
 )
-def test_an_encoder_that_begins_anywhere_goes_on_with_the_same_bytes(
-    events: list[ev.Event], version: Version, cuts: list[int], place: int
-) -> None:
-    portions = as_told(events, cuts)
-    place %= len(portions) + 1
-    early = AgUiEncoder("thread", "ask", version)
-    for portion in portions[:place]:
-        early.take(portion)
-    late = AgUiEncoder("thread", "ask", version)
-    if place:
-        late.begin(snapshot_of([record for portion in portions[:place] for record in portion]))
-
-    assert [late.take(portion) for portion in portions[place:]] == [
-        early.take(portion) for portion in portions[place:]
-    ]
-    assert late.interval == early.interval
+schema: TypeAdapter[AgUiEvent] = TypeAdapter(AgUiEvent)
 
 
-@given(events=st.one_of(agent_runs, observed_runs()), version=versions, cuts=cuts)
-def test_a_stream_begins_and_ends_as_the_protocol_wants_it(
-    events: list[ev.Event], version: Version, cuts: list[int]
-) -> None:
-    encoder = AgUiEncoder("thread", "ask", version)
-    written = [encoder.take(portion) for portion in as_told(events, cuts)]
-    for stream in streams_of(written):
-        events_read = [event.data for event in read(stream)]
-        for event in events_read:
-            schema.validate_python(event)
-        kinds = [event["type"] for event in events_read]
-        assert kinds[0] == "RUN_STARTED"
-        assert "RUN_STARTED" not in kinds[1:]
-        assert not {"RUN_FINISHED", "RUN_ERROR"} & set(kinds[:-1])
-
-
-def streams_of(written: list[Written]) -> list[bytes]:
-    """Part what was written where a stream ends."""
+def streams_of(written: Iterable[Written]) -> list[bytes]:
     streams = [b""]
     for chunk in written:
         streams[-1] += chunk.data
         if chunk.ends:
             streams.append(b"")
     return [stream for stream in streams if stream]
+
+
+def snapshot_before(portions: Sequence[Sequence[Record]], place: int) -> Record:
+    return snapshot_of([record for portion in portions[:place] for record in portion])
+
+
+@given(case=cases, version=st.sampled_from(VERSIONS))
+def test_encoder_that_starts_from_a_snapshot_continues_with_the_same_bytes(
+    case: Case, version: Version
+) -> None:
+    portions = portions_of(case.events, case.cuts)
+    place = case.place % (len(portions) + 1)
+    early, late = (AgUiEncoder("thread", "ask", version) for _ in range(2))
+    for portion in portions[:place]:
+        early.take(portion)
+    if place:
+        late.begin(snapshot_before(portions, place))
+    rest = portions[place:]
+    assert [late.take(portion) for portion in rest] == [early.take(portion) for portion in rest]
+    assert late.interval == early.interval
+
+
+@given(case=cases, version=st.sampled_from(VERSIONS))
+def test_streams_are_valid_and_have_one_start_and_one_end(case: Case, version: Version) -> None:
+    encoder = AgUiEncoder("thread", "ask", version)
+    for stream in streams_of(map(encoder.take, portions_of(case.events, case.cuts))):
+        events = [event.data for event in read(stream)]
+        for event in events:
+            schema.validate_python(event)
+        kinds = [event["type"] for event in events]
+        assert kinds[0] == "RUN_STARTED"
+        assert "RUN_STARTED" not in kinds[1:]
+        assert not {"RUN_FINISHED", "RUN_ERROR"} & set(kinds[:-1])
+
+
+def streams_for(case: Case, version: Version, *, is_cut: bool) -> list[bytes]:
+    """The streams of a client that follows the whole run, or is cut off once and comes back.
+
+    After each stream, the client asks again with all messages that it has.
+    """
+    portions = portions_of(case.events, case.cuts)
+    cut = 1 + case.place % len(portions) if is_cut else 0
+
+    def encoder_at(place: int) -> AgUiEncoder:
+        encoder = AgUiEncoder("thread", "ask", version, json.dumps([USER]).encode())
+        if place:
+            encoder.begin(snapshot_before(portions, place))
+        return encoder
+
+    def written(start: int, end: int, encoder: AgUiEncoder) -> Iterable[Written]:
+        for place, portion in enumerate(portions[start:end], start + 1):
+            yield (chunk := encoder.take(portion))
+            if chunk.ends:
+                encoder = encoder_at(place)
+
+    before = streams_of(written(0, cut, encoder_at(0)))
+    encoder = encoder_at(cut)
+    if not cut:
+        return streams_of(written(0, len(portions), encoder))
+    opening = encoder.opening(snapshot_before(portions, cut))
+    after = written(cut, len(portions), encoder_at(cut) if opening.ends else encoder)
+    return [*before, *streams_of([opening, *after])]
+
+
+def test_published_clients_end_with_the_same_state_whenever_they_join() -> None:
+    drawn = examples_of(cases)
+    readings: list[dict[str, Any]] = []
+    for case in drawn:
+        for version in VERSIONS:
+            for is_cut in (False, True):
+                streams = [one.decode() for one in streams_for(case, version, is_cut=is_cut)]
+                readings.append({"version": version, "messages": [USER], "streams": streams})
+    results = run_node_on("ag_ui_streams.mjs", readings)
+    assert len(results) == 4 * len(drawn)
+    for number, (early, late) in enumerate(zip(results[::2], results[1::2], strict=True)):
+        case = drawn[number // 2]
+        for result in (early, late):
+            assert (result["error"], result["warnings"]) == (None, []), case
+        assert late["messages"] == early["messages"], case
+        assert late["interrupts"] == early["interrupts"], case
+        assert late["ends"][-1:] == early["ends"][-1:], case

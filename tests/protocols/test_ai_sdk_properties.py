@@ -1,7 +1,6 @@
-"""Runs by chance, as a client of the AI SDK sees them: whenever it comes, it ends up with the same.
+"""Random runs as AI SDK clients see them: a client ends with the same message whenever it joins.
 
-How often a turn was lost is not kept; so of several marks in a step the last counts, which is what
-they say: all before it in this step was lost.
+Read by the strict client of these tests, and by the published clients in one Node process.
 """
 
 import asyncio
@@ -21,10 +20,40 @@ from tests.agent.following import mailing, send
 from tests.chance_runs import RUN, claude_code, logged_runs
 from tests.protocols.ai_sdk_client import Client, Part
 from tests.protocols.reading import records_of, snapshot_of
+from tests.server.nodes import examples_of, run_node_on
+
+DONE = b"data: [DONE]\n\n"
+records_and_cut = (
+    logged_runs()
+    .map(records_of)
+    .flatmap(lambda records: st.tuples(st.just(records), st.integers(1, len(records))))
+)
 
 
-def shown(client: Client) -> dict[str, Any]:
-    """What a client has: its parts in order, and apart from these what only we know of."""
+def stream(records: Sequence[Record], cut: int = 0, *, is_alone: bool = True) -> list[bytes]:
+    """What a client receives that joins at the cut, alone or where another client watches."""
+    encoder = AiSdkEncoder(RUN)
+    pieces: list[bytes] = []
+    if cut:
+        snapshot = snapshot_of(records[:cut])
+        if is_alone:
+            encoder.begin(snapshot)
+        else:
+            for record in records[:cut]:
+                encoder.take([record])
+        pieces.append(encoder.opening(snapshot).data)
+    return [*pieces, *(encoder.take([record]).data for record in records[cut:])]
+
+
+def shown(pieces: Sequence[bytes]) -> dict[str, Any]:
+    """The parts of a message by step, and apart from them the data of argstream.
+
+    How often a turn was lost is not stored. So of several marks in a step, the last one counts: all
+    before it in this step was lost.
+    """
+    client = Client()
+    for piece in pieces:
+        client.read(piece)
     steps: list[tuple[int, list[Part]]] = []
     decisions: dict[str, Any] = {}
     for part in client.parts:
@@ -35,7 +64,7 @@ def shown(client: Client) -> dict[str, Any]:
                 decisions[part["id"]] = part["data"]
             case "data-argstream-lost":
                 steps[-1] = (len(steps[-1][1]), steps[-1][1])
-            case "text" | "reasoning":  # when it is complete is told late at times
+            case "text" | "reasoning":  # late clients may learn later that it is complete
                 steps[-1][1].append({**part, "state": ""})
             case _:
                 steps[-1][1].append(part)
@@ -43,58 +72,8 @@ def shown(client: Client) -> dict[str, Any]:
     return {"steps": steps, "decisions": decisions, "ends": ends, "id": client.id}
 
 
-records_and_cut = (
-    logged_runs()
-    .map(records_of)
-    .flatmap(lambda records: st.tuples(st.just(records), st.integers(1, len(records))))
-)
-
-
-def early(records: Sequence[Record]) -> dict[str, Any]:
-    """What one has who was there from the beginning."""
-    client, encoder = Client(), AiSdkEncoder(RUN)
-    for one in records:
-        client.read(encoder.take([one]).data)
-    return shown(client)
-
-
-def late(records: Sequence[Record], cut: int, *, alone: bool) -> dict[str, Any]:
-    """What one has who comes later: where others watch already, or alone."""
-    snapshot = snapshot_of(records[:cut])
-    client, encoder = Client(), AiSdkEncoder(RUN)
-    if alone:
-        encoder.begin(snapshot)
-    else:
-        for one in records[:cut]:
-            encoder.take([one])
-    client.read(encoder.opening(snapshot).data)
-    for one in records[cut:]:
-        client.read(encoder.take([one]).data)
-    return shown(client)
-
-
-@given(records_and_cut, st.booleans())
-def test_who_comes_late_sees_what_those_see_who_were_there(
-    drawn: tuple[list[Record], int], alone: bool
-) -> None:
-    records, cut = drawn
-
-    assert late(records, cut, alone=alone) == early(records)
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_pause_in_the_past_leaves_nothing_open_for_who_comes_later(alone: bool) -> None:
-    records = asyncio.run(run_with_pauses())
-    kinds = [record.event.type for record in records]
-    assert kinds.count("run_paused") == 3
-    whole = early(records)
-
-    for cut in range(1, len(records) + 1):
-        assert late(records, cut, alone=alone) == whole, kinds[:cut]
-
-
 async def run_with_pauses() -> list[Record]:
-    """A real run whose model speaks before, between and after calls that are decided one by one."""
+    """A run with text before, between and after calls that are decided one by one."""
     store = MemoryStore()
     agent, _ = mailing(
         Reply(Think("Hm."), "To ada,", send("ada"), " and to eve.", send("eve"), " So be it."),
@@ -110,37 +89,77 @@ async def run_with_pauses() -> list[Record]:
     return await store.read(result.run_id)
 
 
+@given(records_and_cut, st.booleans())
+def test_late_client_sees_the_same_as_an_early_one(
+    drawn: tuple[list[Record], int], is_alone: bool
+) -> None:
+    records, cut = drawn
+    assert shown(stream(records, cut, is_alone=is_alone)) == shown(stream(records))
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("kind", ["pauses", "sub-agents"])
+def test_client_may_join_at_any_record(kind: str, *, is_alone: bool) -> None:
+    is_paused = kind == "pauses"
+    records = asyncio.run(run_with_pauses()) if is_paused else records_of(claude_code())
+    kinds = [record.event.type for record in records]
+    assert kinds.count("run_paused") == (3 if is_paused else 0)
+    whole = shown(stream(records))
+    for cut in range(1, len(records) + 1):
+        assert shown(stream(records, cut, is_alone=is_alone)) == whole, kinds[:cut]
+
+
 @given(logged_runs())
-def test_a_run_that_is_stopped_leaves_nothing_open(events: list[Event]) -> None:
+def test_stopped_run_leaves_nothing_open(events: list[Event]) -> None:
     events = [event for event in events if not hasattr(event, "code")]
-    client = Client()
-    encoder = AiSdkEncoder(RUN)
+    client, encoder = Client(), AiSdkEncoder(RUN)
     written = [encoder.take([one]) for one in records_of([*events, RunStopped("enough", RUN)])]
     for one in written:
-        client.read(one.data)  # which fails if something is open at the end
-
+        client.read(one.data)  # fails if something is open at the end
     assert written[-1].ends
     assert client.ends[-1] == {"type": "abort", "reason": "enough"}
 
 
 @given(logged_runs())
-def test_a_stream_ends_exactly_where_the_run_rests(events: list[Event]) -> None:
+def test_stream_ends_exactly_where_the_run_rests(events: list[Event]) -> None:
     encoder = AiSdkEncoder(RUN)
     rests = ("run_paused", "run_completed", "run_failed", "run_stopped")
-
     for one in records_of(events):
         written = encoder.take([one])
         assert written.ends == (one.event.type in rests)
-        assert written.data.endswith(b"data: [DONE]\n\n") == written.ends
+        assert written.data.endswith(DONE) == written.ends
 
 
-def test_sub_agents_that_speak_at_once_are_seen_the_same_from_any_point() -> None:
-    records = records_of(claude_code())
-    whole = shown(Client().read(AiSdkEncoder(RUN).take(records).data))
-    for cut in range(1, len(records) + 1):
-        encoder = AiSdkEncoder(RUN)
-        encoder.begin(snapshot_of(records[:cut]))
-        late = Client().read(encoder.opening(snapshot_of(records[:cut])).data)
-        late.read(encoder.take(records[cut:]).data)
+# The published clients
 
-        assert shown(late) == whole
+
+def for_node(pieces: Sequence[bytes]) -> list[str]:
+    return [one.decode() for one in b"".join(pieces).split(DONE) if one]
+
+
+def parts_of(message: dict[str, Any], *, with_state: bool = True) -> list[Part]:
+    """The parts, without the data of argstream, which is sent behind the part that it is about."""
+    return [
+        {key: part[key] for key in part if with_state or key != "state" or "text" not in part}
+        for part in message["parts"]
+        if not part["type"].startswith("data-argstream-")
+    ]
+
+
+def test_published_clients_see_the_same_whenever_they_join() -> None:
+    drawn = examples_of(records_and_cut)
+    streams = [for_node(stream(records, at)) for records, cut in drawn for at in (0, cut)]
+    for messages in run_node_on("ai_sdk_fold.mjs", streams):
+        assert len(messages) == len(streams)
+        for early, late in zip(messages[::2], messages[1::2], strict=True):
+            assert parts_of(late, with_state=False) == parts_of(early, with_state=False)
+
+
+def test_published_clients_in_a_second_tab_see_the_same_after_a_pause() -> None:
+    records = asyncio.run(run_with_pauses())
+    streams = [for_node(stream(records, cut, is_alone=False)) for cut in range(len(records))]
+    for first, *others in run_node_on("ai_sdk_fold.mjs", streams):
+        assert len(others) == len(records) - 1
+        assert {part.get("state") for part in first["parts"] if "text" in part} == {"done"}
+        for other in others:
+            assert parts_of(other) == parts_of(first)

@@ -1,4 +1,4 @@
-"""The bridge of source 004: one key an object, the tool at once, the block when it is whole."""
+"""The bridge of source 004: objects with one key, the tool at once, the block when it is whole."""
 
 from typing import Any
 
@@ -15,21 +15,28 @@ KEYS = {
     *("error", "done"),
 }
 START = ev.RunStarted("run_1", "Go")
+CALL = ev.ToolCallStarted("c1", 0, "write")
+REQUEST = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
+DONE = {"conversation": "talk_1", "run": "run_1"}
 
 
-def told(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
-    encoder = ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
-    return [event.data for event in read(encoder.take(joined(records_of(events))).data)]
+def encoder(*, with_deltas: bool = False) -> ConverseEncoder:
+    return ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
+
+
+def encoded(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
+    written = encoder(with_deltas=with_deltas).take(joined(records_of(events)))
+    return [event.data for event in read(written.data)]
 
 
 @given(events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=5))
-def test_each_object_has_one_key_and_a_call_starts_before_it_is_whole(
+def test_objects_have_one_key_and_calls_start_before_their_block(
     events: list[ev.Event], cuts: list[int]
 ) -> None:
-    encoder = ConverseEncoder("run_1", "talk_1", with_deltas=True)
+    bridge = encoder(with_deltas=True)
     started: set[str] = set()
     for portion in in_portions(records_of(events), cuts):
-        for [(key, value)] in (event.data.items() for event in read(encoder.take(portion).data)):
+        for [(key, value)] in (event.data.items() for event in read(bridge.take(portion).data)):
             assert key in KEYS
             if key == "tool_start":
                 started.add(value["id"])
@@ -38,20 +45,18 @@ def test_each_object_has_one_key_and_a_call_starts_before_it_is_whole(
 
 
 @given(events=runs(crashes=False), place=st.integers(0, 10_000))
-def test_who_comes_late_is_told_the_same(events: list[ev.Event], place: int) -> None:
+def test_late_client_receives_the_same(events: list[ev.Event], place: int) -> None:
     records = records_of(events)
     cut = 1 + place % len(records)
-    late = ConverseEncoder("run_1", "talk_1")
+    late = encoder()
     opening = late.opening(snapshot_of(records[:cut]))
     late.begin(snapshot_of(records[:cut]))
-    rest = late.take(records[cut:]).data
-    assert _gist(opening.data + rest) == _gist(
-        ConverseEncoder("run_1", "talk_1").take(records).data
-    )
+    written = opening.data + late.take(records[cut:]).data
+    assert _summary(written) == _summary(encoder().take(records).data)
 
 
-def _gist(written: bytes) -> Any:
-    """What was said in all, the ends of calls by their ids; snapshots group by block."""
+def _summary(written: bytes) -> Any:
+    """The texts, and the ends of calls by their ids. Snapshots group them by block."""
     texts: dict[str, str] = {"text": "", "thinking": ""}
     calls = set()
     for event in read(written):
@@ -63,108 +68,66 @@ def _gist(written: bytes) -> Any:
     return {key: sorted(text) for key, text in texts.items()}, calls
 
 
-def test_a_call_is_told_from_its_start_to_its_result() -> None:
-    call: list[ev.Event] = [
-        START,
-        ev.ThinkingDelta("hm", 0),
-        ev.TextDelta("I write.", 1),
-        ev.ToolCallStarted("c1", 0, "write"),
+def test_call_from_its_start_to_its_result() -> None:
+    call = (
+        *(START, ev.ThinkingDelta("hm", 0), ev.TextDelta("I write.", 1), CALL),
         ev.ToolArgsDelta("c1", "write", '{"path": "a", "content": "one\\n'),
         ev.ToolArgsDelta("c1", "write", 'two"}'),
         ev.ToolArgsCompleted("c1", "write", {"path": "a", "content": "one\ntwo"}),
         ev.ToolCallCompleted("c1", "write", {}, {"written": 7}),
         ev.RunCompleted("done"),
-    ]
-    assert told(*call) == [
+    )
+    assert encoded(*call) == [
         {"thinking": "hm"},
         {"text": "I write."},
         {"tool_start": {"id": "c1", "name": "write"}},
         {"block": {"id": "c1", "name": "write", "input": {"path": "a", "content": "one\ntwo"}}},
         {"tool_result": {"id": "c1", "name": "write", "output": {"written": 7}}},
-        {"done": {"conversation": "talk_1", "run": "run_1", "status": "completed"}},
+        {"done": DONE | {"status": "completed"}},
     ]
-    deltas = [one["tool_delta"] for one in told(*call, with_deltas=True) if "tool_delta" in one]
+    deltas = [one["tool_delta"] for one in encoded(*call, with_deltas=True) if "tool_delta" in one]
     assert deltas == [
         {"id": "c1", "path": ["path"], "text": "a"},
         {"id": "c1", "path": ["content"], "text": "one\ntwo"},
     ]
 
 
-def test_a_call_that_is_refused_says_why() -> None:
+def test_rejected_call_has_a_reason() -> None:
     error = ev.ArgumentsError("type", "must be a number", 6, ("a",), "type")
-    events = (
-        START,
-        ev.ToolCallStarted("c1", 0, "add"),
-        ev.ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error),
-        ev.ToolCallFailed("c1", "add", "must be a number"),
-    )
-    _, invalid, result = told(*events)
-    assert invalid == {
-        "invalid": {
-            "id": "c1",
-            "name": "add",
-            "verdict": "rejected",
-            "reason": "type",
-            "message": "must be a number",
-            "path": ["a"],
-        }
-    }
-    assert result == {"tool_result": {"id": "c1", "name": "add", "error": "must be a number"}}
+    rejected = ev.ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error)
+    failed = ev.ToolCallFailed("c1", "add", "must be a number")
+    _, invalid, result = encoded(START, ev.ToolCallStarted("c1", 0, "add"), rejected, failed)
+    call = {"id": "c1", "name": "add"}
+    reason = {"reason": "type", "message": "must be a number", "path": ["a"]}
+    assert invalid == {"invalid": call | {"verdict": "rejected"} | reason}
+    assert result == {"tool_result": call | {"error": "must be a number"}}
 
 
-def test_a_run_that_waits_for_a_person_says_what_for_and_ends() -> None:
-    request = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
-    encoder = ConverseEncoder("run_1", "talk_1")
-    written = encoder.take(records_of([START, ev.RunPaused("run_1", (request,))]))
+def test_every_end_sends_done_and_a_failure_sends_the_error_first() -> None:
+    assert encoded(START, ev.RunStopped("enough")) == [{"done": DONE | {"status": "stopped"}}]
+    assert encoded(START, ev.RunFailed("max_turns", "too many")) == [
+        {"error": {"code": "max_turns", "message": "too many"}},
+        {"done": DONE | {"status": "failed"}},
+    ]
+
+
+def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
+    written = encoder().take(records_of([START, ev.RunPaused("run_1", (REQUEST,))]))
     assert written.ends
-    assert read(written.data)[-1].data["done"] == {
-        "conversation": "talk_1",
-        "run": "run_1",
-        "status": "paused",
-        "pending": [
-            {
-                "id": "c1",
-                "name": "send",
-                "input": {"to": "ada"},
-                "digest": "d1gest",
-                "reason": "it sends",
-            }
-        ],
-    }
+    call = {"id": "c1", "name": "send", "input": {"to": "ada"}}
+    pending = [call | {"digest": "d1gest", "reason": "it sends"}]
+    done = DONE | {"status": "paused", "pending": pending}
+    assert read(written.data)[-1].data["done"] == done
 
 
-# Runs that are only observed tell of no turns, and do not pause
-
-REQUEST = ev.ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
-WAITING: list[ev.Event] = [
-    START,
-    ev.ToolCallStarted("c1", 0, "send"),
-    ev.ToolArgsCompleted("c1", "send", {}),
-    REQUEST,
-]
-
-
-def test_who_joins_an_observed_run_that_waits_is_asked() -> None:
-    records = records_of(WAITING)
-    early = ConverseEncoder("run_1", "talk_1").take(records)
-    late = ConverseEncoder("run_1", "talk_1").opening(snapshot_of(records))
-
+def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() -> None:
+    bridge = encoder()
+    records = records_of([START, CALL, ev.ToolArgsCompleted("c1", "send", {}), REQUEST])
+    early, late = bridge.take(records), encoder().opening(snapshot_of(records))
     assert early.ends
     assert late.ends
     done = read(late.data)[-1].data["done"]
     assert [one["digest"] for one in done["pending"]] == ["d1gest"]
     assert done == read(early.data)[-1].data["done"]
-
-
-def test_an_observed_run_does_not_wait_for_a_call_that_is_over() -> None:
-    encoder = ConverseEncoder("run_1", "talk_1")
-    encoder.take(records_of(WAITING))
-
-    assert not encoder.take(records_of([ev.ToolCallFailed("c1", "send", "given up")])).ends
-
-
-def test_every_end_says_done_and_a_failure_also_why() -> None:
-    assert [*told(START, ev.RunStopped("enough"))[-1]["done"].values()][-1] == "stopped"
-    error, done = told(START, ev.RunFailed("max_turns", "too many"))
-    assert error == {"error": {"code": "max_turns", "message": "too many"}}
-    assert done["done"]["status"] == "failed"
+    over = bridge.take(records_of([ev.ToolCallFailed("c1", "send", "given up")]))
+    assert not over.ends  # no call is pending any more

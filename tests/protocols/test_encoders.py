@@ -1,4 +1,4 @@
-"""What every format does alike: one event is one frame, and a closed stream says how to return."""
+"""Common to all formats: text cannot end a frame, and a close reason says how to reconnect."""
 
 import pytest
 
@@ -21,7 +21,7 @@ NASTY = "data: x\r\n\r\nid: 99\n\nevent: y\u2028\u2029\x85\x00\ufeff: data: [DON
 
 @pytest.mark.parametrize(("encoder", "how"), ENCODERS)
 @pytest.mark.parametrize("why", ["shutdown", "behind", "failure"])
-def test_who_is_sent_away_is_told_how_to_return(encoder: Encoder, how: bytes, why: Parting) -> None:
+def test_close_reason_says_how_to_reconnect(encoder: Encoder, how: bytes, why: Parting) -> None:
     written = encoder.parting(why)
     assert how in written
     assert written.endswith(b"\n\n")
@@ -41,13 +41,12 @@ def test_who_is_sent_away_is_told_how_to_return(encoder: Encoder, how: bytes, wh
 
 
 @pytest.mark.parametrize("encoder", [encoder for encoder, _ in ENCODERS])
-def test_nothing_that_is_said_ends_its_frame(encoder: Encoder) -> None:
+def test_text_cannot_end_its_frame(encoder: Encoder) -> None:
     written = encoder.take(records_of([ev.TextDelta(NASTY, 0)]))
     assert NASTY in _texts(read(written.data)[-1].data)
 
 
 def _texts(value: object) -> list[object]:
-    """Give all values that stand in a JSON value."""
     if isinstance(value, dict):
         return [text for inner in value.values() for text in _texts(inner)]
     return [value]

@@ -1,6 +1,7 @@
-"""Our own format: what a viewer is told folds to what the log says, whenever he comes."""
+"""The native format: frames fold to the state of the log, whenever a viewer joins."""
 
 import json
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -14,17 +15,16 @@ from tests.chance_runs import runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
 
 decode = msgspec.json.Decoder(Frame).decode
-VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
+START = ev.RunStarted("run_1", "Go")
+cuts_of_records = st.lists(st.integers(0, 10_000), max_size=6)
 
 
 def frames(written: bytes) -> list[Frame]:
     return [decode(json.dumps(event.data)) for event in read(written)]
 
 
-@given(
-    events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=6), join=st.integers(0, 10_000)
-)
-def test_who_comes_at_any_moment_sees_the_run_as_it_is(
+@given(events=runs(), cuts=cuts_of_records, join=st.integers(0, 10_000))
+def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
     events: list[ev.Event], cuts: list[int], join: int
 ) -> None:
     records = records_of(events)
@@ -36,50 +36,52 @@ def test_who_comes_at_any_moment_sees_the_run_as_it_is(
     opening = encoder.opening(snapshot_of(known))
     after = [encoder.take(portion) for portion in portions[place:]]
 
-    view = RunView()
+    view, whole = RunView(), RunView()
     seqs = []
     for frame in frames(opening.data + b"".join(written.data for written in after)):
         view.take(frame.event)
         seqs.append(frame.seq)
-    whole = RunView()
     for record in records:
         whole.take(record.event)
-    assert without_items(view.snapshot()) == without_items(whole.snapshot())
+    # Items of the provider stay on the server. Everything else is the same.
+    seen, logged = (msgspec.structs.replace(one.snapshot(), history=()) for one in (view, whole))
+    assert seen == logged
     assert seqs == sorted(set(seqs))
     everything = b"".join(written.data for written in (*before, *after))
-    assert [event.id for event in read(everything)] == [
-        str(record.seq) for portion in portions for record in portion
-    ]
+    expected = [str(record.seq) for portion in portions for record in portion]
+    assert [event.id for event in read(everything)] == expected
 
 
-def without_items(snapshot: ev.RunSnapshot) -> ev.RunSnapshot:
-    """Provider's own forms stay on the server; for the rest nothing may differ."""
-    return msgspec.structs.replace(snapshot, history=(), blocks=snapshot.blocks)
-
-
-@given(events=runs(crashes=False), cuts=st.lists(st.integers(0, 10_000), max_size=6))
-def test_frames_carry_what_their_text_says_of_the_arguments(
-    events: list[ev.Event], cuts: list[int]
-) -> None:
+@given(events=runs(crashes=False), cuts=cuts_of_records)
+def test_frames_carry_the_argument_events(events: list[ev.Event], cuts: list[int]) -> None:
     portions = in_portions(records_of(events), cuts)
     encoder = NativeEncoder()
-    told = [
-        view
-        for portion in portions
-        for frame in frames(encoder.take(portion).data)
-        for view in frame.arguments
-    ]
-    joined = [record.event for portion in portions for record in portion]
-    assert told == [event for event in with_arguments(joined) if isinstance(event, VIEWS)]
+    written = [frame for portion in portions for frame in frames(encoder.take(portion).data)]
+    kinds = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
+    stored = [record.event for portion in portions for record in portion]
+    expected = [event for event in with_arguments(stored) if isinstance(event, kinds)]
+    assert [view for frame in written for view in frame.arguments] == expected
 
 
-def test_a_snapshot_carries_what_is_known_of_arguments_that_are_not_whole() -> None:
-    events: list[ev.Event] = [
-        ev.RunStarted("run_1", "Go"),
-        ev.ToolCallStarted("c1", 0, "write"),
-        ev.ToolArgsDelta("c1", "write", '{"path": "a.txt", "content": "hel'),
-    ]
+@given(events=runs())
+def test_log_line_equals_the_frame(events: list[ev.Event]) -> None:
+    streamed, lined = NativeEncoder(), NativeEncoder()
+    for record in records_of(events):
+        line = lined.line(record)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        assert [decode(line)] == frames(streamed.take([record]).data)
+
+
+def opening_of(*events: ev.Event) -> Frame:
     [frame] = frames(NativeEncoder().opening(snapshot_of(records_of(events))).data)
+    return frame
+
+
+def test_snapshot_carries_incomplete_arguments_but_not_lost_ones() -> None:
+    call = ev.ToolCallStarted("c1", 0, "write")
+    delta = ev.ToolArgsDelta("c1", "write", '{"path": "a.txt", "content": "hel')
+    frame = opening_of(START, call, delta)
     assert [(view.type, getattr(view, "path", None)) for view in frame.arguments] == [
         ("argument_started", ("path",)),
         ("argument_delta", ("path",)),
@@ -88,55 +90,32 @@ def test_a_snapshot_carries_what_is_known_of_arguments_that_are_not_whole() -> N
         ("argument_delta", ("content",)),
     ]
     assert (frame.session_id, frame.agent) == ("talk_1", "agent")
+    again = (ev.TurnStarted(1, 2), ev.ToolCallStarted("c1", 0, "list"))
+    assert [*opening_of(START, ev.TurnStarted(1), call, delta, *again).arguments] == []
 
 
-def test_a_snapshot_says_nothing_of_arguments_that_were_lost() -> None:
-    write: list[ev.Event] = [
-        ev.ToolCallStarted("c1", 0, "write"),
-        ev.ToolArgsDelta("c1", "write", '{"path": "a'),
-    ]
-    again = ev.ToolCallStarted("c1", 0, "list")
-    events: list[ev.Event] = [
-        ev.RunStarted("run_1", "Go"),
-        ev.TurnStarted(1),
-        *write,
-        ev.TurnStarted(1, 2),
-    ]
-    [frame] = frames(NativeEncoder().opening(snapshot_of(records_of([*events, again]))).data)
-    assert [*frame.arguments] == []
-
-
-def test_what_only_its_provider_understands_stays_here() -> None:
-    secret = {"signature": "c2VjcmV0"}
-    call = CallPart(
-        call_id="c0",
-        name="add",
-        kind="function",
-        arguments={},
-        raw="{}",
-        verdict="complete",
-        item=secret,
-    )
-    message = Message(
-        role="assistant", parts=(TextPart(text="Hi", item=secret), call, OpaquePart(item=secret))
-    )
-    records = records_of(
-        [ev.RunStarted("run_1", "Go", (message,)), ev.TurnCompleted("end_turn", message)]
-    )
+def test_items_of_the_provider_are_not_sent() -> None:
+    item = {"signature": "c2VjcmV0"}
+    fields: Any = {"kind": "function", "arguments": {}, "raw": "{}", "verdict": "complete"}
+    call = CallPart(call_id="c0", name="add", item=item, **fields)
+    parts = (TextPart(text="Hi", item=item), call, OpaquePart(item=item))
+    message = Message(role="assistant", parts=parts)
+    start = ev.RunStarted("run_1", "Go", (message,))
+    records = records_of([start, ev.TurnCompleted("end_turn", message)])
     encoder = NativeEncoder()
     written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
     assert b"c2VjcmV0" not in written
     started, completed, snapshot = frames(written)
     assert isinstance(completed.event, ev.TurnCompleted)
-    assert completed.event.message.parts == ()  # it was told piece by piece
-    for told in (started.event, snapshot.event):
-        assert isinstance(told, ev.RunStarted | ev.RunSnapshot)
-        assert [type(part) for part in told.history[0].parts] == [TextPart, CallPart]
+    assert completed.event.message.parts == ()  # it was sent in pieces
+    for event in (started.event, snapshot.event):
+        assert isinstance(event, ev.RunStarted | ev.RunSnapshot)
+        assert [type(part) for part in event.history[0].parts] == [TextPart, CallPart]
 
 
-def test_what_was_said_before_is_left_out_for_who_does_not_want_it() -> None:
-    said = Message(role="user", parts=(TextPart(text="before"),))
-    records = records_of([ev.RunStarted("run_1", "Go", (said,)), ev.TextDelta("Hi", 0)])
+def test_history_can_be_omitted() -> None:
+    before = Message(role="user", parts=(TextPart(text="before"),))
+    records = records_of([ev.RunStarted("run_1", "Go", (before,)), ev.TextDelta("Hi", 0)])
     encoder = NativeEncoder(with_history=False)
     written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
     assert b"before" not in written
@@ -146,19 +125,9 @@ def test_what_was_said_before_is_left_out_for_who_does_not_want_it() -> None:
     assert started.event.prompt == snapshot.event.prompt == "Go"
 
 
-@given(events=runs())
-def test_a_line_says_what_a_frame_says(events: list[ev.Event]) -> None:
-    streamed, lined = NativeEncoder(), NativeEncoder()
-    for record in records_of(events):
-        line = lined.line(record)
-        assert line.endswith(b"\n")
-        assert line.count(b"\n") == 1
-        assert [decode(line)] == frames(streamed.take([record]).data)
-
-
-def test_the_stream_ends_with_the_run_and_not_before() -> None:
+def test_stream_ends_with_the_run() -> None:
     encoder = NativeEncoder()
-    first, last = records_of([ev.RunStarted("run_1", "Go"), ev.RunCompleted("done")])
+    first, last = records_of([START, ev.RunCompleted("done")])
     assert not encoder.take([first]).ends
     assert encoder.take([last]).ends
     assert encoder.opening(snapshot_of([first, last])).ends

@@ -222,10 +222,7 @@ class SlowStore(MemoryStore):
 def test_who_leaves_while_his_run_is_begun_leaves_a_run_that_counts() -> None:
     agent, _ = agent_for(*["word " * 300] * 4, store=SlowStore(), delay=0.01)
     server = AgentServer(agent, token=None, hosts=None, limits=Limits(max_running=1))
-    with (
-        serving(_impatient(server)) as url,
-        httpx.Client(base_url=url, timeout=10) as http,
-    ):
+    with serving(_impatient(server)) as url, httpx.Client(base_url=url, timeout=10) as http:
         client = Client(http)
         body = {"message": "Go", "conversation": "talk"}
         assert client.post("/api/runs", body, patience="0.1").status_code == 504

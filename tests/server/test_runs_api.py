@@ -9,12 +9,7 @@ import pytest
 
 from argstream import Approve
 from argstream import events as ev
-from argstream.models import (
-    CallTool,
-    Reply,
-    Say,
-    Think,
-)
+from argstream.models import CallTool, Reply, Say, Think
 from argstream.protocols.native import Frame
 from tests.agent.following import only, send
 from tests.server.talking import agent_for, eventually, folded, paused, served

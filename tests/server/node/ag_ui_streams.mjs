@@ -1,8 +1,7 @@
-// Has the published clients read streams that were written before: one JSON a line in a file, each
-// {version, messages, streams: [text, …]}. One agent reads the streams of a line, one after the
-// other. Prints for each line what the agent has then, and what was wrong.
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
+// Has the published clients read recorded streams: a file with a JSON list of
+// {version, messages, streams: [text, …]}. One agent reads the streams of an entry, one after the
+// other. Prints for each entry the state of the agent, and its warnings.
+import { readFileSync } from "node:fs";
 
 process.env.SUPPRESS_TRANSFORMATION_WARNINGS = "";
 const clients = { "1.0": await import("agui1"), "0.0.59": await import("agui0") };
@@ -57,6 +56,6 @@ const asciiJson = (value) =>
     (character) => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"),
   );
 
-for await (const line of createInterface({ input: createReadStream(process.argv[2]) })) {
-  console.log(asciiJson(await read(JSON.parse(line))));
+for (const entry of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
+  console.log(asciiJson(await read(entry)));
 }

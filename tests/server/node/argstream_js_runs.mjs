@@ -1,9 +1,8 @@
-// Has argstream.js follow runs whose streams were written before: one JSON a line in a file, each
-// {streams: [text, …], status}. A stream ends, and the client comes again for the next; after the
+// Has argstream.js follow runs whose streams were recorded: a file with a JSON list of
+// {streams: [text, …]}. A stream ends, and the client comes again for the next; after the
 // last it is told that there is no more. Prints for each what the run is then, what the handlers
 // were told, and after which seq was asked for each stream; and what was wrong on the way.
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
+import { readFileSync } from "node:fs";
 import { Client, toJson } from "../../../src/argstream/server/static/argstream.js";
 
 const HANDLERS = [
@@ -143,6 +142,6 @@ async function follow({ streams }) {
   };
 }
 
-for await (const line of createInterface({ input: createReadStream(process.argv[2]) })) {
-  console.log(toJson(await follow(JSON.parse(line))));
+for (const entry of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
+  console.log(toJson(await follow(entry)));
 }

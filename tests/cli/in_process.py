@@ -1,7 +1,8 @@
-"""Commands that run in the process of the tests, for tests that need no other process."""
+"""Commands that run to their end, called inside the test process."""
 
 import io
 import os
+import re
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
@@ -9,7 +10,7 @@ from unittest.mock import patch
 
 from argstream.cli import main
 
-__all__ = ["argstream"]
+__all__ = ["argstream", "refused", "timeless"]
 
 
 def argstream(*arguments: str, stdin: bytes = b"", **variables: str) -> CompletedProcess[bytes]:
@@ -38,3 +39,15 @@ def argstream(*arguments: str, stdin: bytes = b"", **variables: str) -> Complete
         os.close(ours)
     assert isinstance(status, int), status
     return CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments: str, stdin: bytes = b"", **variables: str) -> str:
+    """Run a command that must exit with status 2 and no output. Return its message on one line."""
+    done = argstream(*arguments, stdin=stdin, **variables)
+    assert (done.returncode, done.stdout) == (2, b"")
+    return " ".join(done.stderr.decode().split())
+
+
+def timeless(shown: bytes) -> str:
+    """Replace each duration in the output of a command by "…"."""
+    return re.sub(r"\b\d+(\.\d+)? m?s\b", "…", shown.decode())

@@ -1,4 +1,4 @@
-"""Runs in a store, for the commands that look into one: with given times, written by nobody."""
+"""Runs in a store, with given times, for the commands that read one."""
 
 import asyncio
 import time
@@ -6,106 +6,73 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ArgumentsError,
-    Event,
-    RunCompleted,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    TextDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-)
+from argstream import events as e
 from argstream.history import Message
 from argstream.runs import Record, open_store
 
-Timed = tuple[float, Event]
+Timed = tuple[float, e.Event]
 
 RUN = "run_0a1b2c3d4e5f"
-SAID = Message(role="assistant", parts=())
+MESSAGE = Message(role="assistant", parts=())
 
 
-def turn_ended(reason: str = "tool_use") -> TurnCompleted:
-    return TurnCompleted(reason, SAID, Usage(7, 5))
+def turn_ended(reason: str = "tool_use") -> e.TurnCompleted:
+    return e.TurnCompleted(reason, MESSAGE, e.Usage(7, 5))
 
 
-def call(
-    call_id: str, name: str, raw: str, arguments: dict[str, Any], at: float = 0.0
-) -> list[Timed]:
+def call(at: float, call_id: str, name: str, raw: str, arguments: dict[str, Any]) -> list[Timed]:
     """A call that is written in two pieces."""
     half = len(raw) // 2
     return [
-        (at, ToolCallStarted(call_id, 0, name)),
-        (at + 0.1, ToolArgsDelta(call_id, name, raw[:half])),
-        (at + 0.2, ToolArgsDelta(call_id, name, raw[half:])),
-        (at + 0.3, ToolArgsCompleted(call_id, name, arguments)),
+        (at, e.ToolCallStarted(call_id, 0, name)),
+        (at + 0.1, e.ToolArgsDelta(call_id, name, raw[:half])),
+        (at + 0.2, e.ToolArgsDelta(call_id, name, raw[half:])),
+        (at + 0.3, e.ToolArgsCompleted(call_id, name, arguments)),
     ]
 
 
-REQUEST = ApprovalRequested(
+REQUEST = e.ApprovalRequested(
     "c1", "send", {"to": "ada", "text": "one\ntwo"}, "digest", "send must be confirmed"
 )
+# Waits for an approval.
 PAUSED: list[Timed] = [
-    (0.0, RunStarted(RUN, "Send a mail\nto Ada")),
-    (0.0, TurnStarted(1)),
-    (0.1, TextDelta("I send it.", 0)),
-    *call("c1", "send", '{"to": "ada", "text": "one\\ntwo"}', REQUEST.arguments, at=0.2),
+    (0.0, e.RunStarted(RUN, "Send a mail\nto Ada")),
+    (0.0, e.TurnStarted(1)),
+    (0.1, e.TextDelta("I send it.", 0)),
+    *call(0.2, "c1", "send", '{"to": "ada", "text": "one\\ntwo"}', REQUEST.arguments),
     (0.5, REQUEST),
     (0.6, turn_ended()),
-    (0.6, RunPaused(RUN, (REQUEST,))),
+    (0.6, e.RunPaused(RUN, (REQUEST,))),
 ]
-"""A run that waits for a person."""
-
+# Was paused for more than an hour.
 FINISHED: list[Timed] = [
     *PAUSED,
-    (4000.6, RunResumed(RUN)),
-    (4000.6, ApprovalDecided("c1", "send", "edited", "not him", {"to": "eve"}, "session")),
-    (4000.7, ToolExecutionStarted("c1", "send", "key")),
-    (4000.8, ToolOutputDelta("c1", "send", "dialling\n")),
-    (4000.9, ToolOutputDelta("c1", "send", "sent")),
-    (4001.0, ToolCallCompleted("c1", "send", {"to": "eve"}, {"sent": True})),
-    (4001.0, TurnStarted(2)),
-    (4001.1, TextDelta("It is sent.", 1)),
+    (4000.6, e.RunResumed(RUN)),
+    (4000.6, e.ApprovalDecided("c1", "send", "edited", "not him", {"to": "eve"}, "session")),
+    (4000.7, e.ToolExecutionStarted("c1", "send", "key")),
+    (4000.8, e.ToolOutputDelta("c1", "send", "dialling\n")),
+    (4000.9, e.ToolOutputDelta("c1", "send", "sent")),
+    (4001.0, e.ToolCallCompleted("c1", "send", {"to": "eve"}, {"sent": True})),
+    (4001.0, e.TurnStarted(2)),
+    (4001.1, e.TextDelta("It is sent.", 1)),
     (4001.2, turn_ended("end_turn")),
-    (4001.2, RunCompleted("It is sent.", Usage(14, 10), "end_turn", RUN)),
+    (4001.2, e.RunCompleted("It is sent.", e.Usage(14, 10), "end_turn", RUN)),
 ]
-"""A run that was paused for more than an hour."""
-
+MALFORMED = e.ArgumentsError("unexpected_character", "this character cannot stand here", 7)
+# Crashed in its first turn, was resumed, and crashed again.
 CRASHED: list[Timed] = [
-    (0.0, RunStarted(RUN, "Count")),
-    (0.0, TurnStarted(1)),
-    *call("c1", "count", '{"to": 3}', {"to": 3}, at=0.1),
-    (0.5, ToolExecutionStarted("c1", "count", "key")),
-    (9.0, RunResumed(RUN, "crash", ("c1",), "count was cut off")),
-    (9.0, ToolCallFailed("c1", "count", "it was interrupted")),
-    (9.0, TurnStarted(1, 2)),
-    (9.1, ToolCallStarted("c2", 0, "count")),
-    (9.2, ToolArgsDelta("c2", "count", '{"to": x')),
-    (
-        9.2,
-        ToolArgsInvalid(
-            "c2",
-            "count",
-            "malformed",
-            '{"to": x',
-            ArgumentsError("unexpected_character", "this character cannot stand here", 7),
-        ),
-    ),
-    (9.3, ToolCallFailed("c2", "count", "it was not run")),
+    (0.0, e.RunStarted(RUN, "Count")),
+    (0.0, e.TurnStarted(1)),
+    *call(0.1, "c1", "count", '{"to": 3}', {"to": 3}),
+    (0.5, e.ToolExecutionStarted("c1", "count", "key")),
+    (9.0, e.RunResumed(RUN, "crash", ("c1",), "count was cut off")),
+    (9.0, e.ToolCallFailed("c1", "count", "it was interrupted")),
+    (9.0, e.TurnStarted(1, 2)),
+    (9.1, e.ToolCallStarted("c2", 0, "count")),
+    (9.2, e.ToolArgsDelta("c2", "count", '{"to": x')),
+    (9.2, e.ToolArgsInvalid("c2", "count", "malformed", '{"to": x', MALFORMED)),
+    (9.3, e.ToolCallFailed("c2", "count", "it was not run")),
 ]
-"""A run that was cut off in its first turn, went on, and was cut off again."""
 
 
 def logged(
@@ -117,7 +84,7 @@ def logged(
     began: float | None = None,
     owner: str | None = None,
 ) -> str:
-    """Write a run, as one that nobody drives unless an owner is named; give the store's name."""
+    """Write a run, which holds a lease only if an owner is named. Return the store's name."""
     start = time.time() - events[-1][0] if began is None else began
     records = [
         Record(seq, start + at, run_id, "session_1", agent, event)

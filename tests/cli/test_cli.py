@@ -10,31 +10,21 @@ from pathlib import Path
 import pytest
 
 from tests.cli.in_process import argstream
+from tests.cli.processes import ENVIRONMENT, run, running
 
-COMMAND = Path(sys.executable).parent / "argstream"
-
-# As for most users: Python buffers its output, and nothing is said about colours.
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if name not in ("PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
-    # What is started is not measured: see tests/conftest.py, which says so later than this is read.
-    and not name.startswith("COVERAGE_")
-}
-
-
-FRAGMENTS = [str(COMMAND), "inspect", "--fragments", "-"]
+FRAGMENTS = ("inspect", "--fragments")
 
 
 def fragments(file: str = "-", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return argstream("inspect", "--fragments", file, stdin=stdin)
+    return argstream(*FRAGMENTS, file, stdin=stdin)
 
 
 class TestFragments:
-    def test_complete_json_is_fragments_a_line_each(self) -> None:
-        done = fragments(stdin='{"a": ["é", 1]}'.encode())
-        assert done.returncode == 0
-        assert done.stderr == b""
+    def test_complete_json_is_printed_one_fragment_a_line(self, tmp_path: Path) -> None:
+        text = '{"a": ["é", 1]}'
+        (tmp_path / "call.json").write_text(text, "utf-8")
+        done = fragments(stdin=text.encode())
+        assert (done.returncode, done.stderr) == (0, b"")
         assert [json.loads(line) for line in done.stdout.splitlines()] == [
             {"fragment": "start", "path": [], "kind": "object", "offset": 0},
             {"fragment": "key", "path": ["a"], "offset": 3},
@@ -47,6 +37,7 @@ class TestFragments:
             {"fragment": "done", "path": ["a"], "value": ["é", 1], "offset": 14},
             {"fragment": "done", "path": [], "value": {"a": ["é", 1]}, "offset": 15},
         ]
+        assert fragments(str(tmp_path / "call.json")).stdout == done.stdout
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -57,38 +48,30 @@ class TestFragments:
             (b'"\xff"', "malformed, in []: the bytes are not UTF-8"),
         ],
     )
-    def test_anything_else_exits_with_1_and_one_line(self, text: bytes, message: str) -> None:
+    def test_invalid_json_exits_with_1_and_one_line(self, text: bytes, message: str) -> None:
         done = fragments(stdin=text)
         assert done.returncode == 1
         (line,) = done.stderr.decode().splitlines()
         assert line.startswith(f"argstream: {message} (at character ")
         assert json.loads(done.stdout.splitlines()[-1])["fragment"] == "invalid"
 
-    def test_fragments_come_while_the_input_is_still_arriving(self) -> None:
+    def test_fragments_are_printed_while_input_arrives(self) -> None:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)  # a read does not wait here, so the command must
-        with subprocess.Popen(
-            FRAGMENTS, stdin=reader, stdout=subprocess.PIPE, env=ENVIRONMENT
-        ) as process:
+        with running(*FRAGMENTS, "-", stdin=reader) as process:
             os.close(reader)
-            assert process.stdout is not None
             os.write(writer, b'{"path": "/tm')
             lines = [json.loads(process.stdout.readline()) for _ in range(4)]
             assert lines[-1] == {"fragment": "text", "path": ["path"], "text": "/tm"}
-            time.sleep(0.1)  # nothing has arrived, but more will
+            time.sleep(0.05)  # lets it find the pipe empty
             os.write(writer, b'p"}')
             os.close(writer)
             assert json.loads(process.stdout.readline())["text"] == "p"
             process.stdout.read()
-        assert process.returncode == 0
-
-    def test_a_file_and_a_dash(self, tmp_path: Path) -> None:
-        file = tmp_path / "call.json"
-        file.write_text("[1]")
-        assert fragments(str(file)).stdout == fragments(stdin=b"[1]").stdout
+            assert process.wait(20) == 0
 
     @pytest.mark.parametrize(
-        ("name", "why"),
+        ("name", "reason"),
         [
             ("no-such.json", "No such file or directory"),
             (".", "Is a directory"),
@@ -98,81 +81,83 @@ class TestFragments:
             *[(file, "Input/output error") for file in ["/proc/self/mem"] if Path(file).exists()],
         ],
     )
-    def test_an_unreadable_file_is_said_plainly(self, name: str, why: str) -> None:
+    def test_unreadable_file_exits_with_2(self, name: str, reason: str) -> None:
         done = fragments(name)
         assert done.returncode == 2
-        assert done.stderr.decode() == f"argstream: cannot read {name}: {why}\n"
+        assert done.stderr.decode() == f"argstream: cannot read {name}: {reason}\n"
 
-    def test_a_file_name_cannot_act_on_a_terminal(self) -> None:
+    def test_neither_file_name_nor_content_acts_on_the_terminal(self) -> None:
         assert b"\x1b" not in fragments("\x1b]0;x\x07").stderr
-
-    def test_nothing_on_the_screen_can_act_on_a_terminal(self) -> None:
         evil = {"\x1b]0;x\x07": "\u202e\x9b31m\x7f\ufeff"}
         done = fragments(stdin=json.dumps(evil, ensure_ascii=False).encode())
         assert done.returncode == 0
         assert set(done.stdout) <= {*range(0x20, 0x7F), 0x0A}
         assert json.loads(done.stdout.splitlines()[-1])["value"] == evil
 
-    def test_an_infinite_number_stays_a_number(self) -> None:
+    def test_infinite_number_stays_a_number(self) -> None:
         done = fragments(stdin=b'["Infinity \\" Infinity", 1e999, -1e999]')
-        (value,) = [
-            line["value"]
-            for line in map(json.loads, done.stdout.splitlines())
-            if line["fragment"] == "done" and not line["path"]
-        ]
-        assert value == ['Infinity " Infinity', float("inf"), float("-inf")]
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert (last["fragment"], last["path"]) == ("done", [])
+        assert last["value"] == ['Infinity " Infinity', float("inf"), float("-inf")]
         assert b"1e999" in done.stdout
         assert b", Infinity" not in done.stdout
 
-    def test_a_reader_that_goes_away_is_no_crash(self, tmp_path: Path) -> None:
+    def test_closed_output_ends_without_a_traceback(self, tmp_path: Path) -> None:
         file = tmp_path / "long.json"
         file.write_text("[" + "1," * 100_000)
-        with subprocess.Popen(
-            [COMMAND, "inspect", "--fragments", file],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
+        with running(*FRAGMENTS, str(file)) as process:
             process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == b""
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-    def test_a_full_disk_is_not_taken_for_bad_input(self) -> None:
+    def test_full_disk_is_reported_as_such(self) -> None:
         with Path("/dev/full").open("wb") as full:
-            done = subprocess.run(
-                FRAGMENTS,
-                input=b"[1]",
-                stdout=full,
-                stderr=subprocess.PIPE,
-                env=ENVIRONMENT,
-                check=False,
-            )
+            done = run(*FRAGMENTS, "-", stdin=b"[1]", stdout=full)
         assert done.returncode == 2
         assert done.stderr == b"argstream: cannot go on: No space left on device\n"
 
 
-class TestCommand:
-    def test_python_finds_it_by_the_name_of_the_package(self) -> None:
-        command = [sys.executable, "-m", "argstream", "--version"]
-        done = subprocess.run(command, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout == argstream("--version").stdout
+def test_python_m_argstream_is_the_same_command() -> None:
+    assert b"inspect" in argstream("--help").stdout
+    version = argstream("--version").stdout
+    assert version.startswith(b"argstream 0.")
+    command = [sys.executable, "-m", "argstream", "--version"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, b"", version)
 
-    def test_help_and_version(self) -> None:
-        assert b"inspect" in argstream("--help").stdout
-        assert argstream("--version").stdout.startswith(b"argstream 0.")
 
-    def test_without_its_extra_it_says_what_to_install(self, tmp_path: Path) -> None:
-        (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('typer', name='typer')")
-        done = subprocess.run(
-            [COMMAND, "--help"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert done.stderr.decode().strip() == (
-            "the argstream command needs the extra 'cli'. In a checkout: pip install '.[cli]'"
-        )
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra", "start"),
+    [
+        ("typer", "--help", "cli", "the argstream command"),
+        ("jsonschema_rs", "lint -", "validation", "argstream: judging calls by a JSON Schema"),
+    ],
+)
+def test_missing_extra_is_named_with_its_install_command(
+    tmp_path: Path, module: str, arguments: str, extra: str, start: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('', name='{module}')")
+    tools = b'[{"name": "write", "input_schema": {"type": "object"}}]'
+    environment = ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
+    done = run(*arguments.split(), stdin=tools, env=environment)
+    assert (done.returncode, done.stdout) == (1 if extra == "cli" else 2, b"")
+    message = f"{start} needs the extra '{extra}'. In a checkout: pip install '.[{extra}]'"
+    assert done.stderr.decode().strip() == message
+
+
+def test_ctrl_c_while_the_command_is_loaded_leaves_no_traceback() -> None:
+    program = """
+import sys
+from argstream.cli import main
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "argstream.cli._commands":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")

@@ -1,25 +1,23 @@
-"""``argstream run``: the command in this process, and in one of its own where that matters.
-
-A provider that one can start answers it.
-"""
+"""``argstream run`` against a mock provider, in a process of its own where signals matter."""
 
 import json
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply, Status
-from tests.cli.in_process import argstream
-from tests.cli.test_cli import COMMAND, ENVIRONMENT
+from tests.cli.in_process import argstream, refused
+from tests.cli.processes import COMMAND, ENVIRONMENT, run, running, wait_until
 from tests.support.provider_rules import strict_provider
 
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
-COMMAND_CALL = CallTool("run_command", {"command": "echo done > marker"})
+SHELL = CallTool("run_command", {"command": "echo done > marker"})
+EDITS = [{"old": "two", "new": "2"}]
 
 
 class Done(NamedTuple):
@@ -28,60 +26,42 @@ class Done(NamedTuple):
     stderr: str
 
 
-class Machine:
-    """A folder, and a provider that answers what it is told to."""
+def provided(provider: MockProvider) -> dict[str, str]:
+    key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
+    return {**key, "ARGSTREAM_MODEL": "anthropic:claude-any"}
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
-    def run(self, *arguments: str, replies: Sequence[Reply]) -> Done:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def go(folder: Path) -> Callable[..., Done]:
+    """Return a function that runs a prompt in the folder, with these replies of the model."""
+
+    def run_prompt(*replies: Reply, options: str = "") -> Done:
+        arguments = options.split()
+        if "--folder" not in options:
+            arguments += ["--folder", str(folder)]
         with strict_provider(list(replies)) as provider:
-            folder = () if "--folder" in arguments else ("--folder", str(self.folder))
-            ran = argstream("run", *arguments, *folder, stdin=b"", **environment(provider))
+            ran = argstream("run", "Go", *arguments, **provided(provider))
         done = Done(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
         assert "sk-canary" not in done.stdout + done.stderr
         return done
 
-
-def environment(provider: MockProvider) -> dict[str, str]:
-    return {
-        "ANTHROPIC_BASE_URL": provider.anthropic_url,
-        "ANTHROPIC_API_KEY": "sk-canary",
-        "ARGSTREAM_MODEL": "anthropic:claude-any",
-    }
+    return run_prompt
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return Machine(folder)
+Go = Callable[..., Done]
 
 
-def test_its_store_is_not_among_the_files_of_the_folder(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(machine.folder)
-    call = CallTool("write_file", {"path": "runs.db-wal", "content": "no log"})
-    replies = [Reply(call), Reply("I could not.")]
-    done = machine.run("Go", "--store", "runs.db", replies=replies)
-    assert done.status == 0
-    assert "runs.db-wal is kept from these tools: leave it alone" in done.stdout
-
-
-def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
-    tmp_path: Path,
-) -> None:
+def test_run_works_in_the_folder_and_is_stored(tmp_path: Path) -> None:
     with strict_provider([Reply("I write.", WRITE), Reply("Written.")]) as provider:
-        done = subprocess.run(
-            [COMMAND, "run", "-", "--store", "runs.db"],
-            input=b"Is it so?\n",
-            env={**ENVIRONMENT, **environment(provider)},
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
+        environment = ENVIRONMENT | provided(provider)
+        options = ("run", "-", "--store", "runs.db")
+        done = run(*options, stdin=b"Is it so?\n", env=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "notes/a.txt").read_text() == "one\ntwo\n"
     shown = done.stdout.decode().splitlines()
@@ -91,73 +71,75 @@ def test_it_works_in_the_folder_says_what_it_does_and_can_be_looked_at_later(
     assert b"completed" in argstream("runs", "--store", str(tmp_path / "runs.db")).stdout
 
 
-def test_as_json_it_is_the_events(machine: Machine) -> None:
-    done = machine.run("Write it.", "--json", replies=[Reply(WRITE), Reply("Written.")])
+def test_store_cannot_be_written_by_the_tools(
+    go: Go, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    call = CallTool("write_file", {"path": "runs.db-wal", "content": "no log"})
+    done = go(Reply(call), Reply("I could not."), options="--store runs.db")
+    assert done.status == 0
+    assert "runs.db-wal is kept from these tools: leave it alone" in done.stdout
+
+
+def test_json_is_the_events(go: Go) -> None:
+    done = go(Reply(WRITE), Reply("Written."), options="--json")
     types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert (types[0], types[-1]) == ("run_started", "run_completed")
     assert "argument_delta" in types
 
 
-class TestAsking:
-    def test_the_shell_is_denied_where_nobody_can_be_asked_and_says_how_to_allow(
-        self, machine: Machine
-    ) -> None:
-        done = machine.run(
-            "Do it.", "--tools", "shell", replies=[Reply(COMMAND_CALL), Reply("No.")]
-        )
-        assert not (machine.folder / "marker").exists()
-        assert "run_command is denied" in done.stdout
-        assert "--yes" in done.stdout
-        assert done.status == 0
-
-    def test_yes_approves_it(self, machine: Machine) -> None:
-        done = machine.run(
-            "Do it.", "--tools", "files,shell", "--yes", replies=[Reply(COMMAND_CALL), Reply("Ok.")]
-        )
-        assert (machine.folder / "marker").read_text() == "done\n"
-        assert "run_command is approved" in done.stdout
-
-    def test_without_the_tool_there_is_no_shell(self, machine: Machine) -> None:
-        machine.run("Do it.", "--yes", replies=[Reply(COMMAND_CALL), Reply("Hm.")])
-        assert not (machine.folder / "marker").exists()
-
-    def test_a_policy_can_ask_about_files_too(self, machine: Machine, tmp_path: Path) -> None:
-        policy = tmp_path / "policy.toml"
-        policy.write_text('default = "allow"\n[defaults]\nwrite_file = "ask"\n')
-        done = machine.run(
-            "Write it.", "--policy", str(policy), replies=[Reply(WRITE), Reply("No.")]
-        )
-        assert not (machine.folder / "notes").exists()
-        assert "write_file is denied" in done.stdout
+@pytest.mark.parametrize(
+    ("options", "runs", "message"),
+    [
+        ("--tools shell", False, "run_command is denied"),
+        ("--tools shell", False, "--yes"),  # how to allow it
+        ("--tools files,shell --yes", True, "run_command is approved"),
+        ("--yes", False, ""),  # the shell is not among the tools
+    ],
+)
+def test_shell_runs_only_if_it_is_allowed(
+    go: Go, folder: Path, options: str, runs: bool, message: str
+) -> None:
+    done = go(Reply(SHELL), Reply("Hm."), options=options)
+    assert (folder / "marker").exists() is runs
+    assert message in done.stdout
+    assert done.status == 0
 
 
-class TestTheFolder:
-    def test_what_leads_out_of_it_is_refused(self, machine: Machine) -> None:
+def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('default = "allow"\n[defaults]\nwrite_file = "ask"\n')
+    done = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
+    assert not (folder / "notes").exists()
+    assert "write_file is denied" in done.stdout
+
+
+class TestFolder:
+    def test_paths_that_lead_out_are_refused(self, go: Go, folder: Path) -> None:
         call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-        done = machine.run("Do it.", replies=[Reply(call), Reply("No.")])
-        assert not (machine.folder.parent / "outside.txt").exists()
+        done = go(Reply(call), Reply("No."))
+        assert not (folder.parent / "outside.txt").exists()
         assert "✗ ../outside.txt leads out of the folder" in done.stdout
 
-    def test_an_edit_is_shown_in_its_file_if_that_is_inside(self, machine: Machine) -> None:
-        edits = [{"old": "two", "new": "2"}]
+    def test_edit_shows_only_files_inside(self, go: Go, folder: Path) -> None:
         for path in ("a.txt", "../a.txt"):
-            (machine.folder / path).write_text(f"canary of {path}\ntwo\n")
+            (folder / path).write_text(f"canary of {path}\ntwo\n")
         inside, outside = (
-            Reply(CallTool("edit_file", {"path": path, "edits": edits}))
-            for path in ("a.txt", str(machine.folder.parent / "a.txt"))
+            Reply(CallTool("edit_file", {"path": path, "edits": EDITS}))
+            for path in ("a.txt", str(folder.parent / "a.txt"))
         )
-        done = machine.run("Do it.", replies=[inside, outside, Reply("Ok.")])
+        done = go(inside, outside, Reply("Ok."))
         assert "canary of a.txt" in done.stdout
         assert "canary of ../a.txt" not in done.stdout
 
-    def test_a_tilde_is_a_home_for_tools_and_for_what_is_shown(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    def test_tilde_is_the_home_folder(
+        self, go: Go, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("HOME", str(machine.folder.parent))
-        (machine.folder / "a.txt").write_text("one\ntwo\n")
-        call = CallTool("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
-        done = machine.run("Do it.", "--folder", "~/project", replies=[Reply(call), Reply("Ok.")])
-        assert (machine.folder / "a.txt").read_text() == "one\n2\n"
+        monkeypatch.setenv("HOME", str(folder.parent))
+        (folder / "a.txt").write_text("one\ntwo\n")
+        call = CallTool("edit_file", {"path": "a.txt", "edits": EDITS})
+        done = go(Reply(call), Reply("Ok."), options="--folder ~/project")
+        assert (folder / "a.txt").read_text() == "one\n2\n"
         assert "     1   │ one" in done.stdout
 
 
@@ -171,40 +153,29 @@ class TestTheFolder:
         (["--folder", ""], "--folder has no name: leave it out"),
         (["--folder", "missing"], "missing' cannot be used"),
         (["--folder", "~nobody-at-all/x"], "--folder ~nobody-at-all/x cannot be used"),
+        ([], "--model"),
+        ([], "argstream demo"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line_and_nothing_begins(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+def test_wrong_usage_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    done = machine.run("Go", *arguments, replies=[Reply("x")])
-    assert (done.status, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    model = "vllm:any" if arguments else ""
+    assert message in refused("run", "Go", *arguments, ARGSTREAM_MODEL=model)
+    assert len(argstream("run", "Go", *arguments, ARGSTREAM_MODEL=model).stderr.splitlines()) == 1
 
 
-def test_without_a_model_it_says_how_to_name_one() -> None:
-    done = argstream("run", "Go", ARGSTREAM_MODEL="")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--model" in done.stderr
-    assert b"argstream demo" in done.stderr
+def test_prompt_must_be_utf_8() -> None:
+    message = refused("run", "-", "--model", "vllm:any", stdin=b"a \xff")
+    assert message == "argstream: standard input is no text in UTF-8: invalid start byte"
 
 
-def test_a_prompt_that_is_no_text_is_told() -> None:
-    done = argstream("run", "-", "--model", "vllm:any", stdin=b"a \xff")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"argstream: standard input is no text in UTF-8: invalid start byte\n"
-
-
-def test_a_provider_that_fails_ends_it_with_1(machine: Machine) -> None:
-    done = machine.run("Go", replies=[Reply(faults=[Status(400, "no such model")])])
+def test_failing_provider_exits_with_1(go: Go) -> None:
+    done = go(Reply(faults=[Status(400, "no such model")]))
     assert done.status == 1
     assert "no such model" in done.stdout
     assert "■ failed" in done.stdout
-
-
-def _lines(file: Path) -> int:
-    return file.read_text().count("\n") if file.exists() else 0
 
 
 @pytest.mark.usefixtures("hangup_ends_processes")
@@ -218,48 +189,36 @@ def _lines(file: Path) -> int:
     ],
     ids=["once", "twice", "at once", "Ctrl-C twice"],
 )
-def test_no_command_runs_on_after_a_signal(tmp_path: Path, signals: list[signal.Signals]) -> None:
-    stubborn = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
+def test_tool_process_ends_with_the_command(tmp_path: Path, signals: list[signal.Signals]) -> None:
     trace = tmp_path / "trace"
-    with (
-        strict_provider([Reply(CallTool("run_command", {"command": stubborn}))]) as provider,
-        subprocess.Popen(
-            [COMMAND, "run", "Go", "--tools", "shell", "--yes"],
-            env={**ENVIRONMENT, **environment(provider)},
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        ) as process,
-    ):
-        deadline = time.monotonic() + 20
-        while _lines(trace) < 5 and time.monotonic() < deadline:  # until its output is read, too
-            time.sleep(0.02)
-        for number in signals:
-            process.send_signal(number)
-            time.sleep(0.1)  # else they may arrive as one
-        assert process.wait(20) == 128 + signals[0]
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
+    stubborn = "trap '' TERM; while :; do echo x >> trace; sleep 0.02; done"
+    call = CallTool("run_command", {"command": stubborn})
+    with strict_provider([Reply(call)]) as provider:
+        options = {"env": ENVIRONMENT | provided(provider), "cwd": tmp_path}
+        with running("run", "Go", "--tools", "shell", "--yes", **options) as process:
+            # Its output is read by then, too.
+            wait_until(lambda: trace.exists() and trace.read_text().count("\n") >= 5)
+            for number in signals:
+                process.send_signal(number)
+                time.sleep(0.1)  # else they may arrive as one
+            assert process.wait(20) == 128 + signals[0]
+            assert process.stderr.read() == b""
     size = trace.stat().st_size
     time.sleep(0.15)
     assert trace.stat().st_size == size
 
 
 @pytest.mark.usefixtures("hangup_ends_processes")
-def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+def test_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     """As after ``nohup``."""
     call = CallTool("run_command", {"command": "touch begun; sleep 60"})
-    run = f"trap '' HUP; exec '{COMMAND}' run Go --tools shell --yes"
-    with (
-        strict_provider([Reply(call)]) as provider,
-        subprocess.Popen(
-            ["sh", "-c", run], env={**ENVIRONMENT, **environment(provider)}, cwd=tmp_path
-        ) as process,
-    ):
-        while not (tmp_path / "begun").exists():
-            time.sleep(0.02)
-        process.send_signal(signal.SIGHUP)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.3)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
+    command = f"trap '' HUP; exec '{COMMAND}' run Go --tools shell --yes"
+    with strict_provider([Reply(call)]) as provider:
+        environment = ENVIRONMENT | provided(provider)
+        with subprocess.Popen(["sh", "-c", command], env=environment, cwd=tmp_path) as process:
+            wait_until((tmp_path / "begun").exists)
+            process.send_signal(signal.SIGHUP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 128 + signal.SIGTERM

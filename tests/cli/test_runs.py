@@ -3,14 +3,14 @@
 import asyncio
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
 
 import pytest
 
 from argstream.events import (
+    Event,
     RunFailed,
     RunStarted,
     TextDelta,
@@ -19,11 +19,9 @@ from argstream.events import (
     TurnCompleted,
 )
 from argstream.runs import Record, from_json, open_store
-from tests.cli.in_process import argstream
-from tests.cli.logged_runs import CRASHED, FINISHED, PAUSED, RUN, SAID, Timed, logged
-from tests.cli.recordings import Process, running
-from tests.cli.test_cli import COMMAND, ENVIRONMENT
-from tests.cli.timeless import timeless
+from tests.cli.in_process import argstream, refused, timeless
+from tests.cli.logged_runs import CRASHED, FINISHED, MESSAGE, PAUSED, RUN, Timed, logged
+from tests.cli.processes import running
 from tests.runs.redis_server import RedisServer
 
 SHOWN = """\
@@ -69,19 +67,28 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-def sized(columns: int, *arguments: str) -> list[str]:
-    """The lines of a command that is told how wide its output may be."""
+def lines_of(columns: int, *arguments: str) -> list[str]:
+    """Return the lines of a command whose terminal is this wide."""
     done = argstream(*arguments, COLUMNS=str(columns))
     assert done.returncode == 0, done.stderr
     return done.stdout.decode().splitlines()
 
 
+def make_empty(store: Path) -> None:
+    async def make() -> None:
+        opened = open_store(store)
+        await opened.runs()
+        await opened.aclose()
+
+    asyncio.run(make())
+
+
 class TestRuns:
-    def test_they_are_listed_with_what_they_wait_for(self, store: Path) -> None:
+    def test_runs_are_listed_with_their_state(self, store: Path) -> None:
         logged(store, CRASHED, "run_crashed_long_ago", agent="counter", began=time.time() - 7300)
         logged(store, FINISHED, "run_finished", began=time.time() - 4001.2 - 200)
         logged(store, PAUSED, "run_paused")
-        assert sized(70, "runs", "--store", str(store)) == [
+        assert lines_of(70, "runs", "--store", str(store)) == [
             "run           status     last record  agent                   records",
             "run_paused    paused     just now     mailer                       10",
             "  > Send a mail to Ada",
@@ -93,28 +100,26 @@ class TestRuns:
             "  nobody drives it: Agent.resume goes on with it",
         ]
 
-    def test_who_drives_one_is_told(self, store: Path) -> None:
+    def test_owner_of_the_lease_is_shown(self, store: Path) -> None:
         logged(store, CRASHED, owner="worker 7")
-        assert "  driven by worker 7, for 3" in sized(70, "runs", "--store", str(store))[3]
+        assert "  driven by worker 7, for 3" in lines_of(70, "runs", "--store", str(store))[3]
 
-    def test_ids_are_as_long_as_tells_them_apart(self, store: Path) -> None:
+    def test_ids_are_long_enough_to_tell_them_apart(self, store: Path) -> None:
         for run_id in ("order-2026-11-a", "order-2026-11-b"):
             logged(store, PAUSED, run_id)
-        ids = [line.split()[0] for line in sized(80, "runs", "--store", str(store))[1::3]]
+        ids = [line.split()[0] for line in lines_of(80, "runs", "--store", str(store))[1::3]]
         assert ids == ["order-2026-11-b", "order-2026-11-a"]
 
     @pytest.mark.parametrize("columns", [60, 200])
-    def test_no_line_is_longer_than_the_terminal_and_none_acts_on_it(
-        self, store: Path, columns: int
-    ) -> None:
+    def test_lines_fit_the_terminal_and_cannot_act_on_it(self, store: Path, columns: int) -> None:
         prompt: list[Timed] = [(0.0, RunStarted(RUN, "go \x1b[2J" + "on and " * 40))]
         logged(store, prompt, agent="an agent \x1b]52;c;x\x07 whose name is far too long " * 3)
-        lines = sized(columns, "runs", "--store", str(store))
+        lines = lines_of(columns, "runs", "--store", str(store))
         assert max(map(len, lines)) < min(columns, 101)
         assert "⟦ESC⟧" in lines[2]
         assert "\x1b" not in "".join(lines)
 
-    def test_only_some_can_be_asked_for(self, store: Path) -> None:
+    def test_status_and_limit_select_runs(self, store: Path) -> None:
         for number in range(3):
             logged(store, PAUSED, f"run_paused_{number}")
         logged(store, FINISHED)
@@ -124,70 +129,64 @@ class TestRuns:
         none = argstream("runs", "--store", str(store), "--status", "failed")
         assert (none.returncode, none.stdout) == (0, b"there are no runs here that are failed\n")
 
-    def test_json_is_a_line_each(self, store: Path) -> None:
-        logged(store, PAUSED)
-        (line,) = argstream("runs", "--store", str(store), "--json").stdout.splitlines()
-        found = json.loads(line)
-        assert found["run_id"] == RUN
-        assert found["pending"] == {"c1": "digest"}
-        assert (found["seq"], found["prompt"]) == (10, "Send a mail\nto Ada")
-
-    def test_an_empty_store_says_so(self, store: Path) -> None:
-        asyncio.run(_made(store))
+    def test_json_is_one_run_a_line(self, store: Path) -> None:
+        make_empty(store)
         for arguments, output in (([], b"there are no runs here\n"), (["--json"], b"")):
             done = argstream("runs", "--store", str(store), *arguments)
             assert (done.returncode, done.stdout, done.stderr) == (0, output, b"")
+        logged(store, PAUSED)
+        (line,) = argstream("runs", "--store", str(store), "--json").stdout.splitlines()
+        found = json.loads(line)
+        assert (found["run_id"], found["pending"]) == (RUN, {"c1": "digest"})
+        assert (found["seq"], found["prompt"]) == (10, "Send a mail\nto Ada")
 
-    def test_a_store_may_be_in_redis(self) -> None:
+    def test_store_can_be_in_redis(self) -> None:
         with RedisServer(tcp=True) as server:
             logged(server.url, PAUSED)
-            assert sized(60, "runs", "--store", server.url)[1].split()[:2] == [
-                "run_0a1b2c3d",
-                "paused",
-            ]
+            first = lines_of(60, "runs", "--store", server.url)[1]
+            assert first.split()[:2] == ["run_0a1b2c3d", "paused"]
             done = argstream("replay", "run:run_0", "--store", server.url, "--speed", "max")
-            begun = SHOWN[: SHOWN.index("┄ 1 h")]
-            assert timeless(done.stdout) == begun + "— tool_use · 7 tokens in, 5 out\n"
+        begun = SHOWN[: SHOWN.index("┄ 1 h")]
+        assert timeless(done.stdout) == begun + "— tool_use · 7 tokens in, 5 out\n"
 
-    def test_the_store_is_named_by_the_environment_or_is_here(self, tmp_path: Path) -> None:
+    def test_default_store_is_named_by_the_environment_or_is_here(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("ARGSTREAM_STORE", raising=False)
         logged(tmp_path / "argstream.db", PAUSED, "run_here")
         logged(tmp_path / "other.db", PAUSED, "run_elsewhere")
-        for named, run_id in (({}, "run_here"), ({"ARGSTREAM_STORE": "other.db"}, "run_elsewhere")):
-            done = subprocess.run(
-                [COMMAND, "runs", "--json"],
-                env={**ENVIRONMENT, **named},
-                cwd=tmp_path,
-                capture_output=True,
-                check=True,
-            )
-            assert json.loads(done.stdout)["run_id"] == run_id
+        here = argstream("runs", "--json")
+        assert json.loads(here.stdout)["run_id"] == "run_here"
+        elsewhere = argstream("runs", "--json", ARGSTREAM_STORE="other.db")
+        assert json.loads(elsewhere.stdout)["run_id"] == "run_elsewhere"
 
     @pytest.mark.parametrize("command", [["runs"], ["inspect", "run:x"]])
-    def test_a_store_that_is_not_there_is_not_made(self, store: Path, command: list[str]) -> None:
-        done = argstream(*command, "--store", str(store))
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert b"there is no store" in done.stderr
-        assert b"--store" in done.stderr
+    def test_missing_store_is_not_created(self, store: Path, command: list[str]) -> None:
+        message = refused(*command, "--store", str(store))
+        assert "there is no store" in message
+        assert "--store" in message
         assert not store.exists()
 
-    def test_a_file_that_is_no_store_is_told_and_left_alone(self, store: Path) -> None:
+    def test_file_that_is_no_store_is_left_alone(self, store: Path) -> None:
         store.write_bytes(b"no database at all, but a text of some length" * 9)
-        done = argstream("runs", "--store", str(store))
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert b"no SQLite database" in done.stderr
+        assert "no SQLite database" in refused("runs", "--store", str(store))
         assert store.read_bytes().startswith(b"no database")
 
 
+def replay(store: Path | str, *options: str) -> CompletedProcess[bytes]:
+    return argstream("replay", f"run:{RUN}", "--store", str(store), "--speed", "max", *options)
+
+
 class TestReplay:
-    def test_it_shows_what_happened(self, store: Path) -> None:
-        done = argstream("replay", f"run:{RUN}", "--store", logged(store), "--speed", "max")
+    def test_run_is_shown_again(self, store: Path) -> None:
+        done = replay(logged(store))
         assert (done.returncode, done.stderr) == (0, b"")
         assert timeless(done.stdout) == SHOWN
 
-    def test_after_a_crash_what_was_lost_is_told(self, store: Path) -> None:
-        done = argstream("replay", f"run:{RUN}", "--store", logged(store, CRASHED), "--speed", "9")
-        assert done.returncode == 1
-        assert done.stderr == b"argstream: 1 call is not valid\n"
+    def test_crash_and_lost_turn_are_shown(self, store: Path) -> None:
+        done = replay(logged(store, CRASHED))
+        assert (done.returncode, done.stderr) == (1, b"argstream: 1 call is not valid\n")
         assert timeless(done.stdout).splitlines() == [
             "> Count",
             "● count",
@@ -204,68 +203,56 @@ class TestReplay:
         ]
 
     def test_json_is_the_records(self, store: Path) -> None:
-        done = argstream(
-            "replay", f"run:{RUN}", "--store", logged(store), "--speed", "max", "--json"
-        )
+        async def read() -> list[Record]:
+            opened = open_store(store)
+            try:
+                return await opened.read(RUN)
+            finally:
+                await opened.aclose()
+
+        done = replay(logged(store), "--json")
         assert done.stdout.isascii()
-        assert [from_json(line) for line in done.stdout.splitlines()] == records_in(store)
+        assert [from_json(line) for line in done.stdout.splitlines()] == asyncio.run(read())
 
     @pytest.mark.parametrize(
-        ("speed", "pause", "least"), [("100", 100.0, 1.0), ("max", 3_600.0, 0.0)]
+        ("speed", "pause", "least"), [("200", 100.0, 0.5), ("max", 3_600.0, 0.0)]
     )
-    def test_it_takes_the_time_that_it_took(
+    def test_pauses_last_as_long_as_the_speed_says(
         self, store: Path, speed: str, pause: float, least: float
     ) -> None:
-        """Or less, by its speed: without that, the pauses are longer than any test."""
+        """At normal speed, the pauses would outlast the timeout of a test."""
         logged(store, [(0.0, RunStarted(RUN, "Go")), (pause, TextDelta("later", 0))])
         start = time.monotonic()
-        with running("replay", f"run:{RUN}", "--store", str(store), "--speed", speed) as process:
-            process.stdout.read()
-            assert least <= time.monotonic() - start < pause
+        assert b"later" in replay(store, "--speed", speed).stdout
+        assert time.monotonic() - start >= least
 
-    @pytest.mark.parametrize("name", ["run_0", "run_0a1b2c3d4e5f"])
-    def test_the_first_characters_of_an_id_are_enough(self, store: Path, name: str) -> None:
-        logged(store, PAUSED, "run_1")
-        logged(store, PAUSED, f"{RUN}_and_more")
-        logged(store, PAUSED)
-        done = argstream("replay", f"run:{name}", "--store", str(store), "--speed", "max")
-        if name == RUN:  # whole, though another begins with it
-            assert done.returncode == 0
-            return
-        assert done.returncode == 2
-        told = f"there are 2 runs that begin with 'run_0': {RUN}, {RUN}_and_more"
-        assert told in done.stderr.decode()
+    def test_run_is_named_by_its_id_or_a_unique_prefix(self, store: Path) -> None:
+        for run_id in ("run_1", f"{RUN}_and_more", RUN):
+            logged(store, PAUSED, run_id)
+        assert replay(store).returncode == 0  # the whole id, though another begins with it
+        for name, message in [
+            ("run_0", f"there are 2 runs that begin with 'run_0': {RUN}, {RUN}_and_more"),
+            ("x", "has no run 'x'"),
+            ("", "comes the id of a run"),
+        ]:
+            assert message in refused("replay", f"run:{name}", "--store", str(store))
 
-    def test_one_that_is_not_there_is_told(self, store: Path) -> None:
-        logged(store)
-        for name, told in (("run:x", "has no run 'x'"), ("run:", "comes the id of a run")):
-            done = argstream("replay", name, "--store", str(store))
-            assert (done.returncode, done.stdout) == (2, b"")
-            assert told in done.stderr.decode()
+    def test_follow_shows_records_as_they_are_appended(self, store: Path) -> None:
+        def record(seq: int, event: Event) -> Record:
+            return Record(seq, time.time(), RUN, "s", "a", event)
 
-    def test_a_run_that_goes_on_can_be_followed(self, store: Path) -> None:
-        async def go_on(first_line_is_there: Any) -> None:
+        async def drive() -> None:
             opened = open_store(store)
-            begun = [Record(1, time.time(), RUN, "s", "a", RunStarted(RUN, "Go"))]
-            claim = await opened.begin(begun, "a test", 60.0)
-            await asyncio.to_thread(first_line_is_there)
-            end = RunFailed("max_turns", "too many turns")
-            await opened.append(claim, [Record(2, time.time(), RUN, "s", "a", end)])
-            await opened.aclose()
+            claim = await opened.begin([record(1, RunStarted(RUN, "Go"))], "a test", 60.0)
+            with running("replay", f"run:{RUN}", "--follow", "--store", str(store)) as process:
+                assert await asyncio.to_thread(process.stdout.readline) == b"> Go\n"
+                await opened.append(claim, [record(2, RunFailed("max_turns", "too many turns"))])
+                await opened.aclose()
+                shown, errors = await asyncio.to_thread(process.communicate, timeout=20)
+            assert "■ failed (max_turns): too many turns" in shown.decode()
+            assert (process.returncode, errors) == (1, b"argstream: too many turns\n")
 
-        asyncio.run(_made(store))
-        processes: list[Process] = []
-
-        def follow() -> None:
-            command = [str(COMMAND), "replay", f"run:{RUN}", "--follow", "--store", str(store)]
-            pipe = subprocess.PIPE
-            processes.append(Process(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT))
-            assert processes[0].stdout.readline() == b"> Go\n"
-
-        asyncio.run(go_on(follow))
-        shown, told = processes[0].communicate(timeout=20)
-        assert "■ failed (max_turns): too many turns" in shown.decode()
-        assert (processes[0].returncode, told) == (1, b"argstream: too many turns\n")
+        asyncio.run(drive())
 
     def test_ctrl_c_exits_with_130(self, store: Path) -> None:
         logged(store, PAUSED)
@@ -279,22 +266,24 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["replay", "run:x", "--raw"], "--raw and --from are for recordings"),
-            (["inspect", "run:x", "--deep"], "--deep and --from are for recordings"),
-            (["replay", "turn.rec", "--follow"], "--store and --follow are for runs"),
-            (["inspect", "turn.rec", "--store", "x"], "--store is for runs"),
+            ("replay run:x --raw", "--raw and --from are for recordings"),
+            ("inspect run:x --deep", "--deep and --from are for recordings"),
+            ("replay turn.rec --follow", "--store and --follow are for runs"),
+            ("inspect turn.rec --store x", "--store is for runs"),
         ],
     )
-    def test_wrong_usage_exits_with_2(self, arguments: list[str], message: str) -> None:
-        done = argstream(*arguments)
-        assert done.returncode == 2
-        assert message in " ".join(done.stderr.decode().split())
+    def test_wrong_usage_exits_with_2(self, arguments: str, message: str) -> None:
+        assert message in refused(*arguments.split())
+
+
+def inspect(store: Path | str, *options: str) -> CompletedProcess[bytes]:
+    return argstream("inspect", f"run:{RUN}", "--store", str(store), *options)
 
 
 class TestInspect:
-    def test_it_tells_when_what_happened(self, store: Path) -> None:
+    def test_timeline_of_a_run(self, store: Path) -> None:
         logged(store, began=0.0)
-        lines = sized(80, "inspect", f"run:{RUN}", "--store", str(store))
+        lines = lines_of(80, "inspect", f"run:{RUN}", "--store", str(store))
         assert lines[:2] == [f"{RUN}: completed", "agent mailer, session session_1"]
         assert lines[2].endswith(", 1 h 6 min, 20 records")
         assert [line.replace("\u2571", "/") for line in lines[3:]] == [
@@ -330,8 +319,8 @@ class TestInspect:
             "were replaced.",
         ]
 
-    def test_crashes_and_what_they_cost_are_told(self, store: Path) -> None:
-        done = argstream("inspect", f"run:{RUN}", "--store", logged(store, CRASHED))
+    def test_crashes_and_lost_calls_are_reported(self, store: Path) -> None:
+        done = inspect(logged(store, CRASHED))
         assert done.returncode == 1
         lines = done.stdout.decode().splitlines()
         assert lines[3:23] == [
@@ -359,23 +348,22 @@ class TestInspect:
         assert "    tool runs                                                cut off ▒▒✗" in lines
         assert "malformed ├──────✗" in lines[30]
 
-    def test_its_picture_is_written_to_a_file(self, store: Path, tmp_path: Path) -> None:
+    def test_svg_is_written_once(self, store: Path, tmp_path: Path) -> None:
         picture = tmp_path / "run.svg"
-        command = ("inspect", f"run:{RUN}", "--store", logged(store), "--svg", str(picture))
-        assert argstream(*command).returncode == 0
+        logged(store)
+        assert inspect(store, "--svg", str(picture)).returncode == 0
         assert f">{RUN}</text>" in picture.read_text()
-        assert argstream(*command).returncode == 2
+        assert inspect(store, "--svg", str(picture)).returncode == 2
 
-    def test_a_run_that_waits_says_for_what(self, store: Path) -> None:
-        done = argstream("inspect", f"run:{RUN}", "--store", logged(store, PAUSED))
+    def test_paused_run_names_the_pending_call(self, store: Path) -> None:
+        done = inspect(logged(store, PAUSED))
         assert done.returncode == 0
         lines = done.stdout.decode().splitlines()
         assert "  ● send  c1  waits for a decision" in lines
         assert "‖ paused at 0.60 s; waited for send (c1)" in lines
 
     def test_json_is_one_document(self, store: Path) -> None:
-        done = argstream("inspect", f"run:{RUN}", "--store", logged(store), "--json")
-        found = json.loads(done.stdout)
+        found = json.loads(inspect(logged(store), "--json").stdout)
         assert (found["run_id"], found["status"], found["seq"]) == (RUN, "completed", 20)
         assert [turn["stop_reason"] for turn in found["turns"]] == ["tool_use", "end_turn"]
         (call,) = found["calls"]
@@ -387,51 +375,29 @@ class TestInspect:
         assert (pause["cause"], pause["calls"]) == ("pause", ["c1"])
         assert found["end"]["result"] == "It is sent."
 
-    def test_a_run_that_failed_exits_with_1(self, store: Path) -> None:
+    def test_failed_run_exits_with_1(self, store: Path) -> None:
         events: list[Timed] = [(0.0, RunStarted(RUN, "Go")), (0.1, RunFailed("oh", "it broke"))]
-        done = argstream("inspect", f"run:{RUN}", "--store", logged(store, events))
+        done = inspect(logged(store, events))
         assert (done.returncode, done.stderr) == (1, b"argstream: it broke\n")
 
-    def test_agents_that_do_not_say_when_a_turn_begins_have_turns_too(self, store: Path) -> None:
+    def test_turns_are_found_without_turn_started_events(self, store: Path) -> None:
         events: list[Timed] = [
             (0.0, RunStarted(RUN, "Go")),
             (0.1, ToolCallStarted("c1", 0, "Task")),
             (0.2, ToolArgsCompleted("c1", "Task", {})),
-            (0.3, TurnCompleted("tool_use", SAID)),
+            (0.3, TurnCompleted("tool_use", MESSAGE)),
             (0.4, ToolCallStarted("s1", 1, "Read", parent_id="c1")),
-            (0.5, TurnCompleted(None, SAID, parent_id="c1")),
-            (0.6, TurnCompleted("end_turn", SAID)),
+            (0.5, TurnCompleted(None, MESSAGE, parent_id="c1")),
+            (0.6, TurnCompleted("end_turn", MESSAGE)),
         ]
-        done = argstream("inspect", f"run:{RUN}", "--store", logged(store, events))
-        lines = done.stdout.decode().splitlines()
+        lines = inspect(logged(store, events)).stdout.decode().splitlines()
         assert "turn 1  0.00 s to 0.30 s: tool_use" in lines
         assert "turn 2  0.30 s to 0.60 s: end_turn" in lines
         assert "      of a sub-agent of c1" in lines
 
-    def test_what_a_model_wrote_does_not_act_on_a_terminal(self, store: Path) -> None:
-        events: list[Timed] = [
-            (0.0, RunStarted(RUN, "Go \x1b[2J")),
-            (0.1, ToolCallStarted("c\x1b[1m", 0, "se\x1b[31mnd")),
-        ]
-        for command in ("inspect", "replay"):
-            done = argstream(command, f"run:{RUN}", "--store", logged(store, events))
+    def test_content_cannot_act_on_a_terminal(self, store: Path) -> None:
+        started = ToolCallStarted("c\x1b[1m", 0, "se\x1b[31mnd")
+        logged(store, [(0.0, RunStarted(RUN, "Go \x1b[2J")), (0.1, started)])
+        for done in (inspect(store), replay(store)):
             assert b"\x1b" not in done.stdout
             assert "⟦ESC⟧" in done.stdout.decode()
-            store.unlink()
-
-
-def records_in(store: Path) -> list[Record]:
-    async def read() -> list[Record]:
-        opened = open_store(store)
-        try:
-            return await opened.read(RUN)
-        finally:
-            await opened.aclose()
-
-    return asyncio.run(read())
-
-
-async def _made(store: Path) -> None:
-    opened = open_store(store)
-    await opened.runs()
-    await opened.aclose()

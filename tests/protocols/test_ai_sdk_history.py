@@ -101,9 +101,7 @@ def test_empty_answer_is_no_message() -> None:
 
 def test_deleted_runs_are_restored_from_the_history_of_the_next() -> None:
     found = messages_of(run("b", "More", *HELLO, user(TextPart(text="Again"))))
-    texts = [
-        (one["id"], "".join(part.get("text", "") for part in one["parts"])) for one in messages
-    ]
+    texts = [(one["id"], "".join(part.get("text", "") for part in one["parts"])) for one in found]
     before = [("message-0", "Hello"), ("message-1", "a"), ("message-2", "Again")]
     assert texts == [*before, ("b-prompt", "More"), ("b", "b")]
 

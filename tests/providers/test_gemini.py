@@ -1,4 +1,4 @@
-"""Gemini's generateContent: the rules and details of wire.md, and Google's own SDK."""
+"""Gemini's generateContent: rules that no recording shows alone, and Google's own SDK."""
 
 import asyncio
 import json
@@ -28,10 +28,11 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import call_part, joined, of_type, outcomes, types
+from tests.provider_streams import call_part, failures, joined, of_type, results, turns, types
+from tests.providers.tables import Tables, cases
 
+READER = Tables("gemini")
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
 
 
@@ -67,21 +68,23 @@ STOP = chunk({"text": ""}, finish="STOP")
 
 
 def assemble(*payloads: Any) -> tuple[list[Call], list[Event]]:
-    return providers.assemble(payloads, protocol="gemini")
+    return READER.assemble(payloads)
 
 
 def only_call(*payloads: Any) -> Call:
-    (found,) = assemble(*payloads)[0]
-    return found
+    return READER.only_call(payloads)
 
 
 def completed(*payloads: Any) -> TurnCompleted:
-    return providers.completed(payloads, protocol="gemini")
+    return READER.completed(payloads)
 
 
 NOTHING = chunk({"functionCall": {"willContinue": True}})
-ONE_LEAF = [begin(), chunk(piece(leaf("$.a", numberValue=1)))]
+ONE = leaf("$.a", numberValue=1)
+ONE_LEAF = [begin(), chunk(piece(ONE))]
 OPEN_STRING = [begin(), chunk(piece(leaf("$.a", stringValue="x", more=True)))]
+SURROGATE = json.dumps(chunk(call(args={"a": "@"}), finish="STOP")).replace("@", r"\ud83d").encode()
+NEW_FIELDS = {**chunk(call(args={}, brandNew=1), finish="STOP"), "newField": {}}
 
 
 def leaves(*found: Any) -> list[Any]:
@@ -89,172 +92,114 @@ def leaves(*found: Any) -> list[Any]:
     return [begin(), chunk(piece(*found)), chunk(END), STOP]
 
 
-CALLS: dict[str, tuple[list[Any], list[Any]]] = {
-    # Whole calls
-    "two calls without ids": (
-        [chunk(call(args={"a": 1}), call(args={"a": 2}), finish="STOP")],
-        [{"a": 1}, {"a": 2}],
-    ),
-    "a name alone, and nothing was cut": ([chunk(call()), STOP], [{}]),
-    "a name alone in a turn that was cut": (
-        [chunk(call()), chunk(finish="MAX_TOKENS")],
-        ["truncated"],
-    ),
-    "a name alone, and a new reason": ([chunk(call()), chunk(finish="NEW")], ["truncated"]),
-    "empty arguments, and no end": ([chunk(call(args={}))], [{}]),
-    "a call before the turn was cut": (
-        [chunk(call(args={"a": 1})), chunk(finish="SAFETY")],
-        [{"a": 1}],
-    ),
-    **{
-        f"two calls in the piece that was cut by {finish}": (
-            [chunk(call(args={"a": 1}), call(args={"a": 2}), finish=finish)],
-            [{"a": 1}, "truncated"],
-        )
-        for finish in ("MAX_TOKENS", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
-    },
-    "half a character in an escape": (
-        [json.dumps(chunk(call(args={"a": "@"}), finish="STOP")).replace("@", r"\ud83d").encode()],
-        [{"a": "\ufffd"}],
-    ),
-    "unknown fields": (
-        [{"brandNew": 7}, {**chunk(call(args={}, brandNew=1), finish="STOP"), "newField": {}}],
-        [{}],
-    ),
-    "OpenAI's mark at the end": ([chunk(call(), finish="STOP"), b"[DONE]"], [{}]),
-    # Arguments as leaves. A recording has no empty piece at the end of a call: its last piece just
-    # does not say that more comes.
-    "the last leaf ends the call": (
-        [begin(), chunk(piece(leaf("$.a", numberValue=0.5), goes_on=False))],
-        [{"a": 0.5}],
-    ),
-    "calls that follow each other": (
-        [
-            begin("first"),
-            chunk(piece(leaf("$.id", stringValue="A")), END),
-            begin("second"),
-            chunk(piece(leaf("$.id", stringValue="B"))),
-            chunk(END, finish="STOP"),
-        ],
-        [{"id": "A"}, {"id": "B"}],
-    ),
-    "the first leaf beside the name": (
-        [
-            chunk(call(partialArgs=[leaf("$.a", stringValue="x")], willContinue=True)),
-            chunk(END),
-            STOP,
-        ],
-        [{"a": "x"}],
-    ),
-    "all leaves beside the name": (
-        [chunk(call(partialArgs=[leaf("$.a", stringValue="x")])), STOP],
-        [{"a": "x"}],
-    ),
-    "pieces that say nothing": (
-        [chunk(END), NOTHING, begin(), NOTHING, chunk(END), chunk(END), STOP],
-        [{}],
-    ),
-    "leaves without a call": (
-        [chunk(piece(leaf("$.a", numberValue=1))), chunk(END), STOP],
-        ["malformed"],
-    ),
-    "null": (leaves(leaf("$.a", nullValue=None)), [{"a": None}]),
-    "null by its name": (leaves(leaf("$.a", nullValue="NULL_VALUE")), [{"a": None}]),
-    "null, left out": (leaves(leaf("$.a")), [{"a": None}]),
-    "a string whose end lost what is empty": (
-        [*OPEN_STRING, chunk(piece(leaf("$.a"))), chunk(END), STOP],
-        [{"a": "x"}],
-    ),
-    "leaves in another order": (
-        leaves(*(leaf(path, numberValue=1) for path in ("$.a.b", "$.c", "$.a.d"))),
-        [{"a": {"b": 1, "d": 1}, "c": 1}],
-    ),
-    "a value of an unknown kind is not null": (leaves(leaf("$.a", listValue=[1])), ["truncated"]),
-    **{
-        f"{number} is no number": (leaves(leaf("$.a", numberValue=number)), ["malformed"])
-        for number in ("NaN", "Infinity", "-Infinity", inf)
-    },
-    # A text that is cut lacks its brace; of leaves it is we who would write it (invariant 8).
-    **{
-        f"more was to come: {begun[1:] and 'a leaf'} {name}": ([*begun, *end], ["truncated"])
-        for begun in (ONE_LEAF, ONE_LEAF[:1])
-        for name, end in {
-            "STOP": [STOP],
-            "MAX_TOKENS": [chunk(finish="MAX_TOKENS")],
-            "a new reason": [chunk(finish="NEW")],
-            "nothing": [],
-        }.items()
-    },
-    "more was to come, and the next call came": (
-        [*ONE_LEAF, chunk(call("next", args={})), STOP],
-        ["truncated", {}],
-    ),
-    "a string was to go on when the call ended": ([*OPEN_STRING, chunk(END), STOP], ["truncated"]),
-    "a string was to go on when the turn ended": ([*OPEN_STRING, STOP], ["truncated"]),
-    "an end in the piece in which the turn is cut": (
-        [*ONE_LEAF, chunk(END, finish="MAX_TOKENS")],
-        ["truncated"],
-    ),
-    "an end in the last piece": ([*ONE_LEAF, chunk(END, finish="STOP")], [{"a": 1}]),
-}
+def name_alone(finish: str) -> list[Any]:
+    return [chunk(call()), chunk(finish=finish)]
 
 
-@pytest.mark.parametrize(("payloads", "expected"), CALLS.values(), ids=CALLS)
-def test_what_becomes_of_calls(payloads: list[Any], expected: list[Any]) -> None:
-    calls, _ = assemble(*payloads)
-    assert outcomes(calls) == expected
-    assert len({found.id for found in calls}) == len(calls)
+def two_calls(finish: str) -> list[Any]:
+    return [chunk(call(args={"a": 1}), call(args={"a": 2}), finish=finish)]
 
 
-def test_a_call_comes_whole() -> None:
+def number(value: Any) -> list[Any]:
+    return leaves(leaf("$.a", numberValue=value))
+
+
+def leaf_and(finish: str) -> list[Any]:
+    """The model announced more leaves, so nothing closed the object (invariant 8)."""
+    return [*ONE_LEAF, *([chunk(finish=finish)] if finish else [])]
+
+
+def start_and(finish: str) -> list[Any]:
+    return [begin(), *([chunk(finish=finish)] if finish else [])]
+
+
+CUT = ["MAX_TOKENS", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"]
+REASONS = ["STOP", "MAX_TOKENS", "NEW", ""]
+A, B = leaf("$.id", stringValue="A"), leaf("$.id", stringValue="B")
+MIXED = [leaf(path, numberValue=1) for path in ("$.a.b", "$.c", "$.a.d")]
+
+test_outcomes = READER.test_outcomes(
+    {
+        # Whole calls
+        "two calls without IDs": (two_calls("STOP"), [{"a": 1}, {"a": 2}]),
+        **{f"two calls cut by {cut}": (two_calls(cut), [{"a": 1}, "truncated"]) for cut in CUT},
+        **cases("a name alone and", name_alone, {}, ["STOP"]),
+        **cases("a name alone and", name_alone, "truncated", ["MAX_TOKENS", "NEW"]),
+        "empty arguments and no end": ([chunk(call(args={}))], [{}]),
+        "turn is cut after a call": (
+            [chunk(call(args={"a": 1})), chunk(finish="SAFETY")],
+            [{"a": 1}],
+        ),
+        "lone surrogate": ([SURROGATE], [{"a": "\ufffd"}]),
+        "unknown fields": ([{"brandNew": 7}, NEW_FIELDS], [{}]),
+        "[DONE] at the end": ([chunk(call(), finish="STOP"), b"[DONE]"], [{}]),
+        # Arguments as leaves. In recordings, the last piece only lacks willContinue.
+        "last leaf ends the call": ([begin(), chunk(piece(ONE, goes_on=False))], [{"a": 1}]),
+        "consecutive calls": (
+            [begin(), chunk(piece(A), END), begin(), chunk(piece(B)), chunk(END, finish="STOP")],
+            [{"id": "A"}, {"id": "B"}],
+        ),
+        "first leaf beside the name": (
+            [chunk(call(partialArgs=[A], willContinue=True)), chunk(END), STOP],
+            [{"id": "A"}],
+        ),
+        "all leaves beside the name": ([chunk(call(partialArgs=[A])), STOP], [{"id": "A"}]),
+        "empty pieces": (
+            [chunk(END), NOTHING, begin(), NOTHING, chunk(END), chunk(END), STOP],
+            [{}],
+        ),
+        "leaves without a call": ([chunk(piece(ONE)), chunk(END), STOP], ["malformed"]),
+        "null": (leaves(leaf("$.a", nullValue=None)), [{"a": None}]),
+        "null by its name": (leaves(leaf("$.a", nullValue="NULL_VALUE")), [{"a": None}]),
+        "null by no value": (leaves(leaf("$.a")), [{"a": None}]),
+        "string ends without a value": (
+            [*OPEN_STRING, chunk(piece(leaf("$.a"))), chunk(END), STOP],
+            [{"a": "x"}],
+        ),
+        "leaves in another order": (leaves(*MIXED), [{"a": {"b": 1, "d": 1}, "c": 1}]),
+        "value of an unknown kind": (leaves(leaf("$.a", listValue=[1])), ["truncated"]),
+        **cases("number is", number, "malformed", ["NaN", "Infinity", "-Infinity", inf]),
+        **cases("leaf without an end and", leaf_and, "truncated", REASONS),
+        **cases("start without an end and", start_and, "truncated", REASONS),
+        "next call before the end": ([*ONE_LEAF, chunk(call(args={})), STOP], ["truncated", {}]),
+        "call ends in an open string": ([*OPEN_STRING, chunk(END), STOP], ["truncated"]),
+        "turn ends in an open string": ([*OPEN_STRING, STOP], ["truncated"]),
+        "end in the cut chunk": ([*ONE_LEAF, chunk(END, finish="MAX_TOKENS")], ["truncated"]),
+        "end in the last chunk": ([*ONE_LEAF, chunk(END, finish="STOP")], [{"a": 1}]),
+    }
+)
+
+
+def test_whole_call_keeps_its_id() -> None:
     payload = chunk(call(args={"a": [1]}, id="x"), finish="STOP")
-    _, events = assemble(payload)
     found = only_call(payload)
     assert (found.id, found.arguments, found.raw) == ("x", {"a": [1]}, '{"a":[1]}')
-    assert types(events)[-2:] == ["tool_args_completed", "turn_completed"]
+    assert types(assemble(payload)[1])[-2:] == ["tool_args_completed", "turn_completed"]
+    twice = json.dumps(payload).replace('{"a": [1]}', '{"a": 1, "a": 2}').encode()
+    calls, events = assemble(twice)
+    assert (calls, types(events)[0]) == ([], "stream_failed")
 
 
-def test_a_key_given_twice_is_not_chosen_from() -> None:
-    payload = b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f",'
-    payload += b'"args":{"a":1,"a":2}}}]},"finishReason":"STOP"}]}'
-    calls, events = assemble(payload)
-    assert not calls
-    assert types(events)[0] == "stream_failed"
-
-
-def test_leaves_are_shown_as_they_come_and_a_piece_that_says_nothing_ends_the_call() -> None:
+def test_leaves_are_shown_as_they_come() -> None:
     payloads = [
         begin(),
-        chunk(piece(leaf("$.path", stringValue="a.", more=True))),
-        chunk(piece(leaf("$.path", stringValue="py", more=True))),
+        *(chunk(piece(leaf("$.path", stringValue=text, more=True))) for text in ("a.", "py")),
         chunk(piece(leaf("$.path", stringValue=""))),
         chunk(piece(leaf("$.edits[0].line", numberValue=5), leaf("$.edits[0].on", boolValue=True))),
-        chunk(piece(leaf("$.edits[1]", nullValue=None))),
-        chunk(END),
-        STOP,
+        *(chunk(piece(leaf("$.edits[1]", nullValue=None))), chunk(END), STOP),
     ]
-    calls, events = assemble(*payloads)
-    (found,) = calls
+    (found,), events = assemble(*payloads)
     assert found.arguments == {"path": "a.py", "edits": [{"line": 5, "on": True}, None]}
     assert found.reinterpreted is None
     assert [event.text for event in of_type(events, ArgumentDelta)] == ["a.", "py"]
     assert [event.path for event in of_type(events, ArgumentCompleted)] == [
-        ("path",),
-        ("edits", 0, "line"),
-        ("edits", 0, "on"),
-        ("edits", 0),
-        ("edits", 1),
-        ("edits",),
+        *(("path",), ("edits", 0, "line"), ("edits", 0, "on")),
+        *(("edits", 0), ("edits", 1), ("edits",)),
     ]
 
 
-def test_leaves_that_contradict_each_other_make_the_call_malformed() -> None:
-    calls, events = assemble(
-        begin(),
-        chunk(piece(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y"))),
-        chunk(END),
-        STOP,
-    )
+def test_contradicting_leaves_make_the_call_malformed() -> None:
+    calls, events = assemble(*leaves(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y")))
     assert calls[0].verdict == "malformed"
     assert of_type(events, ToolArgsInvalid)[0].error.path == ("a",)
 
@@ -262,22 +207,17 @@ def test_leaves_that_contradict_each_other_make_the_call_malformed() -> None:
 @pytest.mark.parametrize(
     ("written", "path"),
     [
-        ("$.a", ("a",)),
-        ("$.a.b[0][0].c", ("a", "b", 0, 0, "c")),
-        ("$['x y']", ("x y",)),
-        ('$["x y"].z', ("x y", "z")),
-        ("$['a.b[0]']", ("a.b[0]",)),
+        *(("$.a", ("a",)), ("$.a.b[0][0].c", ("a", "b", 0, 0, "c")), ("$['x y']", ("x y",))),
+        *(('$["x y"].z', ("x y", "z")), ("$['a.b[0]']", ("a.b[0]",))),
         (r"$['it\'s'][" + '"say \\"x\\""]', ("it's", 'say "x"')),
         (r"$['\\\/\b\f\n\r\t']", ("\\/\b\f\n\r\t",)),
-        (r"$['\u00e9\uD83D\uDE00']", ("é😀",)),
-        ("$.é😀", ("é😀",)),
+        *((r"$['\u00e9\uD83D\uDE00']", ("é😀",)), ("$.é😀", ("é😀",))),
         ("$.with-dash and space", ("with-dash and space",)),
-        ("$['']", ("",)),
-        ("$['0'][0]", ("0", 0)),
+        *(("$['']", ("",)), ("$['0'][0]", ("0", 0))),
     ],
 )
-def test_paths(written: str, path: Any) -> None:
-    _, events = assemble(begin(), chunk(piece(leaf(written, stringValue="x"))), chunk(END), STOP)
+def test_path_of_a_leaf_is_parsed(written: str, path: Any) -> None:
+    _, events = assemble(*leaves(leaf(written, stringValue="x")))
     assert [event.path for event in of_type(events, ArgumentDelta)] == [path]
 
 
@@ -288,178 +228,158 @@ def test_paths(written: str, path: Any) -> None:
         *("$.a[1:2]", "$['a", "$['a'", "$[a]", r"$['\x']", "$.a[99999999999999999999]", "$['a']b"),
     ],
 )
-def test_what_is_no_path_is_refused(written: str) -> None:
-    found = only_call(begin(), chunk(piece(leaf(written, stringValue="x"))), chunk(END), STOP)
-    assert found.verdict == "truncated"
+def test_invalid_path_truncates_the_call(written: str) -> None:
+    assert only_call(*leaves(leaf(written, stringValue="x"))).verdict == "truncated"
 
 
-# Text, thoughts, and what must go back
+# Text, thoughts, and parts that must go back
 
 
-def test_text_and_thoughts_are_blocks_for_as_long_as_they_go_on() -> None:
-    _, events = assemble(
-        chunk({"text": "hm", "thought": True}),
-        chunk({"text": "!", "thought": True}),
-        chunk({"text": "so"}),
-        chunk({"text": " be it"}, finish="STOP"),
-    )
-    assert joined(events)[:-1] == [
-        ThinkingStarted(0),
-        ThinkingDelta("hm!", 0),
-        ThinkingCompleted("hm!", 0),
-        TextDelta("so be it", 1),
-    ]
+def test_text_and_thoughts_are_blocks() -> None:
+    thoughts = [chunk({"text": text, "thought": True}) for text in ("hm", "!")]
+    _, events = assemble(*thoughts, chunk({"text": "so"}), chunk({"text": " be it"}, finish="STOP"))
+    thinking = [ThinkingStarted(0), ThinkingDelta("hm!", 0), ThinkingCompleted("hm!", 0)]
+    assert joined(events)[:-1] == [*thinking, TextDelta("so be it", 1)]
 
 
-def test_a_signature_goes_back_with_the_part_that_it_came_with() -> None:
-    signed = {"thoughtSignature": "c2ln"}
-    event = completed(
-        chunk({"text": "hm", "thought": True}),
-        chunk({"text": "!", "thought": True, **signed}),
-        chunk({"text": "one "}),
-        chunk({"text": "two", **signed}),
-        chunk({"text": " three"}),
-        chunk(call(args={"a": 1}, id="x", part=signed)),
-        begin("other", **signed),
-        chunk(piece(leaf("$.a", stringValue="y"))),
-        chunk(END),
-        chunk({"text": "", **signed}, finish="STOP"),
-    )
-    assert event.message.parts == (
-        ThinkingPart(text="hm"),
-        ThinkingPart(text="!", item={"text": "!", "thought": True, **signed}),
-        TextPart(text="one "),
-        TextPart(text="two", item={"text": "two", **signed}),
-        TextPart(text=" three"),
-        call_part(
-            "x",
-            "write",
-            {"a": 1},
-            '{"a":1}',
-            item={"functionCall": {"name": "write", "id": "x"}, **signed},
+SIGNED = {"thoughtSignature": "c2ln"}
+EMPTY_THOUGHT = {"text": "", "thought": True, **SIGNED}
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, **SIGNED}
+NAMED = {"functionCall": {"name": "write", "id": "x"}, **SIGNED}
+
+test_parts_that_must_go_back_are_kept = READER.test_parts(
+    {
+        "signatures": (
+            [
+                *(chunk({"text": "hm", "thought": True}), chunk({**EMPTY_THOUGHT, "text": "!"})),
+                *(chunk({"text": "one "}), chunk({"text": "two", **SIGNED})),
+                chunk({"text": " three"}),
+                chunk(call(args={"a": 1}, id="x", part=SIGNED)),
+                *(begin("other", **SIGNED), chunk(piece(leaf("$.a", stringValue="y")))),
+                *(chunk(END), chunk({"text": "", **SIGNED}, finish="STOP")),
+            ],
+            [
+                ThinkingPart(text="hm"),
+                ThinkingPart(text="!", item={**EMPTY_THOUGHT, "text": "!"}),
+                *(TextPart(text="one "), TextPart(text="two", item={"text": "two", **SIGNED})),
+                TextPart(text=" three"),
+                call_part("x", "write", {"a": 1}, '{"a":1}', item=NAMED),
+                call_part(
+                    *("call_r1_0_1", "other", {"a": "y"}, '{"a":"y"}'),
+                    item={"functionCall": {"name": "other"}, **SIGNED},
+                ),
+                OpaquePart(item={"text": "", **SIGNED}),
+            ],
         ),
-        call_part(
-            "call_r1_0_1",
-            "other",
-            {"a": "y"},
-            '{"a":"y"}',
-            item={"functionCall": {"name": "other"}, **signed},
+        "empty thought": (
+            [chunk(EMPTY_THOUGHT), STOP],
+            [ThinkingPart(text="", item=EMPTY_THOUGHT)],
         ),
-        OpaquePart(item={"text": "", **signed}),
-    )
-    empty = {"text": "", "thought": True, **signed}
-    assert completed(chunk(empty), STOP).message.parts == (ThinkingPart(text="", item=empty),)
-    assert (event.message.id, event.message.model) == ("r1", "gemini")
-
-
-def test_what_only_gemini_understands_is_kept_whole() -> None:
-    picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "c2ln"}
-    event = completed(chunk({"text": "look: "}, picture, {"brandNew": {"x": 1}}), STOP)
-    assert event.message.parts == (
-        TextPart(text="look: "),
-        OpaquePart(item=picture),
-        OpaquePart(item={"brandNew": {"x": 1}}),
-    )
+        "other parts": (
+            [chunk({"text": "look: "}, PICTURE, {"brandNew": {"x": 1}}), STOP],
+            [
+                TextPart(text="look: "),
+                *(OpaquePart(item=PICTURE), OpaquePart(item={"brandNew": {"x": 1}})),
+            ],
+        ),
+    }
+)
 
 
 @pytest.mark.parametrize("ids", [{}, {"id": "code1"}])
-@pytest.mark.parametrize(("outcome", "failed"), [("OUTCOME_OK", False), ("OUTCOME_FAILED", True)])
-def test_code_that_gemini_runs_is_a_call_with_its_result(
-    ids: Any, outcome: str, failed: bool
-) -> None:
-    code = {"language": "PYTHON", "code": "print(1)", **ids}
+@pytest.mark.parametrize("outcome", ["OUTCOME_OK", "OUTCOME_FAILED"])
+def test_code_that_gemini_runs_is_a_call_with_its_result(ids: Any, outcome: str) -> None:
+    code = {"language": "PYTHON", **ids}
     result = {"outcome": outcome, "output": "1\n", **ids}
-    calls, events = assemble(
-        chunk({"executableCode": code}), chunk({"codeExecutionResult": result}), STOP
+    (found,), events = assemble(
+        chunk({"executableCode": {**code, "code": "print(1)"}}),
+        *(chunk({"codeExecutionResult": result}), STOP),
     )
-    (found,) = calls
     assert (found.kind, found.name, found.arguments) == ("code", "code_execution", "print(1)")
-    done = of_type(events, ToolCallCompleted, ToolCallFailed)
-    assert done == [
-        ToolCallFailed(found.id, "code_execution", result)
-        if failed
-        else ToolCallCompleted(found.id, "code_execution", "print(1)", result)
-    ]
-    parts = of_type(events, TurnCompleted)[0].message.parts
-    kept = {name: value for name, value in code.items() if name != "code"}
-    assert parts[0].item == {"executableCode": kept}
-    assert parts[1] == ResultPart(
-        call_id=found.id, result=result, failed=failed, item={"codeExecutionResult": result}
-    )
+    is_failed = outcome == "OUTCOME_FAILED"
+    failed = ToolCallFailed(found.id, "code_execution", result)
+    done = ToolCallCompleted(found.id, "code_execution", "print(1)", result)
+    assert results(events) == [failed if is_failed else done]
+    first, second = turns(events)[0].message.parts
+    assert first.item == {"executableCode": code}
+    item = {"codeExecutionResult": result}
+    assert second == ResultPart(call_id=found.id, result=result, failed=is_failed, item=item)
 
 
-def test_a_tool_of_googles_is_a_call_with_its_result() -> None:
+def test_tool_that_google_runs_is_a_call_with_its_result() -> None:
     tool = {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["x"]}}
     response = {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "response": {"found": 1}}
     calls, events = assemble(chunk({"toolCall": tool}), chunk({"toolResponse": response}), STOP)
     assert [(found.kind, found.id) for found in calls] == [("server", "t1")]
-    (done,) = of_type(events, ToolCallCompleted)
-    assert done == ToolCallCompleted("t1", "GOOGLE_SEARCH_WEB", {"queries": ["x"]}, {"found": 1})
+    done = ToolCallCompleted("t1", "GOOGLE_SEARCH_WEB", {"queries": ["x"]}, {"found": 1})
+    assert results(events) == [done]
 
 
 # Ends
 
 
-def test_every_reason_of_the_sdk_to_stop_is_known() -> None:
+def test_only_stop_completes_a_call_without_arguments() -> None:
     for reason in google.FinishReason:
-        found = only_call(chunk(call()), chunk(finish=reason.value))
+        found = only_call(*name_alone(reason.value))
         assert found.verdict == ("complete" if reason.value == "STOP" else "truncated"), reason
-    for reason in set(google.FinishReason) - {google.FinishReason.STOP}:
-        payloads = [begin(), chunk(piece(leaf("$.a", numberValue=1))), chunk(finish=reason.value)]
-        assert only_call(*payloads).verdict == "truncated", reason
+        assert only_call(*leaf_and(reason.value)).verdict == "truncated", reason
 
 
 def test_usage_counts_thoughts_as_output() -> None:
-    usage = {
-        "promptTokenCount": 100,
-        "toolUsePromptTokenCount": 10,
-        "cachedContentTokenCount": 40,
-        "candidatesTokenCount": 20,
-        "thoughtsTokenCount": 5,
-    }
+    read = {"promptTokenCount": 100, "toolUsePromptTokenCount": 10, "cachedContentTokenCount": 40}
+    usage = {**read, "candidatesTokenCount": 20, "thoughtsTokenCount": 5}
     event = completed(chunk({"text": "hi"}, finish="STOP"), {"usageMetadata": usage})
-    assert event.usage == Usage(
-        input_tokens=110, output_tokens=25, cache_read_tokens=40, reasoning_tokens=5
-    )
-    assert event.stop_reason == "STOP"
+    assert event.usage == Usage(110, 25, cache_read_tokens=40, reasoning_tokens=5)
+    assert (event.stop_reason, event.message.id, event.message.model) == ("STOP", "r1", "gemini")
     without_numbers = completed(STOP, {"usageMetadata": {"trafficType": "ON_DEMAND"}})
-    assert without_numbers.usage.input_tokens == 7  # which was known before
+    assert without_numbers.usage.input_tokens == 7
 
 
-def test_candidates_are_kept_apart() -> None:
+def test_candidates_are_separate() -> None:
     calls, events = assemble(
-        chunk(call("a", willContinue=True), index=0),
-        chunk(call("b", willContinue=True), index=1),
-        chunk(piece(leaf("$.x", numberValue=1)), index=0),
-        chunk(piece(leaf("$.x", numberValue=2)), index=1),
-        chunk(END, finish="STOP", index=0),
-        chunk(finish="MAX_TOKENS", index=1),
+        *(chunk(call(name, willContinue=True), index=n) for n, name in enumerate("ab")),
+        *(chunk(piece(leaf("$.x", numberValue=n)), index=n) for n in range(2)),
+        *(chunk(END, finish="STOP", index=0), chunk(finish="MAX_TOKENS", index=1)),
     )
-    assert [(found.name, found.verdict) for found in calls] == [
-        ("a", "complete"),
-        ("b", "truncated"),
-    ]
-    assert len(of_type(events, TurnCompleted)) == 1
+    found = [(one.name, one.verdict) for one in calls]
+    assert found == [("a", "complete"), ("b", "truncated")]
+    assert len(turns(events)) == 1
 
 
-def test_another_answer_begins_under_another_id() -> None:
-    """The SDK answers calls by itself if it may, and goes on in the same stream."""
+def test_new_response_id_starts_a_turn() -> None:
+    """The SDK can run calls by itself and continues in the same stream."""
     second = chunk({"text": "done"}, finish="STOP", responseId="r2")
     _, events = assemble(chunk(call(args={})), STOP, second)
-    turns = of_type(events, TurnCompleted)
-    assert [turn.message.id for turn in turns] == ["r1", "r2"]
+    assert [turn.message.id for turn in turns(events)] == ["r1", "r2"]
 
 
-ERROR = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
+def test_unspecified_finish_reason_is_none() -> None:
+    """Servers that send defaults send it in every chunk but the last."""
+    none, path = "FINISH_REASON_UNSPECIFIED", leaf("$.path", stringValue="/tmp")
+    calls, events = assemble(
+        {"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}},
+        chunk(call("rm", willContinue=True, partialArgs=[path]), finish=none),
+        chunk(piece(leaf("$.dry_run", boolValue=True)), finish=none),
+        chunk(END, finish="STOP"),
+    )
+    assert [call.arguments for call in calls] == [{"path": "/tmp", "dry_run": True}]
+    assert events[-1].type == "turn_completed"
 
 
-@pytest.mark.parametrize("wrapped", [ERROR, [ERROR], json.dumps([ERROR]).encode()])
-def test_an_error_is_a_failure(wrapped: Any) -> None:
-    calls, events = assemble(begin(), wrapped)
-    assert calls[0].verdict == "truncated"
-    assert events[-1] == StreamFailed("UNAVAILABLE", "overloaded", retryable=True)
-    error = {"error": {"code": 400, "message": "bad key", "status": "INVALID_ARGUMENT"}}
-    assert assemble(error)[1] == [StreamFailed("INVALID_ARGUMENT", "bad key", retryable=False)]
+def error(code: int, message: str, status: str) -> Any:
+    return {"error": {"code": code, "message": message, "status": status}}
+
+
+OVERLOADED = error(503, "overloaded", "UNAVAILABLE")
+FORMS_OF_ERROR = [OVERLOADED, [OVERLOADED], json.dumps([OVERLOADED]).encode()]
+
+test_error_truncates_the_call = READER.test_failures(
+    [begin()],
+    [
+        *((one, StreamFailed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
+        (error(400, "bad key", "INVALID_ARGUMENT"), StreamFailed("INVALID_ARGUMENT", "bad key")),
+    ],
+)
 
 
 # Forms of a payload
@@ -470,93 +390,110 @@ TURN = [
     chunk(
         call("whole", args={"myKey": {"other_key": 1}}, id="x", part={"thoughtSignature": "+/+/"})
     ),
-    begin("pieces"),
-    chunk(piece(leaf("$.a.bC", stringValue="x", more=True))),
+    *(begin("pieces"), chunk(piece(leaf("$.a.bC", stringValue="x", more=True)))),
     chunk(piece(leaf("$.a.bC", stringValue=""), leaf("$.a.n", numberValue=5))),
-    chunk(piece(leaf("$.a.z", nullValue=None))),
-    chunk(END),
+    *(chunk(piece(leaf("$.a.z", nullValue=None))), chunk(END)),
     chunk({"inlineData": {"mimeType": "image/png", "data": "+/+/"}}),
     chunk({"text": "bye"}, finish="STOP"),
 ]
-
-
-def snake(value: Any) -> Any:
-    """The names as some proxies send them; not those of the user."""
-    if isinstance(value, list):
-        return [snake(part) for part in value]
-    if isinstance(value, dict):
-        return {
-            "".join(f"_{c.lower()}" if c.isupper() else c for c in name): part
-            if name == "args"
-            else snake(part)
-            for name, part in value.items()
-        }
-    return value
-
-
-FORMS: dict[str, Any] = {
+OBJECTS = [google.GenerateContentResponse.model_validate(payload) for payload in TURN]
+FORMS: dict[str, list[Any]] = {
     "bytes": [json.dumps(payload).encode() for payload in TURN],
     "text": [json.dumps(payload) for payload in TURN],
-    "objects of the SDK": [google.GenerateContentResponse.model_validate(p) for p in TURN],
-    "dicts of the SDK": [
-        google.GenerateContentResponse.model_validate(payload).model_dump(exclude_none=True)
-        for payload in TURN
-    ],
+    "objects of the SDK": list(OBJECTS),
+    "dicts of the SDK": [found.model_dump(exclude_none=True) for found in OBJECTS],
     "one array": [json.dumps(TURN).encode()],
     "a list": [TURN],
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_whatever_form_payloads_have_they_mean_the_same(form: str) -> None:
-    _, expected = assemble(*TURN)
-    assert len(of_type(expected, TurnCompleted)) == 1
-    _, events = assemble(*FORMS[form])
-    if form == "dicts of the SDK":  # which have decoded the bytes
+def test_every_form_of_a_payload_gives_the_same_events(form: str) -> None:
+    expected, events = assemble(*TURN)[1], assemble(*FORMS[form])[1]
+    assert len(turns(expected)) == 1
+    if form == "dicts of the SDK":  # their bytes are decoded
         assert types(events) == types(expected)
     else:
         assert events == expected
 
 
+def snake(value: Any) -> Any:
+    """Return the payload in snake case, as some proxies send it, except for the arguments."""
+    if isinstance(value, list):
+        return [snake(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    names = {name: "".join(f"_{c.lower()}" if c.isupper() else c for c in name) for name in value}
+    return {names[name]: part if name == "args" else snake(part) for name, part in value.items()}
+
+
 @pytest.mark.parametrize("encode", [json.dumps, lambda p: json.dumps(p).encode(), lambda p: p])
-def test_names_in_snake_case_mean_the_same(encode: Any) -> None:
+def test_names_in_snake_case_are_read(encode: Any) -> None:
     calls, _ = assemble(*TURN)
     found, events = assemble(*(encode(snake(payload)) for payload in TURN))
     assert [(c.id, c.name, c.arguments, c.raw) for c in found] == [
         (c.id, c.name, c.arguments, c.raw) for c in calls
     ]
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.usage.input_tokens == 7
+    (turn,) = turns(events)
+    assert (turn.message.id, turn.usage.input_tokens) == ("r1", 7)
     assert turn.message.parts[1].item["thoughtSignature"] == "+/+/"
+    blocked = encode({"prompt_feedback": {"block_reason": "SAFETY"}})
+    assert assemble(blocked)[1] == [StreamFailed("SAFETY", "the prompt was blocked")]
 
 
-@pytest.mark.parametrize(
-    "payload",
+def test_parts_of_a_dump_go_back_in_the_form_of_the_wire() -> None:
+    written = {"name": "f", "id": None, "args": {"a_b": "x"}}
+    part = {"function_call": written, "thought_signature": b"\xff\xfe", "text": None}
+    candidate = {"content": {"parts": [part]}, "finish_reason": "STOP"}
+    (kept,) = turns(assemble({"candidates": [candidate]})[1])[0].message.parts
+    assert kept.item == {"functionCall": {"name": "f"}, "thoughtSignature": "//4="}
+    assert kept.arguments == {"a_b": "x"}
+
+
+def parts(text: str) -> bytes:
+    return f'{{"candidates":[{{"content":{{"parts":{text}}}}}]}}'.encode()
+
+
+test_unreadable_payload_truncates_the_call = READER.test_unreadable(
+    ONE_LEAF,
     [
         *(b"", b"null", b"7", b"nonsense", b'{"candidates":7}', b"[7]"),
-        b'{"candidates":[{"content":{"parts":7}}]}',
-        b'{"candidates":[{"content":{"parts":[{"text":7}]}}]}',
-        b'{"candidates":[{"content":{"parts":[{"functionCall":7}]}}]}',
-        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":"{}"}}]}}]}',
-        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":7}}]}}]}',
-        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":[{}]}}]}}]}',
-        b'{"candidates":[{"content":{"parts":[{"functionCall":{"partialArgs":[{"jsonPath":7}]}}]}}]}',
+        *(parts("7"), parts('[{"text":7}]'), parts('[{"functionCall":7}]')),
+        parts('[{"functionCall":{"name":"f","args":"{}"}}]'),
+        *(parts(f'[{{"functionCall":{{"partialArgs":{x}}}}}]') for x in ("7", "[{}]")),
+        parts('[{"functionCall":{"partialArgs":[{"jsonPath":7}]}}]'),
         json.dumps(chunk(piece(leaf("$.b", numberValue=[])))).encode(),
         json.dumps(chunk(piece(leaf("$.b", numberValue="nonsense")))).encode(),
         json.dumps(chunk(piece(leaf("$.b", stringValue=7)))).encode(),
     ],
+    [STOP],
 )
-def test_a_payload_of_a_wrong_form_truncates_what_is_open(payload: bytes) -> None:
-    calls, events = assemble(begin(), chunk(piece(leaf("$.a", numberValue=1))), payload, STOP)
-    assert calls[0].verdict == "truncated"
-    assert "bad_payload" in [event.code for event in of_type(events, StreamFailed)]
 
 
-def test_what_came_before_an_unreadable_part_is_known() -> None:
+def test_parts_before_an_unreadable_part_are_read() -> None:
     bad = chunk({"text": "first"}, call("f", willContinue=True), piece(leaf("nonsense")))
     calls, events = assemble(bad, STOP)
     assert events[0] == TextDelta("first", 0)
     assert [(found.name, found.verdict) for found in calls] == [("f", "truncated")]
+
+
+def test_only_needed_fields_are_read() -> None:
+    """The SDK attaches the whole history to every chunk, with its pictures."""
+
+    class Costly:
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError("this field is not needed")
+
+    payload = {**chunk(call(), finish="STOP"), "automatic_function_calling_history": [Costly()]}
+    assert only_call(payload).verdict == "complete"
+
+
+def test_deeply_nested_payload_is_a_failure() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+    _, events = assemble(chunk({"text": "x"}), chunk(call(args={"a": deep})))
+    assert "nested too deeply" in failures(events)[0].message
 
 
 # Google's own client
@@ -570,67 +507,12 @@ def client() -> Iterator[genai.Client]:
         yield genai.Client(api_key="any", http_options=options)
 
 
-@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # what the SDK does
-def test_the_stream_of_googles_async_client_is_read(client: genai.Client) -> None:
+@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # of the SDK
+def test_stream_of_the_async_client_is_read(client: genai.Client) -> None:
     async def read() -> list[Event]:
         async with client.aio as models:
-            # Not awaited: that is stream()'s business.
+            # stream() awaits it.
             source = models.models.generate_content_stream(model="gemini", contents="hi")
             return [event async for event in stream(source, "gemini")]
 
     assert asyncio.run(read()) == assemble(*TURN)[1]
-
-
-# Found by attack
-
-
-def test_a_reason_that_is_not_specified_is_none() -> None:
-    """Where defaults are sent, every piece but the last has it."""
-    none, path = "FINISH_REASON_UNSPECIFIED", leaf("$.path", stringValue="/tmp")
-    payloads = [
-        chunk(call("rm", willContinue=True, partialArgs=[path]), finish=none),
-        chunk(piece(leaf("$.dry_run", boolValue=True)), finish=none),
-        chunk({"functionCall": {}}, finish="STOP"),
-    ]
-    feedback = {"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}}
-    calls, events = assemble(feedback, *payloads)
-    assert [call.arguments for call in calls] == [{"path": "/tmp", "dry_run": True}]
-    assert events[-1].type == "turn_completed"
-
-
-def test_names_in_snake_case_are_seen_wherever_they_are() -> None:
-    blocked = json.dumps({"prompt_feedback": {"block_reason": "SAFETY"}})
-    assert assemble(blocked)[1] == [StreamFailed("SAFETY", "the prompt was blocked")]
-    content = {"parts": [{"text": "hi"}]}
-    text = {"candidates": [{"content": content, "finish_reason": "STOP"}], "response_id": "r"}
-    (turn,) = of_type(assemble(json.dumps(text))[1], TurnCompleted)
-    assert turn.message.id == "r"
-
-
-def test_what_a_dump_has_goes_back_as_it_is_on_the_wire() -> None:
-    written = {"name": "f", "id": None, "args": {"a_b": "x"}}
-    part = {"function_call": written, "thought_signature": b"\xff\xfe", "text": None}
-    candidate = {"content": {"parts": [part]}, "finish_reason": "STOP"}
-    (turn,) = of_type(assemble({"candidates": [candidate]})[1], TurnCompleted)
-    item = turn.message.parts[0].item
-    assert item == {"functionCall": {"name": "f"}, "thoughtSignature": "//4="}
-    assert turn.message.parts[0].arguments == {"a_b": "x"}
-
-
-def test_nothing_is_read_that_is_not_needed() -> None:
-    """The SDK hangs the whole history on every chunk, with the pictures in it."""
-
-    class Costly:
-        def __getattribute__(self, name: str) -> Any:
-            raise AssertionError("nobody asked for this")
-
-    payload = {**chunk(call(), finish="STOP"), "automatic_function_calling_history": [Costly()]}
-    assert only_call(payload).verdict == "complete"
-
-
-def test_a_payload_that_is_nested_too_deeply_is_told_as_that() -> None:
-    deep: Any = 1
-    for _ in range(5_000):
-        deep = [deep]
-    _, events = assemble(chunk({"text": "x"}), chunk(call(args={"a": deep})))
-    assert "nested too deeply" in of_type(events, StreamFailed)[0].message

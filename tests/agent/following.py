@@ -1,45 +1,33 @@
-"""What the tests of the agent share: runs, followed to their end."""
+"""Helpers for tests that follow an agent's run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approve, Conversation, tool
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    RunPaused,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsDelta,
-    ToolOutputDelta,
-)
+from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
 from argstream.runs import Claim, MemoryStore, Record, Store, is_stored
 from argstream.testing import MockProvider
 
+# Events that never change the state of a run or a call.
 PASSING: Final = frozenset(
     {
-        *(TextDelta, ThinkingStarted, ThinkingDelta, ThinkingCompleted, ToolArgsDelta),
-        *(ArgumentStarted, ArgumentDelta, ArgumentCompleted),
+        *(TextDelta, ThinkingDelta, ev.ThinkingStarted, ev.ThinkingCompleted, ToolArgsDelta),
+        *(ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted),
     }
 )
-"""Events that only make something grow."""
 
 Wanted = TypeVar("Wanted")
 Answer = TypeVar("Answer")
 
 
 def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Run something async, in at most the time that a test may take."""
+    """Run a coroutine function in a new event loop, for at most 30 seconds."""
 
     async def limited() -> Answer:
         return await asyncio.wait_for(work(), 30)
@@ -47,13 +35,12 @@ def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
     return asyncio.run(limited())
 
 
+async def collect(run: AgentRun) -> list[Event]:
+    return [event async for event in run]
+
+
 def follow(run: AgentRun) -> list[Event]:
-    """Give all events of a run."""
-
-    async def collect() -> list[Event]:
-        return [event async for event in run]
-
-    return complete(collect)
+    return complete(lambda: collect(run))
 
 
 def events_of(
@@ -77,27 +64,25 @@ def stopped_at(run: AgentRun, kind: type[Event]) -> list[Event]:
 
 
 def served(name: str, provider: MockProvider, **options: Any) -> HttpModel:
-    """A model of this name, over HTTP, at a provider of our own."""
+    """Return a model of this name that sends its requests to the mock provider."""
     is_anthropic = name.startswith("anthropic:")
     url = provider.anthropic_url if is_anthropic else provider.openai_url
     return make_model(name, base_url=url, **{"api_key": "any", **options})
 
 
 def steps(events: Iterable[Event]) -> list[str]:
-    """The types of the events, without those that only grow something."""
+    """Return the types of the events, without those in PASSING."""
     return [event.type for event in events if type(event) not in PASSING]
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Join neighbouring deltas of one text, and leave out argument events, as a log may do."""
+    """Join adjacent deltas and drop argument events, as a log may do."""
     found: list[Event] = []
     for event in filter(is_stored, events):
         if isinstance(event, TextDelta | ThinkingDelta | ToolArgsDelta | ToolOutputDelta) and found:
-            field = "delta" if isinstance(event, ToolArgsDelta) else "text"
-            last = found[-1]
-            if type(last) is type(event) and replace(last, **{field: ""}) == replace(
-                event, **{field: ""}
-            ):
+            field, last = "delta" if isinstance(event, ToolArgsDelta) else "text", found[-1]
+            is_same = type(last) is type(event)
+            if is_same and replace(last, **{field: ""}) == replace(event, **{field: ""}):
                 found[-1] = replace(last, **{field: getattr(last, field) + getattr(event, field)})
                 continue
         found.append(event)
@@ -119,7 +104,7 @@ def add(a: int, b: int) -> int:
 
 
 class Effects:
-    """Tools that can be seen to have been run."""
+    """Tools that record their calls in ``seen``."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []
@@ -136,7 +121,7 @@ class Effects:
 
 
 def mailing(*replies: Any, more: Iterable[object] = (), **options: Any) -> tuple[Agent, Effects]:
-    """An agent whose tool ``send`` must be confirmed; ``write`` need not be, nor ``more``."""
+    """Return an agent whose tool ``send`` needs approval; ``write`` and ``more`` do not."""
     effects = Effects()
     tools = [tool(requires_confirmation=True)(effects.send), effects.write, *more]
     return Agent(ScriptedModel(*replies), tools, **options), effects
@@ -146,19 +131,15 @@ def send(to: str = "ada") -> CallTool:
     return CallTool("send", {"to": to})
 
 
-# Runs with a log
+# Runs with a store
 
 
 async def logged(store: Store, run: AgentRun) -> list[Event]:
     return [record.event for record in await store.read(run.run_id)]
 
 
-async def told(run: AgentRun) -> list[Event]:
-    return [event async for event in run]
-
-
 class Slow:
-    """A tool that runs until it is let go, or ended."""
+    """A tool that runs until ``may_end`` is set, or until it is cancelled."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -166,40 +147,44 @@ class Slow:
         self.times = 0
 
     async def wait(self) -> str:
-        """Wait for somebody."""
+        """Wait."""
         self.times += 1
         self.started.set()
         await self.may_end.wait()
         return "waited"
 
 
-@asynccontextmanager
-async def cut_off(run: AgentRun, slow: Slow) -> AsyncIterator[str]:
-    """Follow a run until its tool runs, and then have whoever drives it go away at once."""
-    following = asyncio.create_task(told(run))
+async def driven(run: AgentRun, slow: Slow) -> "asyncio.Task[list[Event]]":
+    """Follow a run in a task. Return the task when the slow tool of the run has started."""
+    driving = asyncio.create_task(collect(run))
     await slow.started.wait()
-    await drop(following)
-    yield run.run_id
+    return driving
 
 
-async def drop(following: "asyncio.Task[list[Event]]") -> None:
+async def crash(run: AgentRun, slow: Slow) -> str:
+    """Follow a run until its slow tool runs, then cancel the driver. Return the run ID."""
+    await cancel(await driven(run, slow))
+    return run.run_id
+
+
+async def cancel(driving: "asyncio.Task[list[Event]]") -> None:
     """Cancel a task that follows a run, as a program does that shuts down."""
-    following.cancel()
+    driving.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await following
+        await driving
 
 
 async def begun(store: Store, run: AgentRun) -> None:
     while run.run_id not in [info.run_id for info in await store.runs()]:
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.001)
 
 
-class Hasty(MemoryStore):
-    """A store in which somebody decides at the very moment at which a run pauses."""
+class ApprovesPauses(MemoryStore):
+    """A store in which each call is approved while the pause is being written."""
 
     async def append(self, claim: Claim, records: Sequence[Record]) -> None:
         await super().append(claim, records)
         for record in records:
-            if isinstance(record.event, RunPaused):
-                (call_id,) = (request.call_id for request in record.event.pending)
-                await self.decide(claim.run_id, {call_id: Approve()})
+            if isinstance(record.event, ev.RunPaused):
+                (request,) = record.event.pending
+                await self.decide(claim.run_id, {request.call_id: Approve()})

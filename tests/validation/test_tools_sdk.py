@@ -1,4 +1,4 @@
-"""Tools as the SDKs of the providers hold them: with their own objects."""
+"""Tools as objects of the SDKs of the providers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -21,11 +21,8 @@ from xai_sdk.tools import web_search  # type: ignore[import-untyped]  # as above
 from argstream.errors import UsageError
 from argstream.validation import ToolSpec, tool_specs
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"path": {"type": "string"}},
-    "required": ["path"],
-}
+PATH: dict[str, Any] = {"path": {"type": "string"}}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": PATH, "required": ["path"]}
 
 
 class WriteFile(BaseModel):
@@ -43,23 +40,30 @@ def write_file(path: str) -> str:
     return path
 
 
-def required(spec: ToolSpec) -> Any:
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        (anthropic.beta_tool(write_file), "write_file"),
+        (openai.pydantic_function_tool(WriteFile), "WriteFile"),
+        (langchain_tool(write_file), "write_file"),
+    ],
+)
+def test_tool_made_of_python(tool: Any, name: str) -> None:
+    spec = ToolSpec.of(tool)
+    assert (spec.name, spec.description[:13]) == (name, "Write a file.")
     assert isinstance(spec.schema, Mapping)
-    return spec.schema["required"]
+    assert spec.schema["required"] == ["path"]
 
 
-def test_anthropic() -> None:
-    spec = ToolSpec.of(anthropic.beta_tool(write_file))
-    assert (spec.name, spec.description, required(spec)) == (
-        "write_file",
-        "Write a file.",
-        ["path"],
-    )
+COHERE = cohere.ToolV2(function=cohere.ToolV2Function(name="write", parameters=SCHEMA))
+OLLAMA = OllamaTool.model_validate({"function": {"name": "write", "parameters": SCHEMA}})
 
 
-def test_openai_chat() -> None:
-    spec = ToolSpec.of(openai.pydantic_function_tool(WriteFile))
-    assert (spec.name, spec.description, required(spec)) == ("WriteFile", "Write a file.", ["path"])
+@pytest.mark.parametrize(
+    "tool", [mcp_types.Tool(name="write", input_schema=SCHEMA), COHERE, OLLAMA], ids=type
+)
+def test_tool_made_of_a_schema(tool: Any) -> None:
+    assert ToolSpec.of(tool).schema == SCHEMA
 
 
 def test_openai_responses() -> None:
@@ -90,59 +94,41 @@ def test_gemini() -> None:
         types.FunctionDeclaration(name="list"),
     ]
     tool = types.Tool(function_declarations=declarations, google_search=types.GoogleSearch())
+    schema = {
+        "type": "object",
+        "properties": {
+            "path": {"type": ["string", "null"], "minLength": 1},
+            "mode": {"type": "integer", "enum": [1, 2]},
+        },
+        "required": ["path"],
+        "propertyOrdering": ["path", "mode"],
+    }
     expected = [
-        ToolSpec(
-            "write",
-            "W.",
-            {
-                "type": "object",
-                "properties": {
-                    "path": {"type": ["string", "null"], "minLength": 1},
-                    "mode": {"type": "integer", "enum": [1, 2]},
-                },
-                "required": ["path"],
-                "propertyOrdering": ["path", "mode"],
-            },
-        ),
+        ToolSpec("write", "W.", schema),
         ToolSpec("read", "", SCHEMA),
         ToolSpec("list", "", {"type": "object"}),
     ]
-    assert tool_specs([tool]) == expected
-    assert tool_specs([tool.model_dump()]) == expected
-    assert tool_specs([tool.model_dump(by_alias=True, exclude_none=True)]) == expected
-    assert tool_specs(declarations) == expected
-    assert tool_specs([{"functionDeclarations": declarations}]) == expected
+    dumped = tool.model_dump(by_alias=True, exclude_none=True)
+    loose_list = {"functionDeclarations": declarations}
+    for tools in ([tool], [tool.model_dump()], [dumped], declarations, [loose_list]):
+        assert tool_specs(tools) == expected
     loose = {"name": "write", "description": "W.", "parameters": parameters}
     assert tool_specs([{"functionDeclarations": [loose]}]) == expected[:1]
     assert tool_specs([types.Tool(google_search=types.GoogleSearch())]) == []
 
 
-def test_a_whole_request_of_gemini() -> None:
+def test_request_of_gemini_and_single_objects_are_read() -> None:
     tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="read")])
     config = types.GenerateContentConfig(tools=[tool, write_file])
     for given in (config, [config], {"model": "gemini", "config": config}):
         assert [spec.name for spec in tool_specs(given)] == ["read", "write_file"]
-
-
-def test_one_object_of_an_sdk_is_read_like_one_mapping() -> None:
-    tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="read")])
     one = [langchain_tool(write_file), anthropic.beta_tool(write_file), xai_tool("x", "", SCHEMA)]
-    assert [tool_specs(given)[0].name for given in (tool, *one)] == [
-        *("read", "write_file", "write_file", "x"),
-    ]
+    found = [tool_specs(given)[0].name for given in (tool, *one)]
+    assert found == ["read", "write_file", "write_file", "x"]
 
 
-def test_mcp() -> None:
-    assert ToolSpec.of(mcp_types.Tool(name="write", input_schema=SCHEMA)).schema == SCHEMA
-
-
-def test_cohere() -> None:
-    function = cohere.ToolV2Function(name="write", parameters=SCHEMA)
-    assert ToolSpec.of(cohere.ToolV2(function=function)).schema == SCHEMA
-
-
-def test_cohere_before_its_second_version() -> None:
-    """It tells of types as Python does; one that is not known may be anything."""
+def test_cohere_v1_has_types_of_python() -> None:
+    """An unknown type accepts any value."""
 
     def parameter(type_: str, *, required: bool | None = None) -> Any:
         return cohere.ToolParameterDefinitionsValue(
@@ -174,20 +160,9 @@ def test_cohere_before_its_second_version() -> None:
             tool_specs([{"name": "write", "parameter_definitions": wrong}])
 
 
-def test_ollama() -> None:
-    tool = OllamaTool.model_validate({"function": {"name": "write", "parameters": SCHEMA}})
-    assert ToolSpec.of(tool).schema == SCHEMA
-
-
 def test_xai() -> None:
-    assert tool_specs([xai_tool("write", "W.", SCHEMA), web_search()]) == [
-        ToolSpec("write", "W.", SCHEMA)
-    ]
-
-
-def test_langchain() -> None:
-    spec = ToolSpec.of(langchain_tool(write_file))
-    assert (spec.name, required(spec)) == ("write_file", ["path"])
+    tools = [xai_tool("write", "W.", SCHEMA), web_search()]
+    assert tool_specs(tools) == [ToolSpec("write", "W.", SCHEMA)]
 
 
 async def handle(_: Any) -> dict[str, Any]:
@@ -199,55 +174,38 @@ class Place(typing_extensions.TypedDict):
     codes: typing_extensions.NotRequired[list[int]]
 
 
+def an_object(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    names = list(properties) if required is None else required
+    return {"type": "object", "properties": properties, "required": names}
+
+
+STRING, INTEGER, LIST = {"type": "string"}, {"type": "integer"}, {"type": "array"}
+
+
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("given", "expected"),
     [
         (SCHEMA, SCHEMA),
         ({}, {}),
         ({"type": "object"}, {"type": "object"}),
-        (WriteFile, {"type": "object"}),  # the SDK tells the model no more than that
+        (WriteFile, {"type": "object"}),  # the SDK sends no more than that to the model
         (
             {"type": str, "size": int | None, "tags": list[str], "any": dict[str, int]},
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"type": "string"},
-                    "size": {"type": "integer"},
-                    "tags": {"type": "array", "items": {"type": "string"}},
-                    "any": {"type": "object"},
-                },
-                "required": ["type", "size", "tags", "any"],
-            },
+            an_object(
+                type=STRING, size=INTEGER, tags={**LIST, "items": STRING}, any={"type": "object"}
+            ),
         ),
         (
             {"x": float | str, "y": set[str], "z": {"type": "string"}, "l": list, "b": bool},
-            {
-                "type": "object",
-                "properties": {
-                    "x": {"anyOf": [{"type": "number"}, {"type": "string"}]},
-                    "y": {},
-                    "z": {},
-                    "l": {"type": "array"},
-                    "b": {"type": "boolean"},
-                },
-                "required": ["x", "y", "z", "l", "b"],
-            },
+            an_object(
+                x={"anyOf": [{"type": "number"}, STRING]}, y={}, z={}, l=LIST, b={"type": "boolean"}
+            ),
         ),
-        (
-            Place,
-            {
-                "type": "object",
-                "properties": {
-                    "city": {"type": "string"},
-                    "codes": {"type": "array", "items": {"type": "integer"}},
-                },
-                "required": ["city"],
-            },
-        ),
+        (Place, an_object(["city"], city=STRING, codes={**LIST, "items": INTEGER})),
     ],
 )
-def test_the_claude_agent_sdk(told: Any, expected: Any) -> None:
-    tool = agent_tool("write", "Write.", told)(handle)
+def test_claude_agent_sdk(given: Any, expected: Any) -> None:
+    tool = agent_tool("write", "Write.", given)(handle)
     assert tool_specs([tool]) == [ToolSpec("write", "Write.", expected)]
     assert ToolSpec.of(tool, name="mcp__files__write").name == "mcp__files__write"
 
@@ -256,6 +214,6 @@ class Lost(typing_extensions.TypedDict):
     place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821 - that is the point
 
 
-def test_types_of_the_claude_agent_sdk_that_are_not_there() -> None:
+def test_undefined_type_in_the_claude_agent_sdk_raises() -> None:
     with pytest.raises(UsageError, match="'write' cannot be read: name 'Nowhere'"):
         tool_specs([agent_tool("write", "", Lost)(handle)])

@@ -1,4 +1,4 @@
-"""The arguments so far, typed: what has settled is validated, what has not says so."""
+"""Typed arguments of an open call: settled fields are validated, others raise with the reason."""
 
 import copy
 import json
@@ -51,8 +51,6 @@ class Address(BaseModel):
 
 
 class Order(BaseModel):
-    """What the tests order."""
-
     number: int
     day: date
     address: Address | None = None
@@ -78,7 +76,6 @@ def fed(payloads: Iterable[object]) -> Assembler:
 
 
 def open_call(text: str) -> Call:
-    """A call of which so much has come."""
     return fed(anthropic_call(text)[:3]).calls[0]
 
 
@@ -90,14 +87,14 @@ def has(call: Call, key: str) -> bool:
     return isinstance(call.partial, dict) and key in call.partial
 
 
-def told(ask: Callable[[], object]) -> str:
+def reason(read: Callable[[], object]) -> str:
     with pytest.raises(ArgumentUnavailable) as caught:
-        ask()
+        read()
     return str(caught.value)
 
 
-def while_it_comes(payloads: Iterable[object], definition: Any) -> Iterator[Any]:
-    """Give the view after each payload, with the names that events have called completed."""
+def after_each(payloads: Iterable[object], definition: Any) -> Iterator[Any]:
+    """Yield the view and the call after each payload, and the arguments completed by events."""
     assembler = Assembler()
     view = None
     completed: set[str] = set()
@@ -114,17 +111,16 @@ def while_it_comes(payloads: Iterable[object], definition: Any) -> Iterator[Any]
             yield view, assembler.calls[0], set(completed)
 
 
-# What has settled
+# Settled fields
 
 
 @pytest.mark.parametrize("streamed", STREAMED, ids=lambda streamed: streamed.protocol)
-def test_a_field_settles_when_its_argument_is_completed(streamed: Streamed) -> None:
-    """In every protocol and for every chunking, as the events say it."""
+def test_field_settles_when_its_argument_is_completed(streamed: Streamed) -> None:
     text = json.dumps(ORDER)
     expected = Order.model_validate_json(text)
     for _, pieces in chunkings(text):
         last = None
-        for view, call, completed in while_it_comes(streamed.payloads(*pieces), Order):
+        for view, call, completed in after_each(streamed.payloads(*pieces), Order):
             if call.verdict == "complete":
                 assert view.settled == set(Order.model_fields)
             else:
@@ -137,17 +133,22 @@ def test_a_field_settles_when_its_argument_is_completed(streamed: Streamed) -> N
         assert last.value() == expected
 
 
-def test_a_field_can_be_asked_for_by_name() -> None:
+def test_fields_can_be_read_by_name() -> None:
     view = typed(Order, open_call('{"number": 7, "day": "never", "note": "ab'))
     assert [name in view for name in ("number", "day", "note", "other")] == [True, *[False] * 3]
     assert (view.get("number"), view.get("day"), view.get("note", "?")) == (7, None, "?")
     with pytest.raises(UsageError, match="Order has no field 'other'; it has: number, day"):
         view.get("other")
+    assert dir(view.so_far) == sorted(Order.model_fields)
+    with pytest.raises(AttributeError, match="'model_dump' is no field of Order"):
+        _ = view.so_far.model_dump
+    with pytest.raises(TypeError, match="attributes, not keys"):
+        _ = view.so_far["number"]  # type: ignore[index]
 
 
-def test_all_of_it_is_there_only_when_the_call_is_complete() -> None:
+def test_value_is_available_only_when_the_call_is_complete() -> None:
     view = typed(Order, open_call('{"number": 1, "day": "2026-03-04"}'))
-    assert told(view.value) == "all of 'write' has not settled: it is being written"
+    assert reason(view.value) == "all of 'write' has not settled: it is being written"
     view = typed(Order, whole_call({"number": 1, "day": "2026-03-04"}))
     assert view.settled == set(Order.model_fields)
     assert (view.so_far.note, view.so_far.edits, view.so_far.address) == ("none", [], None)
@@ -158,16 +159,7 @@ def test_all_of_it_is_there_only_when_the_call_is_complete() -> None:
         view.value()
 
 
-def test_what_is_no_field_is_no_attribute() -> None:
-    view = typed(Order, open_call('{"number": 1'))
-    with pytest.raises(AttributeError, match="'model_dump' is no field of Order"):
-        _ = view.so_far.model_dump
-    with pytest.raises(TypeError, match="attributes, not keys"):
-        _ = view.so_far["number"]  # type: ignore[index]
-    assert dir(view.so_far) == sorted(Order.model_fields)
-
-
-def test_a_view_can_be_copied_as_far_as_its_call_can() -> None:
+def test_view_can_be_copied_but_not_deeply_or_pickled() -> None:
     view: Any = typed(Order, open_call('{"number": 7, "address": {"city": "Rome", '))
     for so_far in (view.so_far, view.so_far.address):
         assert repr(copy.copy(so_far)) == repr(so_far)
@@ -177,21 +169,17 @@ def test_a_view_can_be_copied_as_far_as_its_call_can() -> None:
     assert copy.copy(view.so_far).number == 7
 
 
-def test_it_can_be_shown() -> None:
+def test_repr_names_settled_fields_and_not_their_values() -> None:
     view = typed(Order, open_call('{"number": 1, "note": "secr'))
     assert repr(view) == "<TypedArguments of 'write', open: <Order so far: number>>"
     assert repr(typed(Order, open_call("")).so_far) == "<Order so far: nothing has settled>"
 
 
-# Inside
+# Nested models
 
 
-def test_a_model_inside_can_be_looked_at_while_it_is_open_and_lives_on() -> None:
-    pieces = [
-        '{"address": {"city": "Rome", "street": "Via',
-        '"}, "number": 1, ',
-        '"day": "2026-01-01"}',
-    ]
+def test_nested_model_can_be_read_while_it_is_open() -> None:
+    pieces = ['{"address": {"city": "Rome", "street": "Via', '"}, "number": 1, ', '"day": "2026']
     payloads = anthropic_call(*pieces)
     assembler = fed(payloads[:3])
     view = typed(Order, assembler.calls[0])
@@ -199,25 +187,24 @@ def test_a_model_inside_can_be_looked_at_while_it_is_open_and_lives_on() -> None
     address = view.so_far.address
     assert address is not None
     assert address.city == "Rome"
-    assert told(lambda: address.street) == "'street' has not settled: 3 characters so far"
+    assert reason(lambda: address.street) == "'street' has not settled: 3 characters so far"
     for payload in payloads[3:]:
         assembler.feed(payload)
     assert (address.city, address.street) == ("Rome", "Via")
     assert view.so_far.address == Address(city="Rome", street="Via")
 
 
-def test_a_list_has_the_items_that_have_settled() -> None:
-    view = typed(
-        Order, open_call('{"edits": [{"line": 1}, {"line": 2, "text": "b"}, {"line": 3, "')
-    )
+def test_list_has_its_settled_items() -> None:
+    text = '{"edits": [{"line": 1}, {"line": 2, "text": "b"}, {"line": 3, "'
+    view = typed(Order, open_call(text))
     edits = view.so_far.edits
     assert len(edits) == 2
     assert [edit.line for edit in edits] == [1, 2]
     assert edits[1] == Edit(line=2, text="b")
     assert (edits[-1].line, edits[:1]) == (2, [Edit(line=1)])
-    assert edits[2].line == 3  # an open one can be looked at in its turn
-    assert told(lambda: edits[2].text) == "'text' has not come yet"
-    assert told(lambda: edits[3]) == "item 3 has not come yet"
+    assert edits[2].line == 3  # an open item can be read, too
+    assert reason(lambda: edits[2].text) == "'text' has not come yet"
+    assert reason(lambda: edits[3]) == "item 3 has not come yet"
     assert repr(edits) == "<2 items so far>"
 
 
@@ -227,7 +214,7 @@ class Tree(BaseModel):
     parent: "Tree | None" = None
 
 
-def test_models_may_contain_themselves() -> None:
+def test_model_may_contain_itself() -> None:
     text = '{"name": "a", "children": [{"name": "b", "children": [{"name": "c"}, {"name": "d", '
     view = typed(Tree, open_call(text))
     inner = view.so_far.children[0].children
@@ -251,9 +238,6 @@ class Pets(BaseModel):
     named: dict[str, Edit] = {}
 
 
-# Where a field's value stands
-
-
 class Spelt(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
@@ -263,7 +247,7 @@ class Spelt(BaseModel):
     last: int = Field(0, validation_alias=AliasPath("numbers", -1))
 
 
-def test_a_spelling_that_would_yield_to_another_counts_at_the_end() -> None:
+def test_alias_choice_is_decided_when_the_call_is_complete() -> None:
     for more, either in (({}, "o"), ({"new": "n"}, "n")):
         view = typed(Spelt, whole_call({"old": "o", "path": "p", "numbers": [1, 2], **more}))
         assert (view.so_far.either, view.so_far.path, view.so_far.last) == (either, "p", 2)
@@ -282,7 +266,7 @@ class Strict(BaseModel):
     path: str
 
 
-def test_whether_other_keys_may_be_there_is_for_the_whole() -> None:
+def test_forbidden_extra_keys_raise_when_the_value_is_read() -> None:
     forbidden = typed(Strict, whole_call({"path": "p", "mode": 7}))
     assert (forbidden.so_far.path, forbidden.errors) == ("p", {})
     with pytest.raises(ValidationError, match="Extra inputs"):
@@ -300,15 +284,15 @@ def scores(path: str, **more: int) -> None: ...
 
 
 @pytest.mark.parametrize("definition", [Scores, scores])
-def test_keys_that_are_no_fields_are_validated_if_they_have_a_type(definition: Any) -> None:
+def test_extra_keys_with_a_type_are_validated(definition: Any) -> None:
     view: Any = typed(definition, open_call('{"first": "5", "argument_0": "6", "bad": "x", '))
     assert (view.so_far.first, view.so_far.argument_0) == (5, 6)
-    assert told(lambda: view.so_far.bad).startswith("'bad' is not valid: Input should be a valid")
+    assert reason(lambda: view.so_far.bad).startswith("'bad' is not valid: Input should be a valid")
     whole = typed(definition, whole_call({"path": "p", "first": "5", "argument_0": "6"}))
     assert dict(whole.value()) == {"path": "p", "first": 5, "argument_0": 6}
 
 
-# How it is judged
+# Validation
 
 
 class Colour(Enum):
@@ -328,18 +312,10 @@ class Exact(BaseModel):
     by_number: dict[int, str] = {}
 
 
-def test_values_are_judged_as_the_json_that_they_are() -> None:
-    """Also by a strict model, to which a string is no date unless it comes from JSON."""
-    arguments = {
-        "day": "2026-03-04",
-        "pair": [1, 2],
-        "colour": "red",
-        "price": 1.25,
-        "data": "aGk=",
-        "text": " x ",
-        "count": "3",
-        "by_number": {"1": "a"},
-    }
+def test_values_are_validated_as_json() -> None:
+    """A strict model accepts a string as a date only from JSON."""
+    arguments = {"day": "2026-03-04", "pair": [1, 2], "colour": "red", "price": 1.25}
+    arguments |= {"data": "aGk=", "text": " x ", "count": "3", "by_number": {"1": "a"}}
     view = typed(Exact, open_call(json.dumps(arguments)))
     assert view.settled == set(arguments)
     assert list(view.errors) == ["count"]
@@ -370,15 +346,15 @@ class Checked(BaseModel):
 
     @model_validator(mode="after")
     def whole(self) -> "Checked":
-        if self.name == "NOBODY":
-            raise ValueError("nobody has bounds")
+        if self.name == "NONE":
+            raise ValueError("it has no bounds")
         return self
 
 
-def test_the_validators_of_the_model_are_for_the_whole() -> None:
-    view = typed(Checked, whole_call({"high": 3, "name": "nobody"}))
-    assert (view.so_far.name, view.so_far.high, view.errors) == ("NOBODY", 3, {})
-    with pytest.raises(ValidationError, match="nobody has bounds"):
+def test_model_validator_runs_when_the_value_is_read() -> None:
+    view = typed(Checked, whole_call({"high": 3, "name": "none"}))
+    assert (view.so_far.name, view.so_far.high, view.errors) == ("NONE", 3, {})
+    with pytest.raises(ValidationError, match="it has no bounds"):
         view.value()
 
 
@@ -419,7 +395,7 @@ class Guards(BaseModel):
         return high + low
 
 
-def test_a_model_validator_that_prepares_is_for_the_whole_too() -> None:
+def test_before_validator_of_a_model_runs_on_the_complete_object() -> None:
     assert typed(Guards, open_call('{"guard": {"name": "x", ')).so_far.guard.name == "x"
     assert typed(Guards, whole_call({"guard": {"title": "x"}})).so_far.guard.name == "x"
     # As in a whole model, a validator does not see a field that is not valid.
@@ -440,20 +416,17 @@ class Fragile(BaseModel):
     other: Code = ""
 
 
-def test_a_validator_that_falls_over_is_told_and_does_not_stop_who_only_looks() -> None:
-    view = typed(Fragile, open_call('{"code": "z", "path": "p", "codes": ["a", "z", '))
+def test_exception_in_a_validator_is_an_error_of_its_field() -> None:
+    text = '{"code": "z", "path": "p", "codes": ["a", "z", '
+    view = typed(Fragile, open_call(text))
     assert view.settled == {"code", "path"}
     assert view.errors == {"code": "its validator raised KeyError: 'z'"}
     assert "code" not in view
     assert (view.so_far.path, repr(view.so_far)) == ("p", "<Fragile so far: path, code>")
     assert view.so_far.codes[0] == "A"
-
-
-def test_who_wants_what_its_validator_fell_over_gets_the_cause() -> None:
-    view = typed(Fragile, open_call('{"code": "z", "codes": ["a", "z", '))
-    for want in (lambda: view.so_far.code, lambda: view.get("code"), lambda: view.so_far.codes[1]):
+    for read in (lambda: view.so_far.code, lambda: view.get("code"), lambda: view.so_far.codes[1]):
         with pytest.raises(ArgumentUnavailable, match="raised KeyError: 'z'") as caught:
-            want()
+            read()
         assert isinstance(caught.value.__cause__, KeyError)
     assert view.get("other", "none") == "none"
     with pytest.raises(KeyError):
@@ -465,7 +438,7 @@ class Later(BaseModel):
     second: int = Field(default_factory=lambda earlier: earlier["first"] * 2)
 
 
-def test_a_default_may_be_made_of_other_fields() -> None:
+def test_default_may_depend_on_other_fields() -> None:
     assert typed(Later, whole_call({"first": 5})).so_far.second == 10
     assert typed(Later, whole_call({})).so_far.second == 4
 
@@ -493,7 +466,7 @@ PREPARED = '{"edit": {"line": 1, "text": "a"}, "edits": [{"line": 2}], "address"
         (Guarded, '{"name": "x", ', {"name": "x"}),
     ],
 )  # fmt: skip
-def test_what_has_settled_is_validated(definition: Any, text: str, expected: Any) -> None:
+def test_settled_fields_are_validated(definition: Any, text: str, expected: Any) -> None:
     view = typed(definition, open_call(text))
     assert view.settled == set(expected)
     assert {name: getattr(view.so_far, name) for name in expected} == expected
@@ -501,29 +474,21 @@ def test_what_has_settled_is_validated(definition: Any, text: str, expected: Any
 
 
 @pytest.mark.parametrize(
-    ("definition", "text", "errors"),
+    ("definition", "text", "name", "error"),
     [
-        (
-            Order,
-            '{"edits": [{"line": 1}, {}], "note": "',
-            {"edits": "Field required (at 1, 'line')"},
-        ),
-        (Checked, '{"name": "", ', {"name": "Value error, a name is needed"}),
-        (Checked, '{"high": 3, "low": 4, ', {"high": "Value error, high is less than 4"}),
+        (Order, '{"edits": [{"line": 1}, {}], "', "edits", "Field required (at 1, 'line')"),
+        (Checked, '{"name": "", ', "name", "Value error, a name is needed"),
+        (Checked, '{"high": 3, "low": 4, ', "high", "Value error, high is less than 4"),
     ],
 )
-def test_a_settled_field_that_is_not_valid_is_told(
-    definition: Any, text: str, errors: dict[str, str]
-) -> None:
+def test_invalid_settled_field_raises(definition: Any, text: str, name: str, error: str) -> None:
     view = typed(definition, open_call(text))
-    assert view.errors == errors
-    for name, error in errors.items():
-        message = told(lambda name=name: getattr(view.so_far, name))  # type: ignore[misc]
-        assert message == f"{name!r} is not valid: {error}"
+    assert view.errors == {name: error}
+    assert reason(lambda: getattr(view.so_far, name)) == f"{name!r} is not valid: {error}"
 
 
 @pytest.mark.parametrize(
-    ("definition", "text", "ask", "message"),
+    ("definition", "text", "read", "message"),
     [
         (Order, ORDERED, lambda so_far: so_far.note, "'note' has not settled: 3 characters so far"),
         (Order, ORDERED, lambda so_far: so_far.tags, "'tags' has not come yet"),
@@ -544,14 +509,14 @@ def test_a_settled_field_that_is_not_valid_is_told(
          "'address' has not settled: 1 key so far"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_had_says_why(
-    definition: Any, text: str, ask: Callable[[Any], object], message: str
+def test_unsettled_field_raises_with_the_reason(
+    definition: Any, text: str, read: Callable[[Any], object], message: str
 ) -> None:
     view: Any = typed(definition, open_call(text))
-    assert told(lambda: ask(view.so_far)) == message
+    assert reason(lambda: read(view.so_far)) == message
 
 
-def test_what_is_open_may_settle_in_parts() -> None:
+def test_open_containers_have_their_settled_parts() -> None:
     assert typed(Prepared, open_call(PREPARED + "}")).so_far.address == Address(city="Rome")
     open_list = typed(Prepared, open_call('{"edits": [{"line": 2}, '))
     assert list(open_list.so_far.edits) == [Edit(line=2)]
@@ -561,24 +526,24 @@ def test_what_is_open_may_settle_in_parts() -> None:
     assert loose.so_far.mode == 7
 
 
-def test_a_field_is_validated_once() -> None:
-    seen: list[str] = []
+def test_field_is_validated_once() -> None:
+    seen: list[object] = []
+
+    def count(value: Any) -> Any:
+        seen.append(value)
+        return value
 
     class Counted(BaseModel):
-        path: str
+        path: Annotated[str, AfterValidator(count)]
+        numbers: Annotated[Iterable[int], AfterValidator(count)]
         content: str
 
-        @field_validator("path")
-        @classmethod
-        def count(cls, path: str) -> str:
-            seen.append(path)
-            return path
-
-    text = json.dumps({"path": "a.py", "content": "x" * 50})
-    for view, _, _ in while_it_comes(anthropic_call(*cut(text, [1])), Counted):
+    text = json.dumps({"path": "a.py", "numbers": [1], "content": "x" * 50})
+    for view, _, _ in after_each(anthropic_call(*cut(text, [1])), Counted):
         view.get("path")
-        _ = view.errors
-    assert seen == ["a.py"]
+        assert ("numbers" in view) == ("numbers" in view.settled)
+        assert view.errors == {}
+    assert len(seen) == 2
 
 
 class Lazy(BaseModel):
@@ -595,14 +560,10 @@ class Lazy(BaseModel):
         return value + sum(numbers)
 
 
-def test_an_iterator_is_made_anew_for_each_who_asks() -> None:
-    whole = {
-        "numbers": [1, 2],
-        "inner": {"numbers": [3]},
-        "rows": [[4], [5]],
-        "reverse": [6, 7],
-        "total": 10,
-    }
+def test_iterator_is_new_for_each_reader() -> None:
+    inner = {"numbers": [3]}
+    lists = {"rows": [[4], [5]], "reverse": [6, 7]}
+    whole = {"numbers": [1, 2], "inner": inner, **lists, "total": 10}
     text = json.dumps(whole)[:-1]
     view: Any = typed(Lazy, open_call(text + ', "'))
     for _ in range(2):
@@ -618,38 +579,25 @@ def test_an_iterator_is_made_anew_for_each_who_asks() -> None:
     assert [list(rows[0]), list(rows[0])] == [[4], [4]]
 
 
-def test_who_only_looks_does_not_have_an_iterator_made_anew() -> None:
-    judged: list[int] = []
-
-    class Counted(BaseModel):
-        numbers: Annotated[Iterable[int], AfterValidator(lambda value: judged.append(1) or value)]
-
-    view = typed(Counted, open_call('{"numbers": [1], "'))
-    for _ in range(3):
-        assert "numbers" in view
-        assert view.errors == {}
-    assert len(judged) == 1
+# Calls that fail, or are reinterpreted
 
 
-# Calls that do not end well, or are not what they seemed
-
-
-def test_what_had_settled_is_kept_when_the_call_does_not_end_well() -> None:
+def test_settled_fields_are_kept_when_the_call_fails() -> None:
     view = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a', 'b", "day": !')))
     assert view.settled == {"number", "note"}
     assert view.so_far.note == "ab"
-    assert told(lambda: view.so_far.day).startswith("'day' did not come: the call is malformed (")
-    assert told(view.value).startswith("all of 'write' did not come: the call is malformed (")
+    assert reason(lambda: view.so_far.day).startswith("'day' did not come: the call is malformed (")
+    assert reason(view.value).startswith("all of 'write' did not come: the call is malformed (")
     call = only_call(anthropic_call('{"number": 7, "note": "a', stop_reason="max_tokens")[:3])
     cut_off = typed(Order, call)
     assert cut_off.settled == {"number"}
     message = "'note' is not whole: the call is truncated ("
-    assert told(lambda: cut_off.so_far.note).startswith(message)
+    assert reason(lambda: cut_off.so_far.note).startswith(message)
     twice = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a", "number": 8}')))
     assert (twice.so_far.number, twice.so_far.note) == (7, "a")
 
 
-def test_nothing_has_settled_while_it_is_in_doubt_how_a_call_is_meant() -> None:
+def test_no_field_is_settled_while_the_text_of_the_call_is_in_doubt() -> None:
     start = '{"number": 7, "edits": [{"line": 1}, {"line": 2, '
     payloads = chat_call(start, start + '"text')
     assembler = fed(payloads[:2])
@@ -659,16 +607,16 @@ def test_nothing_has_settled_while_it_is_in_doubt_how_a_call_is_meant() -> None:
     assembler.feed(payloads[2])
     assert assembler.calls[0].in_doubt
     assert (view.settled, len(edits)) == (frozenset(), 0)
-    for ask in (lambda: view.so_far.number, lambda: view.so_far.edits, lambda: edits[0]):
-        assert told(ask).endswith("the text of the call may be meant in another way")
+    for read in (lambda: view.so_far.number, lambda: view.so_far.edits, lambda: edits[0]):
+        assert reason(read).endswith("the text of the call may be meant in another way")
 
 
-def test_a_call_that_turns_out_to_say_something_else_is_judged_anew() -> None:
+def test_reinterpreted_call_is_validated_again() -> None:
     last = '{"number": 8, "day": "2026-03-04", "edits": [{"line": 9}]}'
     payloads = restated('{"number": 7, "edits": [{"line": 1}', last=last)
     seen = []
     held: Any = []
-    for view, call, _ in while_it_comes(payloads, Order):
+    for view, call, _ in after_each(payloads, Order):
         if has(call, "edits"):
             held = held or view.so_far.edits
         seen.append((view.get("number"), [edit.line for edit in held], call.verdict))
@@ -676,18 +624,17 @@ def test_a_call_that_turns_out_to_say_something_else_is_judged_anew() -> None:
     assert seen[-1] == (8, [9], "complete")
 
 
-def test_in_leaves_a_container_settles_at_the_end() -> None:
+def test_container_sent_in_leaves_settles_at_the_end() -> None:
     class Sent(BaseModel):
         a: dict[str, int]
         b: str
         e: list[int]
         m: list[Edit] = []
 
-    sent = leaves(
-        ("$.a.x", 1), ("$.e[0]", 7), ("$.m[0].line", 1), ("$.b", "t"), ("$.e[1]", 8), ("$.b2", "…")
-    )  # fmt: skip
+    first = [("$.a.x", 1), ("$.e[0]", 7), ("$.m[0].line", 1), ("$.b", "t")]
+    sent = leaves(*first, ("$.e[1]", 8), ("$.b2", "…"))
     states = []
-    for view, call, _ in while_it_comes(sent, Sent):
+    for view, call, _ in after_each(sent, Sent):
         if call.verdict == "open" and has(call, "b"):
             states.append((sorted(view.settled), list(view.so_far.e), len(view.so_far.m)))
             assert view.so_far.m[0].line == 1
@@ -695,15 +642,11 @@ def test_in_leaves_a_container_settles_at_the_end() -> None:
     whole = leaves(("$.a.x", 1), ("$.e[0]", 7), ("$.b", "t"), ("$.a.y", 2), ("$.e[1]", 8))
     view = typed(Sent, only_call(whole))
     assert view.value() == Sent(a={"x": 1, "y": 2}, b="t", e=[7, 8])
-
-
-def test_in_leaves_that_were_cut_off_no_container_has_settled() -> None:
     call = only_call(leaves(("$.address.city", "Rome"), ("$.number", 1), finish="MAX_TOKENS"))
-    view = typed(Order, call)
-    assert view.settled == {"number"}
-    address = view.so_far.address
-    assert address is not None
-    assert address.city == "Rome"
+    truncated = typed(Order, call)
+    assert truncated.settled == {"number"}
+    assert truncated.so_far.address is not None
+    assert truncated.so_far.address.city == "Rome"
 
 
 # Other definitions
@@ -713,7 +656,7 @@ def write(path: str, schema: int = 3, *, _mode: str = "w", **more: Any) -> None:
     """Write."""
 
 
-def test_a_function() -> None:
+def test_function() -> None:
     view = typed(write, open_call('{"path": "a.py", "_mode": "a", "schema": 1'))
     assert view.settled == {"path", "_mode"}
     assert (view.so_far.path, view.so_far._mode) == ("a.py", "a")
@@ -728,7 +671,7 @@ class Files:
     def write(self, path: str) -> None: ...
 
 
-def test_a_method_of_an_object_and_a_spec_made_of_a_model() -> None:
+def test_bound_method_and_tool_spec() -> None:
     assert typed(Files().write, open_call('{"path": "a.py", ')).so_far.path == "a.py"
     assert typed(ToolSpec.of(Order), open_call('{"number": 7, ')).so_far.number == 7
     with pytest.raises(UsageError, match="made of a JSON Schema"):
@@ -748,7 +691,7 @@ class Line(typing_extensions.TypedDict):
     colour: typing_extensions.NotRequired[str]
 
 
-def test_a_dataclass() -> None:
+def test_dataclass() -> None:
     view = typed(Point, open_call('{"x": "3", "edit": {"line": 1, '))
     assert (view.so_far.x, view.so_far.edit.line) == (3, 1)
     whole = typed(Point, whole_call({"x": 3, "edit": {"line": 1}}))
@@ -756,7 +699,7 @@ def test_a_dataclass() -> None:
     assert whole.value() == Point(x=3, edit=Edit(line=1))
 
 
-def test_a_typed_dict_has_keys() -> None:
+def test_typed_dict_has_keys() -> None:
     view = typed(Line, open_call('{"length": 3, "edit": {"line": 1, '))
     assert (view.so_far["length"], view.so_far["edit"].line) == (3.0, 1)
     with pytest.raises(AttributeError, match="keys, not attributes"):
@@ -767,7 +710,7 @@ def test_a_typed_dict_has_keys() -> None:
     assert whole.settled == {"length", "edit", "colour"}
     assert whole.errors == {}
     assert "colour" not in whole
-    assert told(lambda: whole.so_far["colour"]) == "'colour' did not come: it was not given"
+    assert reason(lambda: whole.so_far["colour"]) == "'colour' did not come: it was not given"
 
 
 class Numbers(RootModel[list[int]]):
@@ -787,58 +730,42 @@ class Unfinished(BaseModel):
         (3, "something of the type int defines no tool"),
     ],
 )
-def test_what_defines_no_arguments_is_refused(definition: Any, message: str) -> None:
+def test_wrong_definition_raises(definition: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         typed(definition, open_call(""))
 
 
-def test_a_reader_has_a_call() -> None:
+def test_other_objects_than_calls_and_readers_raise() -> None:
+    event = ToolCallStarted("c1", 0, "write")
+    given_call: Any
+    for given_call, kind in (
+        *((None, "type NoneType"), ({}, "type dict"), (event, "type ToolCallStarted")),
+        *((stream([]), "type EventStream"), (Call, "class Call")),
+    ):
+        with pytest.raises(UsageError, match=f"{kind} is no call: give a call of events.calls"):
+            typed(Order, given_call)
+    with pytest.raises(UsageError, match="takes free text"):
+        typed(Order, Call("c", 0, "run", "custom"))
     (reader,) = stream(anthropic_call('{"number": 7, "day": "2026-03-04"}')).live_calls()
     assert typed(Order, reader).value().number == 7
 
 
-@pytest.mark.parametrize(
-    ("given_call", "kind"),
-    [
-        (None, "type NoneType"),
-        ({}, "type dict"),
-        (ToolCallStarted("c1", 0, "write"), "type ToolCallStarted"),
-        (stream([]), "type EventStream"),
-        (Call, "class Call"),
-    ],
-)
-def test_what_is_no_call_is_refused_at_once(given_call: Any, kind: str) -> None:
-    with pytest.raises(UsageError, match=f"{kind} is no call: give a call of events.calls"):
-        typed(Order, given_call)
-
-
-def test_free_text_has_no_fields() -> None:
-    with pytest.raises(UsageError, match="takes free text"):
-        typed(Order, Call("c", 0, "run", "custom"))
-
-
-# Nothing that grows is held
-
-
-def test_a_string_that_grows_is_never_held() -> None:
-    """Not by a view, nor by an exception that somebody keeps: appending would become a copy."""
+def test_growing_string_is_not_referenced() -> None:
+    """Neither a view nor an exception may hold it: appending would become a copy."""
     call = open_call('{"number": 7, "address": {"city": "' + "x" * 1000)
     view = typed(Order, call)
     before = sys.getrefcount(call.partial["address"]["city"])
     kept: list[object] = [view.settled, view.errors, view.so_far, view.so_far.address]
-    for ask in (
+    for read in (
         lambda: view.so_far.address.city,  # type: ignore[union-attr]
         lambda: view.so_far.note,
         view.value,
     ):
         with pytest.raises(ArgumentUnavailable) as caught:
-            ask()
+            read()
         kept.append(caught.value)
     after = sys.getrefcount(call.partial["address"]["city"])
     assert (after, len(kept)) == (before, 7)
-
-
-# Any model of arguments
 
 
 @given(
@@ -848,10 +775,9 @@ def test_a_string_that_grows_is_never_held() -> None:
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
-def test_what_has_settled_is_what_the_whole_model_would_say(
+def test_settled_fields_equal_those_of_the_complete_model(
     arguments: dict[str, Any], sizes: list[int]
 ) -> None:
-    """Of each field pydantic says the same alone as in the whole, from when it settles on."""
     text = json.dumps(arguments)
     try:
         expected = Order.model_validate_json(text)
@@ -860,7 +786,7 @@ def test_what_has_settled_is_what_the_whole_model_would_say(
         expected = None
         wrong = {str(one["loc"][0]) for one in error.errors()}
     view: TypedArguments[Order] | None = None
-    for view, _, completed in while_it_comes(anthropic_call(*cut(text, sizes)), Order):
+    for view, _, completed in after_each(anthropic_call(*cut(text, sizes)), Order):
         assert completed <= view.settled
         assert set(view.errors) == wrong & view.settled
         for name in view.settled - wrong:

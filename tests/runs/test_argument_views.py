@@ -1,4 +1,4 @@
-"""Views of arguments, computed anew: what a log leaves out, its followers are told all the same."""
+"""Argument events are not stored. They are computed again from the other events."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,7 +13,6 @@ from argstream.events import (
     ArgumentDelta,
     ArgumentStarted,
     Event,
-    RunSnapshot,
     ToolArgsCompleted,
     ToolArgsDelta,
     ToolArgsInvalid,
@@ -21,16 +20,16 @@ from argstream.events import (
     TurnStarted,
 )
 from argstream.jsonstream import Limits
-from argstream.runs import RunView, merged, with_arguments
+from argstream.runs import merged, with_arguments
 from argstream.testing import cut
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
 from tests.provider_streams import anthropic_call, input_json, message_start, sse, tool_use
+from tests.runs.records import snapshot_of
 from tests.strategies import any_texts, cuts
 from tests.turns import STREAMED, Streamed
 
 VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)
-SETTLED = (ArgumentStarted, ArgumentCompleted)
 
 
 def without_views(events: Iterable[Event]) -> list[Event]:
@@ -41,15 +40,15 @@ def views(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if isinstance(event, VIEWS)]
 
 
-def told(payloads: Iterable[object]) -> list[Event]:
-    """What is told of a turn of Anthropic's."""
-    assembler = Assembler("anthropic")
+def events_of(payloads: Iterable[object], limits: Limits | None = None) -> list[Event]:
+    """Return the events of an Anthropic turn."""
+    assembler = Assembler("anthropic", limits=limits or Limits())
     events = [event for payload in payloads for event in assembler.feed(payload)]
     return events + assembler.close()
 
 
 def joined(events: Iterable[Event]) -> list[tuple[object, ...]]:
-    """Views in comparable form, with neighbouring text of one argument joined."""
+    """Return the views in comparable form, with neighbouring text of one argument joined."""
     found: list[tuple[object, ...]] = []
     for event in views(events):
         match event:
@@ -63,11 +62,8 @@ def joined(events: Iterable[Event]) -> list[tuple[object, ...]]:
     return found
 
 
-# As they were told
-
-
 @pytest.mark.parametrize("turn", STREAMED, ids=lambda turn: turn.protocol)
-def test_they_are_what_stream_tells_of_every_protocol(turn: Streamed) -> None:
+def test_views_of_every_protocol_are_restored(turn: Streamed) -> None:
     pieces = cut('{"path": "é\\n\\ud83d\\ude00.txt", "n": [1, {"a": null}], "b": true}', [3])
     events = list(stream([turn.body(*pieces)]))
     assert views(events)
@@ -75,42 +71,41 @@ def test_they_are_what_stream_tells_of_every_protocol(turn: Streamed) -> None:
 
 
 @given(any_texts, cuts)
-def test_they_are_what_is_told_of_any_text(text: str, sizes: list[int]) -> None:
-    """Also of one that is no JSON, is cut, or is read in another way at its end."""
-    events = told(anthropic_call(*cut(text, sizes)))
+def test_views_of_any_text_are_restored(text: str, sizes: list[int]) -> None:
+    events = events_of(anthropic_call(*cut(text, sizes)))
     assert list(with_arguments(without_views(events))) == events
+    assert list(with_arguments(events)) == events, "views that are there are not added again"
 
 
 @given(runs(crashes=False))
-def test_of_a_call_that_was_refused_no_less_is_told(events: list[Event]) -> None:
+def test_views_of_any_run_are_restored(events: list[Event]) -> None:
+    """For a rejected call there may be more of them: the run stopped reading it early."""
     again = list(with_arguments(without_views(events)))
     assert without_views(again) == without_views(events)
-    refused = {
-        event.call_id
-        for event in events
-        if isinstance(event, ToolArgsInvalid) and event.verdict == "rejected"
-    }
+    invalid = [event for event in events if isinstance(event, ToolArgsInvalid)]
+    rejected = {event.call_id for event in invalid if event.verdict == "rejected"}
 
-    def others(some: Iterable[Event]) -> list[Event]:
-        return [event for event in some if getattr(event, "call_id", "") not in refused]
+    def of_other_calls(some: Iterable[Event]) -> list[Event]:
+        return [event for event in some if getattr(event, "call_id", "") not in rejected]
 
-    assert others(again) == others(events)
-    assert {repr(event) for event in events if isinstance(event, SETTLED)} <= {
-        repr(event) for event in again if isinstance(event, SETTLED)
-    }
+    def settled(some: Iterable[Event]) -> set[str]:
+        return {repr(one) for one in some if isinstance(one, ArgumentStarted | ArgumentCompleted)}
+
+    assert of_other_calls(again) == of_other_calls(events)
+    assert settled(events) <= settled(again)
 
 
-def test_sub_agents_write_at_the_same_time() -> None:
+def test_views_of_concurrent_sub_agents_are_restored() -> None:
     events = claude_code()
     assert list(with_arguments(without_views(events))) == events
 
 
 @given(any_texts, cuts, cuts)
 @example("  [0", [1, 3], [1])
-def test_of_a_log_the_same_is_told_in_larger_pieces(
+def test_merged_events_give_the_same_views_in_larger_pieces(
     text: str, sizes: list[int], batches: list[int]
 ) -> None:
-    events = told(anthropic_call(*cut(text, sizes)))
+    events = events_of(anthropic_call(*cut(text, sizes)))
     stored: list[Event] = []
     rest = events
     for size in [*batches, len(events)]:
@@ -119,48 +114,32 @@ def test_of_a_log_the_same_is_told_in_larger_pieces(
     assert joined(with_arguments(stored)) == joined(events)
 
 
-def test_they_are_computed_once() -> None:
-    events = told(anthropic_call('{"path": "a', '.txt"}'))
-    assert list(with_arguments(events)) == events
-
-
-# Where one joins
+# Starting at a snapshot
 
 
 @given(any_texts, cuts, st.data())
-def test_who_joins_with_a_snapshot_is_told_the_rest(
+def test_views_after_a_snapshot_continue_those_before(
     text: str, sizes: list[int], data: st.DataObject
 ) -> None:
-    events = told(anthropic_call(*cut(text, sizes)))
-    bare = without_views(events)
+    bare = without_views(events_of(anthropic_call(*cut(text, sizes))))
     place = data.draw(st.integers(0, len(bare)))
-    view = RunView()
-    for event in bare[:place]:
-        view.take(event)
     whole = list(with_arguments(bare))
     before = len(list(with_arguments(bare[:place])))
-    snapshot, *tail = with_arguments([view.snapshot(), *bare[place:]])
-    assert isinstance(snapshot, RunSnapshot)
+    _, *tail = with_arguments([snapshot_of(bare[:place]), *bare[place:]])
     assert tail == whole[before:]
 
 
-def test_of_a_call_whose_beginning_was_not_seen_nothing_is_told() -> None:
-    tail: list[Event] = [ToolArgsDelta("c1", "write", '{"path": "a"}')]
-    assert list(with_arguments(tail)) == tail
+@pytest.mark.parametrize("before", [[], [snapshot_of(events_of(anthropic_call('{"path": "a"}')))]])
+def test_call_that_did_not_start_or_is_over_has_no_views(before: list[Event]) -> None:
+    assert (
+        views(with_arguments([*before, ToolArgsDelta("toolu_1", "write", '{"path": "a"}')])) == []
+    )
 
 
-def test_a_snapshot_says_which_calls_are_over() -> None:
-    view = RunView()
-    for event in told(anthropic_call('{"path": "a"}')):
-        view.take(event)
-    late = ToolArgsDelta("toolu_1", "write", '{"path": "a"}')
-    assert views(with_arguments([view.snapshot(), late])) == []
+# Calls without arguments
 
 
-# What they are not told of
-
-
-def test_free_text_has_no_arguments() -> None:
+def test_free_text_has_no_views() -> None:
     events: list[Event] = [
         ToolCallStarted("c1", 0, "run", "code"),
         ToolArgsDelta("c1", "run", '{"a": 1}'),
@@ -170,7 +149,7 @@ def test_free_text_has_no_arguments() -> None:
 
 
 @pytest.mark.parametrize("text", ['[{"a": 1}]', '7 {"a": 1}', '{"a": 1e999, "b": 2}', '{"a" 1}'])
-def test_after_what_makes_it_no_arguments_nothing_is_told(text: str) -> None:
+def test_invalid_arguments_have_no_further_views(text: str) -> None:
     events: list[Event] = [
         ToolCallStarted("c1", 0, "run"),
         ToolArgsDelta("c1", "run", text),
@@ -182,40 +161,25 @@ def test_after_what_makes_it_no_arguments_nothing_is_told(text: str) -> None:
 
 
 def test_limits_are_those_of_the_stream() -> None:
-    payloads = anthropic_call('{"long": [[[1]]]}')
     limits = Limits(max_depth=2)
-    assembler = Assembler("anthropic", limits=limits)
-    events = [event for payload in payloads for event in assembler.feed(payload)]
+    events = events_of(anthropic_call('{"long": [[[1]]]}'), limits)
     assert list(with_arguments(without_views(events), limits)) == events
 
 
-# A turn that begins again
-
-
-def test_the_next_attempt_is_read_from_its_own_beginning() -> None:
-    lost = told([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
-    again = told(anthropic_call('{"path": "kept"}'))
+def test_repeated_turn_is_read_from_its_beginning() -> None:
+    lost = events_of([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
+    again = events_of(anthropic_call('{"path": "kept"}'))
     events = [TurnStarted(1), *lost, TurnStarted(1, 2), *again]
     assert list(with_arguments(without_views(events))) == events
-
-
-def test_what_was_being_written_is_forgotten_then() -> None:
-    lost = told([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
     late = ToolArgsDelta("toolu_1", "write", 'st"}')
     assert list(with_arguments([*lost, TurnStarted(1, 2), late]))[-1] == late
 
 
-# What it costs
-
-
 @pytest.mark.timing
-def test_the_cost_is_linear_in_the_length_of_the_arguments() -> None:
-    def events_of(size: int) -> list[Event]:
-        body = sse(anthropic_call(*cut('{"content": "' + "word " * size + '"}', [5])))
-        return without_views(stream([body]))
-
+def test_cost_is_linear_in_the_length_of_the_arguments() -> None:
     def job(size: int) -> Callable[[], object]:
-        events = events_of(size)
+        body = sse(anthropic_call(*cut('{"content": "' + "word " * size + '"}', [5])))
+        events = without_views(stream([body]))
 
         def read() -> None:
             for _ in with_arguments(events):

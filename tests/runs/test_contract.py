@@ -1,8 +1,10 @@
-"""What every store does with runs: written by one, read by others."""
+"""The contract that every store implements: records, leases, commands, queries, deletion."""
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -19,37 +21,39 @@ from argstream.events import (
     ToolCallCompleted,
 )
 from argstream.runs import Claim, Posts, Record, Store
-from tests.runs.records import SECONDS, Writer, asked, begun, decided, folded, paused
-from tests.runs.stores import Place, story
+from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
+from tests.runs.stores import Place, store_test, without_redis
 
 # Records
 
 
-@story
+@store_test
 async def test_records_are_read_after_a_seq_up_to_a_limit(store: Store) -> None:
-    writer, claim, records = await begun(
-        store, "run-1", *(TextDelta(str(n), 0) for n in range(1_200))
-    )
+    texts = [TextDelta(str(number), 0) for number in range(1_200)]
+    writer, claim, records = await begin_run(store, "run-1", *texts)
     records += (more := writer.texts("b", "c"))
     await store.append(claim, more)
     assert await store.read("run-1") == records
     assert await store.read("run-1", 3) == records[3:]
     assert await store.read("run-1", 3, 2) == records[3:5]
     assert await store.read("run-1", 100, 600) == records[100:700]
-    assert await store.read("run-1", len(records)) == await store.read("run-1", 5_000) == []
+    for after in (len(records), 5_000, 2**53, 2**63 - 1, 2**63, 2**70):
+        assert await store.read("run-1", after) == []
+    assert await store.read("run-1", 1_201, limit=2**70) == more
+    assert len(await store.runs(limit=2**70)) == 1
 
 
-@story
+@store_test
 async def test_large_records_are_read_whole(store: Store) -> None:
-    _, _, records = await begun(store, "run-1", *[TextDelta("x" * 900_000, 0)] * 12)
+    _, _, records = await begin_run(store, "run-1", *[TextDelta("x" * 900_000, 0)] * 12)
     assert await store.read("run-1") == records
     assert await store.read("run-1", 1, 11) == records[1:12]
 
 
-@story
+@store_test
 async def test_stored_values_are_copies(store: Store) -> None:
     written: dict[str, Any] = {"to": ["ada"]}
-    await begun(store, "run-1", ToolCallCompleted("c1", "send", written, "ok"))
+    await begin_run(store, "run-1", ToolCallCompleted("c1", "send", written, "ok"))
     written["to"].append("eve")
     for _ in range(2):
         (record,) = await store.read("run-1", 1)
@@ -58,20 +62,19 @@ async def test_stored_values_are_copies(store: Store) -> None:
         record.event.arguments["to"].append("eve")
 
 
-@story
-async def test_a_result_comes_back_as_json_has_it(store: Store) -> None:
-    writer, claim, _ = await begun(store)
-    following = store.follow("run-1", 1)
-    await store.append(claim, writer.records(ToolCallCompleted("c1", "f", {}, (1, {2: "x"}))))
-    followed = await anext(following)
-    await following.aclose()
+@store_test
+async def test_result_is_returned_as_decoded_json(store: Store) -> None:
+    writer, claim, _ = await begin_run(store)
+    async with aclosing(store.follow("run-1", 1)) as following:
+        await store.append(claim, writer.records(ToolCallCompleted("c1", "f", {}, (1, {2: "x"}))))
+        followed = await anext(following)
     assert isinstance(followed.event, ToolCallCompleted)
     assert followed.event.result == [1, {"2": "x"}]
     assert await store.read("run-1", 1) == [followed]
 
 
-@story
-async def test_text_of_any_kind_is_kept(store: Store) -> None:
+@store_test
+async def test_any_text_is_stored_unchanged(store: Store) -> None:
     text = "\0 \u2028 \x85 \U0001f600 \ufffd 'quoted' \"twice\" {} %s ? \r\n"
     run_id = f"run {text}"
     writer = Writer(run_id, session_id=text, user=text)
@@ -84,8 +87,8 @@ async def test_text_of_any_kind_is_kept(store: Store) -> None:
         assert [(info.owner, info.user) for info in found] == [(text, text)]
 
 
-@story
-async def test_a_run_begins_once_with_its_first_record(store: Store) -> None:
+@store_test
+async def test_run_begins_once_and_with_seq_1(store: Store) -> None:
     writer = Writer()
     records = writer.started()
     with pytest.raises(UsageError, match="seq 1"):
@@ -94,105 +97,99 @@ async def test_a_run_begins_once_with_its_first_record(store: Store) -> None:
         await store.begin([], "me", SECONDS)
     await store.begin(records, "me", SECONDS)
     with pytest.raises(UsageError, match="already"):
-        await begun(store, "run-1", TextDelta("other", 0))
+        await begin_run(store, "run-1", TextDelta("other", 0))
     assert await store.read("run-1") == records
 
 
 # Appending
 
-ENDLESS: list[Any] = []
-ENDLESS.append(ENDLESS)
-_UNWRITABLE = r"tool_call_completed.*JSON"
-REFUSED: dict[str, tuple[Callable[[Writer], list[Record]], str]] = {
-    "a gap": (lambda writer: writer.texts("a", "b")[1:], "goes on with seq 4, not 5"),
-    "a gap within": (lambda writer: writer.texts("a", "b", "c")[::2], "after 4 came 6"),
-    "other records": (lambda _: _after(1).texts("a", "other"), "other records from seq 2 on"),
-    "partly new": (lambda _: _after(2).texts("b", "new"), "goes on with seq 4, not 3"),
-    "after the end": (
-        lambda writer: [*writer.completed(), *writer.texts("more")],
-        "nothing can follow",
-    ),
-    "another run": (lambda _: Writer("run-2").texts("a"), "'run-2' is not one of 'run-1'"),
-    "no JSON": (
-        lambda writer: writer.records(TextDelta("a", 0), ToolCallCompleted("c1", "f", {}, object)),
-        _UNWRITABLE,
-    ),
-    "endless": (lambda w: w.records(ToolCallCompleted("c1", "f", {}, ENDLESS)), _UNWRITABLE),
-}
 
-
-def _after(seq: int) -> Writer:
+def writer_after(seq: int) -> Writer:
     writer = Writer()
     writer.seq = seq
     return writer
 
 
-@pytest.mark.parametrize("what", REFUSED)
-@story
-async def test_refused_records_leave_nothing_behind(store: Store, what: str) -> None:
-    writer, claim, records = await begun(store, "run-1", TextDelta("a", 0), TextDelta("b", 0))
-    make, reason = REFUSED[what]
-    with pytest.raises(UsageError, match=reason):
-        await store.append(claim, make(writer))
-    assert await store.read("run-1") == records
+def result(value: Any) -> list[Event]:
+    return [TextDelta("a", 0), ToolCallCompleted("c1", "f", {}, value)]
 
 
-@story
-async def test_writing_the_same_again_is_let_be(store: Store) -> None:
-    writer, claim, records = await begun(store)
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+UNWRITABLE = r"tool_call_completed.*JSON"
+REJECTED: dict[str, tuple[Callable[[Writer], list[Record]], str]] = {
+    "a gap": (lambda writer: writer.texts("a", "b")[1:], "goes on with seq 4, not 5"),
+    "a gap within": (lambda writer: writer.texts("a", "b", "c")[::2], "after 4 came 6"),
+    "other records": (lambda _: writer_after(1).texts("a", "other"), "other records from seq 2 on"),
+    "partly new": (lambda _: writer_after(2).texts("b", "new"), "goes on with seq 4, not 3"),
+    "after the end": (lambda w: [*w.completed(), *w.texts("more")], "nothing can follow"),
+    "another run": (lambda _: Writer("run-2").texts("a"), "'run-2' is not one of 'run-1'"),
+    "no JSON": (lambda writer: writer.records(*result(object)), UNWRITABLE),
+    "endless": (lambda writer: writer.records(*result(ENDLESS)), UNWRITABLE),
+}
+
+
+@store_test
+async def test_rejected_batch_writes_nothing(store: Store) -> None:
+    _, claim, records = await begin_run(store, "run-1", TextDelta("a", 0), TextDelta("b", 0))
+    for make, reason in REJECTED.values():
+        with pytest.raises(UsageError, match=reason):
+            await store.append(claim, make(writer_after(3)))
+        assert await store.read("run-1") == records
+
+
+@store_test
+async def test_repeated_batch_is_written_once(store: Store) -> None:
+    writer, claim, records = await begin_run(store)
     some, last = writer.texts("a", "b"), writer.completed()
     for batch in (some, some, last, last, some):
         await store.append(claim, batch)
     assert await store.read("run-1") == [*records, *some, *last]
 
 
-@story
-async def test_nothing_follows_the_end(store: Store) -> None:
-    writer, claim, records = await begun(store)
-    end = writer.completed()
-    await store.append(claim, end)
+@store_test
+async def test_nothing_can_be_appended_to_a_finished_run(store: Store) -> None:
+    writer, claim, records = await begin_run(store)
+    await store.append(claim, end := writer.completed())
     more = writer.texts("more")
     with pytest.raises(RunTaken):
         await store.append(claim, more)
-    anew = await store.claim("run-1", "you", SECONDS)
+    renewed = await store.claim("run-1", "you", SECONDS)
     with pytest.raises(UsageError, match="is over"):
-        await store.append(anew, more)
+        await store.append(renewed, more)
     assert await store.read("run-1") == records + end
 
 
-# Claims
+# Leases
 
 
-async def _is_lost(store: Store, claim: Claim, records: list[Record], *, why: str) -> None:
-    """Check that nothing can be done with a claim any more."""
-    for refused in (
+async def assert_lease_lost(store: Store, claim: Claim, records: list[Record], why: str) -> None:
+    for attempt in (
         store.append(claim, records),
         store.renew(claim, SECONDS),
         store.reopen(claim, "c1"),
     ):
         with pytest.raises(RunTaken, match=why):
-            await refused
+            await attempt
 
 
-@story
-async def test_a_driven_run_cannot_be_claimed(store: Store, other: Store) -> None:
-    await begun(store)
+@store_test
+async def test_lease_excludes_others_until_it_expires(
+    place: Place, store: Store, other: Store
+) -> None:
+    writer = Writer()
+    old = await store.begin(writer.started(), "me", SECONDS)
     with pytest.raises(RunTaken, match="driven by me") as raised:
         await other.claim("run-1", "you", SECONDS)
     assert raised.value.owner == "me"
     assert SECONDS - 10 < raised.value.seconds <= SECONDS
-
-
-@story
-async def test_an_expired_claim_can_be_taken(place: Place, store: Store, other: Store) -> None:
-    writer = Writer()
-    old = await store.begin(writer.started(), "me", 0.05)
-    await place.later(0.1)
+    await store.renew(old, 0.05)
+    await place.advance(0.1)
     new = await other.claim("run-1", "you", SECONDS)
     assert new == Claim("run-1", "you", new.token)
     assert new.token > old.token
     texts = writer.texts("a")
-    await _is_lost(store, old, texts, why="driven by you")
+    await assert_lease_lost(store, old, texts, "driven by you")
     with pytest.raises(RunTaken, match="driven by you"):
         await store.claim("run-1", "me", SECONDS)
     await store.release(old)
@@ -200,30 +197,32 @@ async def test_an_expired_claim_can_be_taken(place: Place, store: Store, other: 
     await other.renew(new, SECONDS)
 
 
-@story
-async def test_an_expired_claim_that_was_not_taken_goes_on(place: Place, store: Store) -> None:
+@store_test
+async def test_expired_lease_works_until_another_process_acquires_it(
+    place: Place, store: Store
+) -> None:
     writer = Writer()
     claim = await store.begin(writer.started(), "me", 0.05)
-    await place.later(0.1)
+    await place.advance(0.1)
     await store.append(claim, writer.texts("a"))
-    await store.append(claim, writer.records(asked()))
+    await store.append(claim, writer.records(requested()))
     await store.renew(claim, SECONDS)
     with pytest.raises(RunTaken):
         await store.claim("run-1", "you", SECONDS)
 
 
-@story
-async def test_a_claim_is_kept_by_renewing_it(place: Place, store: Store) -> None:
+@store_test
+async def test_renewed_lease_is_kept(place: Place, store: Store) -> None:
     claim = await store.begin(Writer().started(), "me", 0.05)
     await store.renew(claim, SECONDS)
-    await place.later(0.1)
+    await place.advance(0.1)
     with pytest.raises(RunTaken):
         await store.claim("run-1", "you", SECONDS)
 
 
-@story
-async def test_a_released_claim_can_be_taken_at_once_and_is_good_no_more(store: Store) -> None:
-    writer, old, _ = await begun(store)
+@store_test
+async def test_released_lease_is_void_and_can_be_acquired_at_once(store: Store) -> None:
+    writer, old, _ = await begin_run(store)
     await store.release(old)
     with pytest.raises(RunTaken, match="is out of date") as raised:
         await store.append(old, writer.texts("a"))
@@ -234,11 +233,9 @@ async def test_a_released_claim_can_be_taken_at_once_and_is_good_no_more(store: 
     assert (await store.info("run-1")).owner == "you"
 
 
-@story
-async def test_a_lost_claim_may_write_again_what_it_has_written_and_nothing_else(
-    store: Store,
-) -> None:
-    writer, old, records = await begun(store)
+@store_test
+async def test_lost_lease_may_only_repeat_what_it_wrote(store: Store) -> None:
+    writer, old, records = await begin_run(store)
     texts = writer.texts("a", "b")
     await store.append(old, texts)
     await store.release(old)
@@ -246,57 +243,68 @@ async def test_a_lost_claim_may_write_again_what_it_has_written_and_nothing_else
     await store.append(old, texts)
     await store.append(old, texts[1:])
     writer.seq = 2
-    for refused in (
-        writer.texts("other"),
-        [*texts[1:], *writer.texts("half of it is new")],
-        writer.texts("new"),
-    ):
+    for batch in (writer.texts("other"), [texts[1], *writer.texts("x")], writer.texts("new")):
         with pytest.raises(RunTaken, match="driven by you"):
-            await store.append(old, refused)
+            await store.append(old, batch)
     assert await store.read("run-1") == records + texts
 
 
-# Rest: a run that is paused or over has no claim
+@without_redis
+@store_test
+async def test_lease_is_not_prolonged_when_the_clock_is_set_back(
+    place: Place, store: Store
+) -> None:
+    await begin_run(store)
+    await place.advance(-3_600)
+    assert (await store.info("run-1")).owner is None
+    claim = await store.claim("run-1", "you", SECONDS)
+    assert (await store.info("run-1")).owner == "you"
+    await place.advance(-1)
+    await store.renew(claim, SECONDS)
+    assert (await store.info("run-1")).owner == "you"
+
+
+# A run that is paused or over has no lease
 
 RESTS: dict[str, list[Event]] = {
-    "paused": [asked(), paused()],
-    "over": [asked(), RunStopped("enough")],
-    "resumed and paused again": [asked(), paused(), RunResumed("run-1"), paused()],
+    "paused": [requested(), paused()],
+    "over": [requested(), RunStopped("enough")],
+    "resumed and paused again": [requested(), paused(), RunResumed("run-1"), paused()],
 }
 
 
 @pytest.mark.parametrize("with_the_first", [False, True])
 @pytest.mark.parametrize("rest", RESTS)
-@story
-async def test_a_run_that_rests_gives_up_its_claim(
+@store_test
+async def test_pausing_or_ending_releases_the_lease(
     store: Store, other: Store, rest: str, with_the_first: bool
 ) -> None:
     if with_the_first:
-        _, old, _ = await begun(store, "run-1", *RESTS[rest])
+        _, old, _ = await begin_run(store, "run-1", *RESTS[rest])
     else:
-        writer, old, _ = await begun(store)
+        writer, old, _ = await begin_run(store)
         await store.append(old, writer.records(*RESTS[rest]))
     assert old == Claim("run-1", "me", 1)
     info = await store.info("run-1")
     assert (info.owner, info.claimed_until, info.is_abandoned) == (None, None, False)
-    await _is_lost(store, old, _after(info.seq).texts("late"), why="is out of date")
+    await assert_lease_lost(store, old, writer_after(info.seq).texts("late"), "is out of date")
     new = await other.claim("run-1", "you", SECONDS)
     assert new.token > old.token
     await store.release(old)
     assert (await store.info("run-1")).owner == "you"
 
 
-@story
-async def test_a_run_that_has_paused_and_gone_on_in_one_batch_keeps_its_claim(store: Store) -> None:
-    writer, claim, _ = await begun(store, "run-1", paused(), RunResumed("run-1"))
-    await store.append(claim, writer.records(asked(), paused(), RunResumed("run-1")))
+@store_test
+async def test_lease_is_kept_if_the_batch_ends_resumed(store: Store) -> None:
+    writer, claim, _ = await begin_run(store, "run-1", paused(), RunResumed("run-1"))
+    await store.append(claim, writer.records(requested(), paused(), RunResumed("run-1")))
     assert (await store.info("run-1")).owner == "me"
     await store.append(claim, writer.texts("a"))
 
 
-@story
-async def test_a_claim_on_a_paused_run_is_kept_until_it_rests_again(store: Store) -> None:
-    writer, _, _ = await begun(store, "run-1", asked(), paused())
+@store_test
+async def test_lease_on_a_paused_run_is_kept_until_the_run_rests_again(store: Store) -> None:
+    writer, _, _ = await begin_run(store, "run-1", requested(), paused())
     claim = await store.claim("run-1", "you", SECONDS)
     await store.append(claim, writer.records(decided()))
     info = await store.info("run-1")
@@ -306,49 +314,47 @@ async def test_a_claim_on_a_paused_run_is_kept_until_it_rests_again(store: Store
     assert (await store.info("run-1")).owner is None
 
 
-@story
-async def test_a_follower_that_sees_a_pause_can_claim_the_run_at_once(
-    store: Store, other: Store
-) -> None:
-    writer, claim, _ = await begun(store)
+@store_test
+async def test_follower_that_sees_a_pause_can_acquire_the_lease(store: Store, other: Store) -> None:
+    writer, claim, _ = await begin_run(store)
 
-    async def take_up() -> Claim:
+    async def take_over() -> Claim:
         async for record in other.follow("run-1"):
             if isinstance(record.event, RunPaused):
                 break
         return await other.claim("run-1", "you", SECONDS)
 
-    taken_up = asyncio.create_task(take_up())
-    await store.append(claim, writer.records(asked(), paused()))
-    assert (await taken_up).owner == "you"
+    taken = asyncio.create_task(take_over())
+    await store.append(claim, writer.records(requested(), paused()))
+    assert (await taken).owner == "you"
 
 
-@story
-async def test_the_last_batch_may_be_written_again_though_the_claim_is_gone(store: Store) -> None:
-    writer, claim, records = await begun(store)
-    rests = writer.records(asked(), paused())
+@store_test
+async def test_batch_that_released_the_lease_may_be_repeated(store: Store) -> None:
+    writer, claim, records = await begin_run(store)
+    rests = writer.records(requested(), paused())
     await store.append(claim, rests)
     await store.append(claim, rests)
-    anew = await store.claim("run-1", "you", SECONDS)
+    renewed = await store.claim("run-1", "you", SECONDS)
     await store.append(claim, rests)
     assert (await store.info("run-1")).owner == "you"
-    goes_on = [*writer.records(RunResumed("run-1")), *writer.completed()]
-    await store.append(anew, goes_on)
-    for batch in (records, rests, goes_on):
+    rest = [*writer.records(RunResumed("run-1")), *writer.completed()]
+    await store.append(renewed, rest)
+    for batch in (records, rests, rest):
         await store.append(claim, batch)
     info = await store.info("run-1")
     assert (info.status, info.owner, dict(info.pending)) == ("completed", None, {"c1": "d1"})
-    assert await store.read("run-1") == [*records, *rests, *goes_on]
+    assert await store.read("run-1") == [*records, *rests, *rest]
 
 
 # Decisions
 
 
-@story
-async def test_a_decision_is_kept_with_its_time_until_its_event_is_written(
+@store_test
+async def test_decision_is_kept_with_its_time_until_its_event_is_written(
     store: Store, other: Store
 ) -> None:
-    writer, claim, _ = await begun(store, "run-1", asked("c1"), asked("c2"))
+    writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
     edit = Approve(arguments={"to": ["bob"]}, always="session", digest="d1", reason="fine")
     first = time.time()
     await other.decide("run-1", {"c1": edit})
@@ -366,23 +372,23 @@ async def test_a_decision_is_kept_with_its_time_until_its_event_is_written(
         await store.decide("run-1", {"c1": Deny()})
 
 
-@story
-async def test_the_first_decision_counts_and_all_are_taken_or_none(store: Store) -> None:
-    await begun(store, "run-1", asked("c1"), asked("c2", "d2"))
+@store_test
+async def test_first_decision_counts_and_decisions_are_atomic(store: Store) -> None:
+    await begin_run(store, "run-1", requested("c1"), requested("c2", "d2"))
     await store.decide("run-1", {"c2": Approve(digest="d2")})
     with pytest.raises(AlreadyDecided, match="c2") as raised:
         await store.decide("run-1", {"c1": Deny(), "c2": Deny()})
     assert raised.value.call_id == "c2"
-    with pytest.raises(UsageError, match="nobody is asked about the call 'c3'"):
+    with pytest.raises(UsageError, match="'c3'"):
         await store.decide("run-1", {"c1": Deny(), "c3": Deny()})
     with pytest.raises(UsageError, match="digest"):
         await store.decide("run-1", {"c1": Approve(digest="d2")})
     assert (await store.posted("run-1")).decisions == {"c2": Approve(digest="d2")}
 
 
-@story
-async def test_a_reopened_call_can_be_decided_on_again(store: Store) -> None:
-    _, claim, _ = await begun(store, "run-1", asked())
+@store_test
+async def test_reopened_call_can_be_decided_again(store: Store) -> None:
+    _, claim, _ = await begin_run(store, "run-1", requested())
     await store.decide("run-1", {"c1": Approve(arguments={"too": "bad"})})
     await store.reopen(claim, "c1")
     assert await store.posted("run-1") == Posts()
@@ -390,78 +396,70 @@ async def test_a_reopened_call_can_be_decided_on_again(store: Store) -> None:
     assert (await store.posted("run-1")).decisions == {"c1": Deny()}
 
 
-@story
-async def test_a_decision_of_the_driver_is_final_until_the_call_is_asked_about_again(
-    store: Store,
-) -> None:
-    writer, claim, _ = await begun(store, "run-1", asked(), decided())
+@store_test
+async def test_written_decision_is_final_until_a_new_request(store: Store) -> None:
+    writer, claim, _ = await begin_run(store, "run-1", requested(), decided())
     await store.reopen(claim, "c1")
     await store.reopen(claim, "no such call")
     with pytest.raises(AlreadyDecided):
         await store.decide("run-1", {"c1": Approve()})
-    await store.append(claim, writer.records(asked("c1", "d2")))
+    await store.append(claim, writer.records(requested("c1", "d2")))
     await store.decide("run-1", {"c1": Approve(digest="d2")})
 
 
-@story
-async def test_a_used_decision_is_gone_though_the_same_request_comes_again(store: Store) -> None:
-    writer, claim, _ = await begun(store, "run-1", asked())
+@store_test
+async def test_used_decision_does_not_apply_to_the_same_request_again(store: Store) -> None:
+    writer, claim, _ = await begin_run(store, "run-1", requested())
     await store.decide("run-1", {"c1": Approve()})
-    await store.append(claim, writer.records(decided(), asked()))
+    await store.append(claim, writer.records(decided(), requested()))
     assert await store.posted("run-1") == Posts()
     await store.decide("run-1", {"c1": Deny()})
     with pytest.raises(AlreadyDecided):
         await store.decide("run-1", {"c1": Deny()})
 
 
-@story
-async def test_a_decision_on_another_request_is_dropped_one_on_the_same_is_kept(
-    store: Store,
-) -> None:
-    writer, claim, _ = await begun(store, "run-1", asked("c1", "d1"), asked("c2", "d1"))
+@store_test
+async def test_decision_is_dropped_if_the_request_changes_its_digest(store: Store) -> None:
+    writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
     await store.decide("run-1", {"c1": Approve(), "c2": Approve()})
-    await store.append(claim, writer.records(asked("c1", "d2"), asked("c2", "d1")))
+    await store.append(claim, writer.records(requested("c1", "d2"), requested("c2", "d1")))
     assert (await store.posted("run-1")).decisions == {"c2": Approve()}
-
-
-@story
-async def test_there_is_nothing_to_decide_in_a_run_that_is_over(store: Store) -> None:
-    await begun(store, "run-1", asked("c1"), asked("c2"), decided("c1"), RunStopped())
-    with pytest.raises(UsageError, match="nobody is asked"):
-        await store.decide("run-1", {"c2": Approve()})
-    with pytest.raises(AlreadyDecided):
-        await store.decide("run-1", {"c1": Approve()})
 
 
 # Stopping
 
 
 @pytest.mark.parametrize("reason", ["enough", ""])
-@story
-async def test_the_first_reason_to_stop_counts(store: Store, other: Store, reason: str) -> None:
-    await begun(store, "run-1", paused())
+@store_test
+async def test_first_stop_reason_counts(store: Store, other: Store, reason: str) -> None:
+    await begin_run(store, "run-1", paused())
     await other.stop("run-1", reason)
     await store.stop("run-1", "too late")
     assert await store.posted("run-1") == Posts(stop_reason=reason)
 
 
-@story
-async def test_a_run_that_is_over_cannot_be_stopped_and_nothing_waits_in_it(store: Store) -> None:
-    writer, claim, _ = await begun(store, "run-1", asked())
+@store_test
+async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Store) -> None:
+    calls = [requested("c1"), requested("c2"), decided("c1"), requested("c3")]
+    writer, claim, _ = await begin_run(store, "run-1", *calls)
     await store.stop("run-1", "enough")
-    await store.decide("run-1", {"c1": Approve()})
+    await store.decide("run-1", {"c2": Approve()})
     await store.append(claim, writer.records(RunStopped("enough")))
+    assert await store.posted("run-1") == Posts()
     with pytest.raises(UsageError, match="is over: it is stopped"):
         await store.stop("run-1")
-    assert await store.posted("run-1") == Posts()
+    with pytest.raises(UsageError, match="nobody is asked"):
+        await store.decide("run-1", {"c3": Approve()})
+    with pytest.raises(AlreadyDecided):
+        await store.decide("run-1", {"c1": Approve()})
 
 
-# What is known of runs
+# Queries
 
 
-@story
-async def test_info_says_how_far_a_run_has_come(place: Place, store: Store) -> None:
-    writer, claim, records = await begun(store, session_id="talk")
+@store_test
+async def test_info_describes_the_progress_of_a_run(place: Place, store: Store) -> None:
+    writer, claim, records = await begin_run(store, session_id="talk")
     info = await store.info("run-1")
     assert (info.run_id, info.session_id, info.agent) == ("run-1", "talk", "agent")
     assert (info.status, info.seq, info.is_over) == ("running", 1, False)
@@ -476,40 +474,36 @@ async def test_info_says_how_far_a_run_has_come(place: Place, store: Store) -> N
     assert (info.owner, info.claimed_until) == (None, None)
 
 
-@story
-async def test_info_says_whether_a_run_was_abandoned(place: Place, store: Store) -> None:
-    writer, _, _ = await begun(store, "run-1", asked(), paused())
+@store_test
+async def test_running_run_with_an_expired_lease_is_abandoned(place: Place, store: Store) -> None:
+    writer, _, _ = await begin_run(store, "run-1", requested(), paused())
     claim = await store.claim("run-1", "you", 0.05)
     await store.append(claim, writer.records(RunResumed("run-1")))
-    await place.later(0.1)
+    await place.advance(0.1)
     info = await store.info("run-1")
     assert (info.status, info.owner, info.is_abandoned) == ("running", None, True)
 
 
-async def _some_runs(store: Store) -> None:
-    """Begin five runs, one after the other, and one before that has only just been written to."""
+async def begin_six_runs(store: Store) -> None:
+    """Begin "old", then five newer runs, and write to "old" again."""
     old = Writer("old", session_id="b", time=1.0, user="ada")
     claim = await store.begin(old.started(), "me", SECONDS)
-    for number, (session, user, *end) in enumerate(
-        [
-            ("a", "ada"),
-            ("b", "", paused()),
-            ("a", "bob", RunStopped()),
-            ("b", "ada"),
-            ("a", ""),
-        ]
-    ):
-        assert isinstance(session, str)
-        assert isinstance(user, str)
+    runs: list[tuple[str, str, list[Event]]] = [
+        ("a", "ada", []),
+        ("b", "", [paused()]),
+        ("a", "bob", [RunStopped()]),
+        ("b", "ada", []),
+        ("a", "", []),
+    ]
+    for number, (session, user, events) in enumerate(runs):
         writer = Writer(f"run-{number}", session_id=session, time=1_000.0 + number, user=user)
-        events = [event for event in end if not isinstance(event, str)]
         await store.begin([*writer.started(), *writer.records(*events)], "me", SECONDS)
     assert [info.run_id for info in await store.runs()][-1] == "old"
     old.time = 5_000.0
     await store.append(claim, old.texts("a"))
 
 
-CHOSEN: list[tuple[dict[str, Any], str]] = [
+QUERIES: list[tuple[dict[str, Any], str]] = [
     ({}, "old 4 3 2 1 0"),
     ({"limit": 2}, "old 4"),
     ({"status": "paused"}, "1"),
@@ -528,12 +522,12 @@ CHOSEN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@story
-async def test_runs_are_chosen_by_what_they_are_the_newest_first(
+@store_test
+async def test_runs_are_listed_newest_first_by_user_session_and_status(
     store: Store, other: Store
 ) -> None:
-    await _some_runs(store)
-    for options, expected in CHOSEN:
+    await begin_six_runs(store)
+    for options, expected in QUERIES:
         runs = await other.runs(**options)
         found = " ".join(info.run_id.removeprefix("run-") for info in runs)
         assert found == expected, options
@@ -542,8 +536,35 @@ async def test_runs_are_chosen_by_what_they_are_the_newest_first(
         await store.runs(status="busy")  # type: ignore[arg-type]
 
 
-@story
-async def test_a_name_that_is_free_again_may_be_taken_by_another_user(store: Store) -> None:
+# Deletion
+
+
+@store_test
+async def test_name_of_a_deleted_run_can_be_reused(store: Store, other: Store) -> None:
+    old: list[Event] = [requested(), decided(), TextDelta("old", 0)]
+    _, claim, _ = await begin_run(store, "run-1", *old)
+    assert (await other.snapshot("run-1")).seq == (await store.snapshot("run-1")).seq == 4
+    async with aclosing(other.follow("run-1", 3)) as following:
+        await anext(following)
+        await store.release(claim)
+        await store.delete("run-1")
+        with pytest.raises(UnknownRun):
+            await store.read("run-1")
+        assert await store.runs() == []
+        _, _, records = await begin_run(store, "run-1", requested(), *[TextDelta("new", 0)] * 4)
+        with pytest.raises(UnknownRun):  # it does not continue with the new run
+            await asyncio.wait_for(anext(following), 5)
+        async with aclosing(other.follow("run-1", 2)) as again:
+            assert (await anext(again)).event == TextDelta("new", 0)
+    assert await store.read("run-1") == records
+    for one in (store, other):
+        snapshot = await one.snapshot("run-1")
+        assert (snapshot.seq, snapshot.event) == (6, folded(records))
+    await store.decide("run-1", {"c1": Approve()})
+
+
+@store_test
+async def test_reused_name_may_belong_to_another_user(store: Store) -> None:
     for user, other in (("ada", "bob"), ("bob", "ada")):
         claim = await store.begin(Writer(user=user).started(), "me", SECONDS)
         assert [info.user for info in await store.runs(user=user)] == [user]
@@ -553,30 +574,9 @@ async def test_a_name_that_is_free_again_may_be_taken_by_another_user(store: Sto
         assert await store.runs(user=user) == []
 
 
-# Forgetting
-
-
-@story
-async def test_the_name_of_a_deleted_run_is_free_for_another(store: Store, other: Store) -> None:
-    old: list[Event] = [asked(), decided(), TextDelta("old", 0)]
-    _, claim, _ = await begun(store, "run-1", *old)
-    assert (await other.snapshot("run-1")).seq == (await store.snapshot("run-1")).seq == 4
-    await store.release(claim)
-    await store.delete("run-1")
-    with pytest.raises(UnknownRun):
-        await store.read("run-1")
-    assert await store.runs() == []
-    _, _, records = await begun(store, "run-1", asked())
-    assert await store.read("run-1") == records
-    for one in (store, other):
-        snapshot = await one.snapshot("run-1")
-        assert (snapshot.seq, snapshot.event) == (2, folded(records))
-    await store.decide("run-1", {"c1": Approve()})
-
-
-@story
-async def test_a_driven_run_is_not_deleted_unless_it_is_over(store: Store) -> None:
-    writer, claim, records = await begun(store)
+@store_test
+async def test_leased_run_is_deleted_only_if_it_is_over(store: Store) -> None:
+    writer, claim, records = await begin_run(store)
     with pytest.raises(RunTaken, match="driven by me"):
         await store.delete("run-1")
     assert await store.read("run-1") == records
@@ -586,8 +586,8 @@ async def test_a_driven_run_is_not_deleted_unless_it_is_over(store: Store) -> No
         await store.info("run-1")
 
 
-@story
-async def test_old_runs_expire_that_are_over_or_if_wanted_not_driven(
+@store_test
+async def test_expire_deletes_old_finished_runs_and_optionally_unfinished_ones(
     place: Place, store: Store
 ) -> None:
     now = place.now()
@@ -595,15 +595,15 @@ async def test_old_runs_expire_that_are_over_or_if_wanted_not_driven(
         ("over, new", 5, SECONDS, RunStopped()),
         ("over, old", 50, SECONDS, RunStopped()),
         ("over, older", 500, SECONDS, RunCompleted("x")),
-        ("abandoned, new", 5, 0.05, asked()),
-        ("abandoned", 50, 0.05, asked()),
+        ("abandoned, new", 5, 0.05, requested()),
+        ("abandoned", 50, 0.05, requested()),
         ("paused", 50, SECONDS, paused()),
-        ("driven", 500, SECONDS, asked()),
+        ("driven", 500, SECONDS, requested()),
     ]
     for run_id, age, seconds, last in runs:
         writer = Writer(run_id, time=now - age)
         await store.begin([*writer.started(), *writer.records(last)], "me", seconds)
-    await place.later(0.1)
+    await place.advance(0.1)
     assert [await store.expire(20), await store.expire(20)] == [2, 0]
     assert await store.expire(20, unfinished=True) == 2
     left = {info.run_id for info in await store.runs()}
@@ -611,55 +611,135 @@ async def test_old_runs_expire_that_are_over_or_if_wanted_not_driven(
     assert await store.expire(0) == 1
 
 
-# What goes wrong
+# Errors
 
 
-@story
-async def test_a_run_that_is_not_there_is_unknown_to_all(store: Store) -> None:
-    claim = Claim("no", "me", 1)
-    for asking in (
-        store.claim("no", "me", SECONDS),
+def every_request(store: Store, claim: Claim, writer: Writer) -> list[Awaitable[object]]:
+    """Return all requests about one run."""
+    run_id = claim.run_id
+    return [
+        store.claim(run_id, "me", SECONDS),
         store.renew(claim, SECONDS),
-        store.append(claim, Writer("no").started()),
+        store.append(claim, writer.texts("a")),
         store.reopen(claim, "c1"),
-        store.read("no"),
-        store.snapshot("no"),
-        store.decide("no", {"c1": Approve()}),
-        store.decide("no", {}),
-        store.stop("no"),
-        store.posted("no"),
-        store.info("no"),
-        store.delete("no"),
-        anext(store.follow("no")),
-        anext(store.join("no")),
-        anext(store.posts("no")),
-    ):
+        store.read(run_id),
+        store.snapshot(run_id),
+        store.decide(run_id, {"c1": Approve()}),
+        store.decide(run_id, {}),
+        store.stop(run_id),
+        store.posted(run_id),
+        store.info(run_id),
+        store.delete(run_id),
+        anext(store.follow(run_id)),
+        anext(store.join(run_id)),
+        anext(store.posts(run_id)),
+    ]
+
+
+@store_test
+async def test_every_request_about_an_unknown_run_raises(store: Store) -> None:
+    claim = Claim("no", "me", 1)
+    for attempt in every_request(store, claim, Writer("no")):
         with pytest.raises(UnknownRun, match="no run 'no'"):
-            await asking
+            await attempt
     await store.release(claim)
 
 
-@story
-async def test_a_store_that_is_closed_says_so(store: Store) -> None:
-    writer, claim, _ = await begun(store)
+@store_test
+async def test_every_request_to_a_closed_store_raises(store: Store) -> None:
+    writer, claim, _ = await begin_run(store)
     await store.aclose()
-    for asking in (
-        store.begin(Writer("r2").started(), "me", SECONDS),
-        store.claim("run-1", "me", SECONDS),
-        store.renew(claim, SECONDS),
-        store.release(claim),
-        store.append(claim, writer.texts("a")),
-        store.read("run-1"),
-        store.snapshot("run-1"),
-        store.stop("run-1"),
-        store.posted("run-1"),
-        store.info("run-1"),
-        store.runs(),
-        store.delete("run-1"),
-        store.expire(1),
-        anext(store.follow("run-1")),
-        anext(store.posts("run-1")),
-    ):
+    begins = store.begin(Writer("r2").started(), "me", SECONDS)
+    others = [begins, store.release(claim), store.runs(), store.expire(1)]
+    for attempt in (*others, *every_request(store, claim, writer)):
         with pytest.raises(StoreFailure, match="closed"):
-            await asking
+            await attempt
     await store.aclose()
+
+
+LONE = "\ud800"  # a lone surrogate cannot be encoded
+LONG = "x" * 1_001
+CLAIM = Claim("run-1", "me", 1)
+
+
+async def first(following: AsyncGenerator[Any, None]) -> object:
+    async with aclosing(following):
+        return await anext(following)
+
+
+def begin(store: Store, run_id: str = "r", user: str = "") -> Awaitable[object]:
+    return store.begin(Writer(run_id, user=user).started(), "me", 5)
+
+
+def record(seq: int, time: float = 1.0) -> list[Record]:
+    return [Record(seq, time, "run-1", "s", "agent", TextDelta("a", 0))]
+
+
+def edit(value: object) -> dict[str, Approve]:
+    return {"c1": Approve(arguments={"limit": value})}
+
+
+# Values of wrong types are passed as users without a type checker could.
+NONE: Any = None
+FIVE: Any = 5
+DECISION: Any = {"c1": True}
+INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "surrogate in a run id": lambda store: store.info(LONE),
+    "surrogate to read": lambda store: store.read(LONE),
+    "surrogate to follow": lambda store: first(store.follow(LONE)),
+    "surrogate to join": lambda store: first(store.join(LONE)),
+    "surrogate to listen to": lambda store: first(store.posts(LONE)),
+    "surrogate to delete": lambda store: store.delete(LONE),
+    "surrogate in an owner": lambda store: store.claim("run-1", LONE, 5),
+    "surrogate in a stop reason": lambda store: store.stop("run-1", LONE),
+    "surrogate in a session": lambda store: store.runs(session_id=LONE),
+    "surrogate in a user": lambda store: store.runs(user=LONE),
+    "surrogate in the user of a new run": lambda store: begin(store, user=LONE),
+    "surrogate in a new run": lambda store: begin(store, LONE),
+    "surrogate in a call id": lambda store: store.decide("run-1", {LONE: Approve()}),
+    "surrogate in a digest": lambda store: store.decide("run-1", {"c1": Approve(digest=LONE)}),
+    "surrogate to reopen": lambda store: store.reopen(CLAIM, LONE),
+    "long user": lambda store: begin(store, user=LONG),
+    "runs of a long user": lambda store: store.runs(user=LONG),
+    "user that is a number": lambda store: store.runs(user=FIVE),
+    "empty run id": lambda store: store.info(""),
+    "empty id of a new run": lambda store: begin(store, ""),
+    "long run id": lambda store: begin(store, LONG),
+    "run id that is a number": lambda store: store.info(FIVE),
+    "empty owner": lambda store: store.claim("run-1", "", 5),
+    "lease for 0 s": lambda store: store.renew(CLAIM, 0),
+    "lease for -1 s": lambda store: store.renew(CLAIM, -1),
+    "lease for ever": lambda store: store.renew(CLAIM, math.inf),
+    "lease for 1e300 s": lambda store: store.renew(CLAIM, 1e300),
+    "lease for nan s": lambda store: store.renew(CLAIM, math.nan),
+    "huge token": lambda store: store.renew(Claim("run-1", "me", 2**70), 5),
+    "no lease": lambda store: store.release(NONE),
+    "read after -1": lambda store: store.read("run-1", -1),
+    "read 0 records": lambda store: store.read("run-1", limit=0),
+    "list 0 runs": lambda store: store.runs(limit=0),
+    "expire after nan s": lambda store: store.expire(math.nan),
+    "expire after -1 s": lambda store: store.expire(-1),
+    "no decisions": lambda store: store.decide("run-1", NONE),
+    "decision that is a bool": lambda store: store.decide("run-1", DECISION),
+    "negative seq": lambda store: store.append(CLAIM, record(-1)),
+    "huge seq": lambda store: store.append(CLAIM, record(2**70)),
+    "nan as a time": lambda store: store.append(CLAIM, record(3, time=math.nan)),
+    "infinity in an edit": lambda store: store.decide("run-1", edit(math.inf)),
+    "nan in an edit": lambda store: store.decide("run-1", edit({"a": [math.nan]})),
+    "bytes in an edit": lambda store: store.decide("run-1", edit(b"ab")),
+    "set in an edit": lambda store: store.decide("run-1", edit({"a"})),
+    "reason that is a number": lambda store: store.decide("run-1", {"c1": Deny(FIVE)}),
+}
+
+
+@store_test
+async def test_invalid_arguments_raise_and_change_nothing(store: Store) -> None:
+    writer, claim, records = await begin_run(store, "run-1", requested())
+    assert claim == CLAIM
+    for what, attempt in INVALID.items():
+        with pytest.raises(UsageError):
+            pytest.fail(f"{what}: {await asyncio.wait_for(attempt(store), 5)}")
+    await store.append(claim, more := writer.texts("a"))
+    assert await store.read("run-1") == records + more
+    assert await store.posted("run-1") == Posts()
+    await store.decide("run-1", edit([1, 1.5, None, True, "é"]))

@@ -1,28 +1,23 @@
-"""The newest records that followers share: what comes in between, and followers that do not fetch.
-
-Each test chooses the moment at which something happens, which no store lets one choose.
-"""
+"""The newest records that followers share, at moments that no store lets a test choose."""
 
 import asyncio
 import gc
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from functools import wraps
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from argstream.errors import StoreFailure
 from argstream.events import TextDelta
-from argstream.runs import MemoryStore, Record, Store, to_json
+from argstream.runs import MemoryStore, Record, to_json
 from argstream.runs._hub import Budget, Page, Tail, Tails
-from tests.runs.records import begun
-from tests.runs.stores import all_of, story
+from tests.runs.records import begin_run
 
 
-def moment(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def async_test(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
     @wraps(test)
     def run() -> None:
         asyncio.run(asyncio.wait_for(test(), 5))
@@ -39,7 +34,7 @@ def seqs(tail: Tail, after: int) -> list[int]:
 
 
 class Log:
-    """A log whose readers wait until they are let go. Its first record is known."""
+    """A log whose readers wait at a gate. Its first record is known."""
 
     def __init__(self, count: int, *, is_open: bool = False) -> None:
         self.lines = [line(seq) for seq in range(1, count + 1)]
@@ -77,22 +72,22 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-# Reading and being told at once
+# Pushed and read records
 
 
-@moment
+@async_test
 async def test_pushed_records_need_no_reading() -> None:
     log = Log(5)
     (waiting,) = await log.followers(1)
     log.push(2, 3)
     assert await waiting == [2, 3]
-    log.push(2, 5)  # of a batch that is known in part, the rest is taken
+    log.push(2, 5)  # a batch that is known in part
     assert seqs(log.tail, 1) == [2, 3, 4, 5]
     assert log.reads == 0
 
 
-@moment
-async def test_records_that_are_pushed_while_they_are_read_come_once() -> None:
+@async_test
+async def test_records_pushed_while_they_are_read_come_once() -> None:
     log = Log(4)
     log.tail.stale()
     (waiting,) = await log.followers(1)
@@ -104,23 +99,18 @@ async def test_records_that_are_pushed_while_they_are_read_come_once() -> None:
     assert seqs(log.tail, 1) == [2, 3, 4]
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("first", [4, 5])
-def test_what_a_push_skips_is_read(first: int, is_known: bool) -> None:
-    @moment
-    async def run() -> None:
+@async_test
+async def test_records_skipped_by_a_push_are_read() -> None:
+    for first, last in ((4, 1), (5, 1), (4, None), (5, None)):
         log = Log(5, is_open=True)
-        if not is_known:
-            log.tail.last = None
+        log.tail.last = last
         (waiting,) = await log.followers(1)
         log.push(first, 5)
         assert (await waiting)[-4:] == [2, 3, 4, 5]
 
-    run()
 
-
-@moment
-async def test_a_push_that_cannot_be_decoded_is_reported_to_the_follower() -> None:
+@async_test
+async def test_push_that_cannot_be_decoded_fails_the_follower() -> None:
     log = Log(3, is_open=True)
     log.lines[2] = b"{"
     (waiting,) = await log.followers(1)
@@ -129,8 +119,8 @@ async def test_a_push_that_cannot_be_decoded_is_reported_to_the_follower() -> No
         await waiting
 
 
-@moment
-async def test_one_reads_for_all() -> None:
+@async_test
+async def test_one_follower_reads_for_all() -> None:
     log = Log(3)
     waiting = await log.followers(10)
     log.tail.stale()
@@ -141,51 +131,42 @@ async def test_one_reads_for_all() -> None:
     assert log.reads == 1
 
 
-@moment
-async def test_when_the_reader_is_cancelled_another_follower_reads() -> None:
+@async_test
+async def test_another_follower_reads_if_the_reader_is_cancelled() -> None:
     log = Log(3)
     waiting = await log.followers(3)
     log.tail.stale()
     for count in (1, 2):
         await settled()
         assert log.reads == count
-        reading = next(task for task in waiting if not task.cancelled() and _is_in(task, "read"))
-        reading.cancel()
+        next(task for task in waiting if not task.cancelled() and is_reading(task)).cancel()
     await settled()
     log.gate.set()
     done = await asyncio.gather(*waiting, return_exceptions=True)
     assert [outcome for outcome in done if isinstance(outcome, list)] == [[2, 3]]
 
 
-def _is_in(task: "asyncio.Task[list[int]]", name: str) -> bool:
-    """Whether a task is in a function of this name now."""
+def is_reading(task: "asyncio.Task[list[int]]") -> bool:
     awaited: Any = task.get_coro()
-    while awaited is not None:
-        if getattr(awaited, "__name__", "") == name:
-            return True
+    while awaited is not None and getattr(awaited, "__name__", "") != "read":
         awaited = getattr(awaited, "cr_await", None)
-    return False
+    return awaited is not None
 
 
-@moment
-async def test_when_the_chosen_reader_is_cancelled_before_it_reads_another_reads() -> None:
+@async_test
+async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> None:
     log = Log(3, is_open=True)
-    waiting = await log.followers(3)
+    waiting: list[Any] = [*await log.followers(3)]
     log.tail.stale()
-    chosen, *others = sorted(waiting, key=lambda task: not _is_woken(task))
-    assert [_is_woken(task) for task in (chosen, *others)] == [True, False, False]
-    chosen.cancel()
-    assert await asyncio.gather(*others) == [[2, 3]] * 2
+    chosen = [task for task in waiting if task._fut_waiter.done()]  # woken, and has not run yet
+    assert len(chosen) == 1
+    chosen[0].cancel()
+    assert await asyncio.gather(*(set(waiting) - set(chosen))) == [[2, 3]] * 2
 
 
-def _is_woken(task: Any) -> bool:
-    """Whether what a task waits for is there, and it has not run since."""
-    return bool(task._fut_waiter.done())
-
-
-@moment
-async def test_a_reader_that_is_served_meanwhile_leaves_the_rest_to_another() -> None:
-    """A record comes while the first one reads, too late for that."""
+@async_test
+async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> None:
+    """A record comes while the first follower reads, too late for that read."""
     log = Log(3)
     log.tail.stale()
     (near,) = await log.followers(1)
@@ -199,8 +180,8 @@ async def test_a_reader_that_is_served_meanwhile_leaves_the_rest_to_another() ->
     assert await far == [4]
 
 
-@moment
-async def test_each_follower_hears_what_is_wrong_with_the_store() -> None:
+@async_test
+async def test_store_failure_reaches_every_follower() -> None:
     log = Log(3, is_open=True)
     log.is_broken = True
     waiting = await log.followers(5)
@@ -211,14 +192,14 @@ async def test_each_follower_hears_what_is_wrong_with_the_store() -> None:
     assert await log.followed() == [2, 3]
 
 
-# What is kept
+# Memory limits
 
 
 async def unread(*_: object) -> Page:
     raise AssertionError("nothing is to be read")
 
 
-def test_a_tail_is_bounded_by_number_and_size() -> None:
+def test_tail_is_bounded_by_number_and_size() -> None:
     tail = Tail("run-1", unread)
     tail.begin(0)
     for first in range(1, 5_000, 10):
@@ -231,7 +212,7 @@ def test_a_tail_is_bounded_by_number_and_size() -> None:
     assert seqs(tail, 5_000) == [5_001]
 
 
-def test_tails_together_keep_no_more_than_their_budget() -> None:
+def test_tails_together_stay_within_their_budget() -> None:
     budget = Budget(100_000)
     tails = [Tail("run-1", unread, budget) for _ in range(50)]
     for tail in tails:
@@ -246,8 +227,8 @@ def test_tails_together_keep_no_more_than_their_budget() -> None:
     assert seqs(tails[0], 10) == [11]
 
 
-@moment
-async def test_a_waiting_follower_is_served_though_the_budget_is_spent() -> None:
+@async_test
+async def test_waiting_follower_is_served_though_the_budget_is_spent() -> None:
     budget = Budget(1_000)
     budget.spend(5_000)
     tail = Tail("run-1", unread, budget)
@@ -259,25 +240,24 @@ async def test_a_waiting_follower_is_served_though_the_budget_is_spent() -> None
     assert seqs(tail, 0) == [1]
 
 
-def test_a_loop_that_does_not_run_has_one_note_waiting() -> None:
+def test_idle_event_loop_has_one_wakeup_pending() -> None:
     store = MemoryStore()
     idle = asyncio.new_event_loop()
-    writer, claim, records = asyncio.run(begun(store))
+    writer, claim, records = asyncio.run(begin_run(store))
     following = store.follow("run-1")
     assert idle.run_until_complete(anext(following)) == records[0]
 
-    async def written() -> None:
-        for _ in range(100):
-            records.extend(more := writer.texts("x" * 10_000))
-            await store.append(claim, more)
-        records.extend(end := writer.completed())
-        await store.append(claim, end)
+    async def write() -> None:
+        batches = [*(writer.texts("x" * 10_000) for _ in range(100)), writer.completed()]
+        for batch in batches:
+            records.extend(batch)
+            await store.append(claim, batch)
 
-    asyncio.run(written())
+    asyncio.run(write())
     (tail,) = store._tails._tails["run-1"].values()
     assert tail.unheard is not None
     assert sum(len(one) for _, lines in tail.unheard.pushes for one in lines) < 100_000
-    assert len(idle._ready) == 1  # type: ignore[attr-defined] # what it has to do
+    assert len(idle._ready) == 1  # type: ignore[attr-defined] # its scheduled callbacks
 
     async def rest() -> list[Record]:
         return [record async for record in following]
@@ -286,76 +266,32 @@ def test_a_loop_that_does_not_run_has_one_note_waiting() -> None:
     idle.close()
 
 
-# Failures that pass
+# Leaving
 
 
-def out_of_order() -> StoreFailure:
-    return StoreFailure("out of order")
-
-
-@pytest.mark.parametrize("place", ["memory", "sqlite"], indirect=True)
-@story
-async def test_after_a_failure_new_followers_find_that_it_works_again(store: Store) -> None:
-    writer, claim, records = await begun(store)
-    stalled = store.follow("run-1")
-    await anext(stalled)
-    follower = asyncio.create_task(all_of(store))
-    await asyncio.sleep(0.02)
-    cast("Any", store)._tails.fail(out_of_order)
-    with pytest.raises(StoreFailure, match="out of order"):
-        await follower
-    again = asyncio.create_task(all_of(store))
-    async with aclosing(store.posts("run-1")) as listening:
-        await anext(listening)
-        heard = asyncio.create_task(anext(listening))
-        await asyncio.sleep(0.02)
-        await store.stop("run-1", "enough")
-        assert (await heard).stop_reason == "enough"
-    with pytest.raises(StoreFailure, match="out of order"):
-        await anext(stalled)
-    await store.append(claim, end := writer.completed())
-    assert await again == records + end
-
-
-@moment
-async def test_a_failure_in_one_event_loop_stays_there() -> None:
-    store = MemoryStore()
-    writer, claim, records = await begun(store)
-    here = asyncio.create_task(all_of(store))
-    await asyncio.sleep(0.01)
-
-    async def elsewhere() -> None:
-        there = asyncio.create_task(all_of(store))
-        await asyncio.sleep(0.01)
-        store._tails.fail_here(out_of_order)
-        with pytest.raises(StoreFailure, match="out of order"):
-            await there
-
-    await asyncio.to_thread(asyncio.run, elsewhere())
-    await store.append(claim, end := writer.completed())
-    assert await here == records + end
-
-
-@moment
-async def test_a_follower_that_leaves_after_a_failure_does_not_unsubscribe_newer_ones() -> None:
+def test_leaving_after_a_failure_does_not_unsubscribe_newer_followers() -> None:
     heard: list[str] = []
     tails = Tails(unread, lambda _: heard.append("watch"), lambda _: heard.append("leave"))
-    with tails.watching("run-1"):
+
+    async def follow() -> None:
         with tails.watching("run-1"):
-            tails.fail(out_of_order)
-        new = tails.watching("run-1")
-        new.__enter__()
-    assert heard == ["watch", "watch"]
-    new.__exit__(None, None, None)
+            with tails.watching("run-1"):
+                tails.fail(lambda: StoreFailure("out of order"))
+            new = tails.watching("run-1")
+            new.__enter__()
+        assert heard == ["watch", "watch"]
+        new.__exit__(None, None, None)
+
+    asyncio.run(follow())
     assert heard == ["watch", "watch", "leave"]
     assert tails.watched() == []
 
 
-def test_a_follower_that_is_forgotten_when_its_loop_is_gone_makes_no_noise(
+def test_collecting_a_follower_of_a_closed_loop_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    noise: list[Any] = []
-    monkeypatch.setattr("sys.unraisablehook", noise.append)
+    unraisable: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
     store = MemoryStore()
     left: list[str] = []
 
@@ -364,7 +300,7 @@ def test_a_follower_that_is_forgotten_when_its_loop_is_gone_makes_no_noise(
         left.append(run_id)
 
     store._tails._unwatch = unwatch
-    asyncio.run(begun(store))
+    asyncio.run(begin_run(store))
     loop = asyncio.new_event_loop()
     following = store.follow("run-1")
     loop.run_until_complete(anext(following))
@@ -375,4 +311,4 @@ def test_a_follower_that_is_forgotten_when_its_loop_is_gone_makes_no_noise(
     thread.start()
     thread.join()
     assert gone() is None
-    assert noise == left == store._tails.watched() == []
+    assert unraisable == left == store._tails.watched() == []

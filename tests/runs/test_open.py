@@ -1,4 +1,4 @@
-"""What a person may write down for a store."""
+"""Opening a store by a path or an address, and what the package exports."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from argstream.errors import MissingExtra, UsageError
 from argstream.runs import MemoryStore, RedisStore, open_store
 
 
-def test_a_store_is_opened_by_what_is_written_down(tmp_path: Path) -> None:
+def test_open_store_accepts_paths_addresses_and_stores(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     assert isinstance(open_store("memory:"), MemoryStore)
     for where in (path, str(path), f"sqlite:{path}"):
@@ -22,35 +22,31 @@ def test_a_store_is_opened_by_what_is_written_down(tmp_path: Path) -> None:
     assert open_store(store) is store
 
 
-@pytest.mark.parametrize(
-    "where",
-    ["", " ", "sqlite:", ":memory:", "http://localhost", "postgres://db/runs", "sqlite:///x.db", 7],
-)
-def test_what_names_no_store_is_refused_with_what_would(where: str) -> None:
-    with pytest.raises(UsageError, match="give the path of an SQLite file, redis://"):
-        open_store(where)
+NAMES_NO_STORE = [
+    "",
+    " ",
+    "sqlite:",
+    ":memory:",
+    "http://localhost",
+    "postgres://db",
+    "sqlite:///x",
+    7,
+]
+WITH_PASSWORD = [
+    *("postgres://me:canary@db/runs", "sqlite://me:canary@db", "REDIS://:canary@db"),
+    *("redis:/:canary@db/0", "redis:canary@db", "http://db?password=canary"),
+    *("redis://:canary@db:port", b"redis://:canary@db"),
+]
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "postgres://me:canary@db/runs",
-        "sqlite://me:canary@db",
-        "REDIS://:canary@db",
-        "redis:/:canary@db/0",
-        "redis:canary@db",
-        "http://db?password=canary",
-        "redis://:canary@db:port",
-        b"redis://:canary@db",
-    ],
-)
-def test_an_address_is_not_repeated_since_it_may_hold_a_password(where: str) -> None:
+@pytest.mark.parametrize("where", [*NAMES_NO_STORE, *WITH_PASSWORD])
+def test_invalid_address_raises_without_repeating_a_password(where: str) -> None:
     with pytest.raises(UsageError, match="redis://HOST:PORT") as raised:
         open_store(where)
     assert "canary" not in str(raised.value)
 
 
-def test_without_the_extra_redis_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_redis_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     monkeypatch.delitem(sys.modules, "argstream.runs.redis", raising=False)
@@ -58,7 +54,7 @@ def test_without_the_extra_redis_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
         open_store("redis://localhost")
 
 
-def test_stores_are_loaded_when_they_are_used() -> None:
+def test_stores_are_imported_on_first_use() -> None:
     code = (
         "import sys, argstream.runs; stores = ('memory', 'redis', 'sqlite'); "
         "names = [*(f'argstream.runs.{name}' for name in stores), 'redis', 'sqlite3']; "
@@ -66,14 +62,5 @@ def test_stores_are_loaded_when_they_are_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_all_names_what_is_there() -> None:
-    assert set(argstream.runs.__all__) <= set(dir(argstream.runs))
-    for name in argstream.runs.__all__:
-        assert getattr(argstream.runs, name).__name__ == name
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'MangoStore'"):
-        argstream.runs.MangoStore  # type: ignore[attr-defined]  # noqa: B018 - that it raises
+        argstream.runs.MangoStore  # type: ignore[attr-defined]  # noqa: B018 - it raises

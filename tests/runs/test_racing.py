@@ -1,83 +1,86 @@
-"""Two processes race for one run and for one decision: exactly one of them wins, each time."""
+"""Two processes race for one run and one decision. Exactly one of them wins, each time."""
 
 import asyncio
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, aclosing, contextmanager
+import multiprocessing
+from contextlib import aclosing
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.runs.racing import open_at
+from argstream import Deny
+from argstream.errors import AlreadyDecided, RunTaken, UsageError
+from argstream.runs import RedisStore, SqliteStore, Store
+from tests.runs.records import SECONDS, Writer, requested
 from tests.runs.redis_server import new_prefix, shared_server
 
+RUNS = 60
 NAMES = ("ada", "bob")
-RUNS = 125  # two races for each, with each of two stores: 500 in all
+Address = tuple[str, str]  # a URL and a prefix, or a path and ""
+LOST = (RunTaken, AlreadyDecided, UsageError)
+EXPECTED = {"begin": UsageError, "claim": RunTaken, "decide": AlreadyDecided}
 
 
-class Racer:
-    """A process that races."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-        assert self.hear() == "ready"
-
-    def tell(self, *words: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(map(str, words)) + "\n")
-        self._process.stdin.flush()
-
-    def hear(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+def open_at(address: Address) -> Store:
+    where, prefix = address
+    return RedisStore(where, prefix=prefix) if prefix else SqliteStore(where)
 
 
-@contextmanager
-def racer(where: str, prefix: str, name: str) -> Iterator[Racer]:
-    command = [sys.executable, "-m", "tests.runs.racing", where, prefix, name]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    ) as process:
-        try:
-            yield Racer(process)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait(20)
+def race(address: Address, name: str, barrier: Any, results: Any) -> None:
+    """In a process of its own: do each step at the same time as the other process."""
+
+    async def attempt(store: Store, step: str, run_id: str) -> None:
+        match step:
+            case "begin":
+                writer = Writer(run_id)
+                records = [*writer.started(), *writer.records(requested())]
+                await store.release(await store.begin(records, name, SECONDS))
+            case "claim":
+                await store.claim(run_id, name, SECONDS)
+            case _:
+                await store.decide(run_id, {"c1": Deny(name)})
+
+    async def run() -> None:
+        outcomes: dict[tuple[int, str], type[Exception] | None] = {}
+        async with aclosing(open_at(address)) as store:
+            for number, step in product(range(RUNS), EXPECTED):
+                barrier.wait(20)
+                try:
+                    await attempt(store, step, f"run-{number}")
+                    outcomes[number, step] = None
+                except LOST as error:
+                    outcomes[number, step] = type(error)
+        results.put((name, outcomes))
+
+    asyncio.run(run())
 
 
-async def reason_in(where: str, prefix: str, run_id: str) -> str:
-    """Say whose decision is in the store."""
-    async with aclosing(open_at(where, prefix)) as store:
-        return (await store.posted(run_id)).decisions["c1"].reason
+async def final_states(address: Address) -> list[tuple[str | None, str]]:
+    """Return the driver of each run, and the author of its decision."""
+    async with aclosing(open_at(address)) as store:
+        return [
+            ((await store.info(run)).owner, (await store.posted(run)).decisions["c1"].reason)
+            for run in (f"run-{number}" for number in range(RUNS))
+        ]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_of_two_processes_that_race_one_wins(kind: str, tmp_path: Path) -> None:
-    where, prefix = (
-        (str(tmp_path / "runs.db"), "") if kind == "sqlite" else (shared_server().url, new_prefix())
-    )
-    with ExitStack() as stack:
-        racers = [stack.enter_context(racer(where, prefix, name)) for name in NAMES]
-
-        def decided(run_id: str) -> str:
-            return asyncio.run(reason_in(where, prefix, run_id))
-
-        def race(what: str, run_id: str) -> list[str]:
-            moment = time.time() + 0.001
-            for one in racers:
-                one.tell(what, run_id, moment)
-            heard = [one.hear() for one in racers]
-            assert what != "decide" or decided(run_id) == NAMES[heard.index("won")]
-            return sorted(heard)
-
-        for number in range(RUNS):
-            assert race("begin", f"run-{number}") == ["UsageError", "won"]
-            assert race("claim", f"run-{number}") == ["RunTaken", "won"]
-            assert race("decide", f"run-{number}") == ["AlreadyDecided", "won"]
+def test_one_of_two_racing_processes_wins(kind: str, tmp_path: Path) -> None:
+    is_redis = kind == "redis"
+    address = (shared_server().url, new_prefix()) if is_redis else (str(tmp_path / "runs.db"), "")
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(2), context.SimpleQueue()
+    racers = [context.Process(target=race, args=(address, n, barrier, results)) for n in NAMES]
+    for racer in racers:
+        racer.start()
+    outcomes = dict(results.get() for _ in racers)
+    for racer in racers:
+        racer.join(20)
+    winners = {}
+    for number, step in product(range(RUNS), EXPECTED):
+        errors = {outcomes[name][number, step]: name for name in NAMES}
+        assert errors.keys() == {None, EXPECTED[step]}, (number, step)
+        winners[number, step] = errors[None]
+    expected = [(winners[n, "claim"], winners[n, "decide"]) for n in range(RUNS)]
+    assert asyncio.run(final_states(address)) == expected

@@ -1,58 +1,77 @@
-"""What is particular to logs in Redis: expiry; event loops, threads and processes that share one.
+"""The Redis store: expiry, indexes, event loops, and other data on the same server.
 
-The contract that it shares with the other stores has tests of its own.
+The contract that it shares with the other stores is tested in test_contract.py.
 """
 
 import asyncio
-import subprocess
-import sys
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.crc import key_slot
 
 from argstream.errors import StoreFailure, UnknownRun, UsageError
 from argstream.runs import Record, RedisStore, RunInfo
-from tests.runs.records import Writer, asked, begun, contiguous, decided
-from tests.runs.redis_server import RedisServer, new_prefix, shared_server
-from tests.runs.redis_stores import opened, raw
-from tests.runs.stores import Place, all_of, story
+from tests.runs.records import Writer, begin_run, contiguous
+from tests.runs.redis_server import (
+    RedisServer,
+    execute,
+    failure_of,
+    new_prefix,
+    opened,
+    shared_server,
+)
+from tests.runs.stores import Place, follow_all, store_test, wait_until
 
 STORES = ["redis"]
+IDS = ["a}:{b", "{a}", "}{", "%7Ba%7D", "100%", "a:b", "\n", "é 🙂", "*[?]"]
 
 
-@story
-async def test_a_run_that_is_over_expires_by_itself_and_one_that_is_not_never() -> None:
-    async with opened(ttl=0.05) as store:
-        writer, claim, _ = await begun(store, "over")
+def ids(runs: Sequence[RunInfo]) -> list[str]:
+    return [info.run_id for info in runs]
+
+
+async def following(store: RedisStore, run_id: str = "run-1") -> "asyncio.Task[list[Record]]":
+    """Start to follow a run, and wait until the server knows of the subscription."""
+    task = asyncio.create_task(follow_all(store, run_id))
+    await wait_until(lambda: run_id in store._tails.watched())
+    await asyncio.sleep(0.02)
+    return task
+
+
+# Expiry
+
+
+@store_test
+async def test_finished_run_expires_after_its_ttl() -> None:
+    async with opened(ttl=0.3) as store:
+        writer, claim, _ = await begin_run(store, "over")
+        await begin_run(store, "open")
+        assert set(ids(await store.runs())) == {"over", "open"}
         await store.append(claim, writer.completed())
-        await begun(store, "open")
-        assert {info.run_id for info in await store.runs()} == {"over", "open"}
-        await asyncio.sleep(0.1)
-        assert [info.run_id for info in await store.runs()] == ["open"]
-        for gone in (store.info("over"), store.read("over"), _anext(store.follow("over"))):
+        while ids(await store.runs()) != ["open"]:
+            await asyncio.sleep(0.02)
+        for attempt in (store.info("over"), store.read("over"), anext(store.follow("over"))):
             with pytest.raises(UnknownRun):
-                await gone
+                await attempt
         assert await store.expire(0) == 0
 
 
-async def _anext(records: Any) -> Any:
-    return await anext(records)
-
-
 @pytest.mark.parametrize("way", ["listed", "listed for its user", "expired", "deleted"])
-@story
-async def test_a_run_that_is_no_more_leaves_nothing_behind(way: str) -> None:
-    """Its server has forgotten it, so nobody can see in it by what it could be found."""
+@store_test
+async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
+    """The server has dropped an expired run, so its index entries cannot be derived from it."""
     prefix = new_prefix()
-    async with opened(ttl=None if way == "deleted" else 0.3, prefix=prefix) as store:
+    async with opened(ttl=None if way == "deleted" else 0.05, prefix=prefix) as store:
         writer = Writer("{run}", session_id="{talk}", user="{ada}")
         claim = await store.begin(writer.started(), "me", 30)
-        await store.append(claim, writer.completed())
         assert len(await keys_of(prefix)) > 4
-        await asyncio.sleep(0.35)
+        await store.append(claim, writer.completed())
+        while way != "deleted" and f"{prefix}:{{%7Brun%7D}}:run".encode() in await keys_of(prefix):
+            await asyncio.sleep(0.02)
         match way:
             case "listed":
                 await store.runs()
@@ -66,280 +85,332 @@ async def test_a_run_that_is_no_more_leaves_nothing_behind(way: str) -> None:
 
 
 async def keys_of(prefix: str) -> list[bytes]:
-    keys: list[bytes] = await raw(shared_server(), "KEYS", f"{prefix}:*")
+    keys: list[bytes] = await execute(shared_server(), "KEYS", f"{prefix}:*")
     return keys
 
 
-@story
-async def test_nobody_looks_at_all_runs_to_find_a_few(store: RedisStore) -> None:
+# Lists
+
+
+@store_test
+async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
     for number in range(30):
         user = "ada" if number % 10 == 0 else "bob"
         writer = Writer(f"run-{number}", session_id=f"talk-{number // 3}", user=user)
         started = writer.started()
         await store.begin(started + (writer.completed() if number else []), "me", 30)
-    looked_at: list[int] = []
-    look = store._lists._infos
+    read: list[int] = []
+    infos = store._lists._infos
 
     async def counted(names: Sequence[bytes]) -> list[RunInfo]:
-        looked_at.append(len(names))
-        return await look(names)
+        read.append(len(names))
+        return await infos(names)
 
-    store._lists._infos = counted  # type: ignore[method-assign] # to see it
+    store._lists._infos = counted  # type: ignore[method-assign]
     assert len(await store.runs(user="ada")) == 3
     assert len(await store.runs(session_id="talk-2")) == 3
     assert len(await store.runs(session_id="talk-0", user="ada")) == 1
     assert len(await store.runs(status="running")) == 1
-    assert looked_at == [3, 3, 1, 1]
+    assert read == [3, 3, 1, 1]
 
 
-@story
+@store_test
 async def test_runs_of_an_older_version_are_found(
     store: RedisStore, other: RedisStore, place: Place
 ) -> None:
-    """It wrote no user, and nothing to find runs by but the index."""
-    _, claim, _ = await begun(store, "old", session_id="talk")
-    server = shared_server()
-    await raw(server, "HDEL", f"{place.prefix}:{{old}}:run", "user")
+    """It wrote no user, and no index but that of all runs."""
+    _, claim, _ = await begin_run(store, "old", session_id="talk")
+    await execute(shared_server(), "HDEL", f"{place.prefix}:{{old}}:run", "user")
     for name in ("whose", "unfinished", "{talk}:session"):
-        await raw(server, "DEL", f"{place.prefix}:{name}")
+        await execute(shared_server(), "DEL", f"{place.prefix}:{name}")
     await store.begin(Writer("new", session_id="talk", user="ada").started(), "me", 30)
-    assert [info.run_id for info in await other.runs(user="")] == ["old"]
-    assert {info.run_id for info in await other.runs(session_id="talk")} == {"old", "new"}
-    assert {info.run_id for info in await other.runs(status="running")} == {"old", "new"}
+    assert ids(await other.runs(user="")) == ["old"]
+    assert set(ids(await other.runs(session_id="talk"))) == {"old", "new"}
+    assert set(ids(await other.runs(status="running"))) == {"old", "new"}
     await store.release(claim)
     await store.delete("old")
-    assert [info.run_id for info in await store.runs(session_id="talk")] == ["new"]
+    assert ids(await store.runs(session_id="talk")) == ["new"]
 
 
-# Loops, threads, processes
+@store_test
+async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) -> None:
+    """Runs are read in pages. Between two pages some are deleted, and one is written to."""
+    writers = [Writer(f"run-{number:03}", time=1.0 + number) for number in range(450)]
+    claims = [await store.begin(writer.started(), "me", 30) for writer in writers]
+    names = [writer.run_id for writer in writers]
+    assert ids(await store.runs()) == names[::-1]
+    assert ids(await store.runs(limit=300)) == names[:-301:-1]
+    infos = store._lists._infos
 
-
-def test_a_store_is_used_from_several_event_loops_at_once() -> None:
-    """Each appends to a run of its own and follows that of the next, in a thread of its own."""
-    store = RedisStore(shared_server().url, prefix=new_prefix())
-    ready = threading.Barrier(3)
-    seen: dict[int, list[Record]] = {}
-
-    async def work(number: int) -> None:
-        writer, claim, _ = await begun(store, f"run-{number}")
-        await asyncio.to_thread(ready.wait)
-
-        async def follow() -> None:
-            seen[number] = [r async for r in store.follow(f"run-{(number + 1) % 3}")]
-
-        followed = asyncio.create_task(follow())
-        for text in "abcdef":
-            await store.append(claim, writer.texts(text))
-        await store.append(claim, writer.completed())
-        await followed
-
-    threads = [threading.Thread(target=asyncio.run, args=(work(number),)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert [len(seen[number]) for number in range(3)] == [8, 8, 8]
-    assert all(contiguous(records) for records in seen.values())
-    asyncio.run(store.aclose())
-
-
-def test_a_store_that_is_closed_is_closed_in_every_event_loop() -> None:
-    with RedisServer() as server:
-        store = RedisStore(server.url)
-        follows, told = threading.Event(), threading.Event()
-
-        async def follow() -> None:
-            await begun(store)
-            records = store.follow("run-1")
-            await anext(records)
-            follows.set()
-            with pytest.raises(StoreFailure, match="closed"):
-                await anext(records)
-            while b"name=argstream" in await raw(server, "CLIENT", "LIST"):
-                await asyncio.sleep(0.005)
-            told.set()
-
-        thread = threading.Thread(target=asyncio.run, args=(follow(),))
-        thread.start()
-        assert follows.wait(10)
-        asyncio.run(store.aclose())
-        assert told.wait(10)
-        thread.join()
-
-
-@story
-async def test_more_runs_are_listed_than_are_looked_at_together(store: RedisStore) -> None:
-    names = [f"run-{number:03}" for number in range(430)]
-    for name in names:
-        await store.begin(Writer(name, time=1.0).started(), "me", 30)
-    assert [info.run_id for info in await store.runs()] == names[::-1]
-    assert [info.run_id for info in await store.runs(limit=300)] == names[:-301:-1]
-
-
-@story
-async def test_runs_that_have_expired_hide_no_others() -> None:
-    """Those that wait for a person are older, and come after them in the index."""
-    async with opened(ttl=0.02) as store:
-        for number in range(30):
-            writer = Writer(f"open-{number}", time=1.0)
-            await store.begin(writer.started(), "me", 30)
-        for number in range(230):
-            writer = Writer(f"over-{number}", time=2.0)
-            await store.begin([*writer.started(), *writer.completed()], "me", 30)
-        await asyncio.sleep(0.04)
-        assert len(await store.runs()) == 30
-
-
-@story
-async def test_what_happens_while_runs_are_listed_hides_no_others(store: RedisStore) -> None:
-    """Those that were looked at are deleted, and one that was not is written to."""
-    claims, writers = [], []
-    for number in range(450):
-        writer = Writer(f"run-{number:03}", time=1.0 + number)
-        claims.append(await store.begin(writer.started(), "me", 30))
-        writers.append(writer)
-    look = store._lists._infos
-
-    async def look_slowly(names: Sequence[bytes]) -> list[RunInfo]:
-        infos = await look(names)
+    async def change_then_read(page: Sequence[bytes]) -> list[RunInfo]:
+        found = await infos(page)
         while len(claims) > 300:
             await store.release(claims[-1])
             await store.delete(claims.pop().run_id)
         writers[0].time = 1_000.0
         await store.append(claims[0], writers[0].texts("a"))
-        return infos
+        return found
 
-    store._lists._infos = look_slowly  # type: ignore[method-assign] # to come in between
-    listed = {info.run_id for info in await store.runs()}
-    assert listed >= {claim.run_id for claim in claims}
+    store._lists._infos = change_then_read  # type: ignore[method-assign]
+    assert set(ids(await store.runs())) >= {claim.run_id for claim in claims}
 
 
-def test_a_client_that_is_given_stays_open_and_in_its_event_loop() -> None:
+@store_test
+async def test_expired_runs_do_not_hide_older_ones_from_a_list() -> None:
+    async with opened(ttl=0.02) as store:
+        for number in range(260):
+            is_over = number >= 30
+            writer = Writer(f"run-{number}", time=2.0 if is_over else 1.0)
+            started = writer.started()
+            await store.begin(started + (writer.completed() if is_over else []), "me", 30)
+        await asyncio.sleep(0.04)
+        assert len(await store.runs()) == 30
+
+
+def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureFixture) -> None:
+    async def attempt() -> None:
+        prefix = new_prefix()
+        async with opened(prefix=prefix) as store, Redis.from_url(shared_server().url) as client:
+            over = Writer(time=1.0)
+            await store.begin([*over.started(), *over.completed()], "me", 30)
+            odd = ["\udcff\udcfe", "foreign", "number", "text"]
+            names = {name.encode("utf-8", "surrogateescape"): 2.0 for name in odd}
+            await client.zadd(f"{prefix}:runs", names)
+            await client.hset(f"{prefix}:{{foreign}}:run", "a", "b")
+            for field in ("session", "agent", "status", "seq", "created", "updated"):
+                await client.hset(f"{prefix}:{{number}}:run", field, "x")
+            await client.set(f"{prefix}:{{text}}:run", "mine")
+            assert ids(await store.runs()) == ["run-1"]
+            for run_id in odd[1:]:
+                with pytest.raises(StoreFailure, match="something else"):
+                    await store.info(run_id)
+
+    with caplog.at_level(logging.WARNING, "argstream.runs"):
+        asyncio.run(attempt())
+    for name in (r"\xff\xfe", "'foreign'", "'number'", "'text'"):
+        assert name in caplog.text
+
+
+# Event loops and clients
+
+
+def test_closing_a_store_closes_it_in_every_event_loop() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        follows, disconnected = threading.Event(), threading.Event()
+
+        async def follow() -> None:
+            await begin_run(store)
+            records = store.follow("run-1")
+            await anext(records)
+            follows.set()
+            with pytest.raises(StoreFailure, match="closed"):
+                await anext(records)
+            while b"name=argstream" in await execute(server, "CLIENT", "LIST"):
+                await asyncio.sleep(0.005)
+            disconnected.set()
+
+        thread = threading.Thread(target=asyncio.run, args=(follow(),))
+        thread.start()
+        assert follows.wait(10)
+        asyncio.run(store.aclose())
+        assert disconnected.wait(10)
+        thread.join()
+
+
+def test_given_client_stays_open_and_in_its_event_loop() -> None:
     prefix = new_prefix()
 
     async def here(client: Redis) -> RedisStore:
         store = RedisStore(client, prefix=prefix)
-        writer, claim, _ = await begun(store)
-        followed = asyncio.create_task(all_of(store))
-        await asyncio.sleep(0.02)
+        writer, claim, _ = await begin_run(store)
+        followed = await following(store)
         async with opened(prefix=prefix) as other:
             await other.append(claim, [*writer.texts("a"), *writer.completed()])
         assert contiguous(await followed)
         return store
 
-    # Clients as people have them: with the newer protocol, and with answers as text.
+    async def ping() -> bool:
+        return bool(await client.ping())
+
+    # A client may use the newer protocol and decode responses.
     client = Redis.from_url(shared_server().url, protocol=3, decode_responses=True)
     with asyncio.Runner() as runner:
         store = runner.run(here(client))
-        for use in (store.info("run-1"), all_of(store)):
+        for attempt in (store.info("run-1"), follow_all(store)):
             with pytest.raises(UsageError, match="another event loop"):
-                asyncio.run(use)
+                asyncio.run(attempt)
         runner.run(store.aclose())
-        assert runner.run(_ping(client))
+        assert runner.run(ping())
         runner.run(client.aclose())
 
 
-async def _ping(client: Redis) -> bool:
-    return bool(await client.ping())
-
-
-def test_something_else_than_a_client_is_refused() -> None:
+def test_invalid_settings_raise() -> None:
     with pytest.raises(UsageError, match=r"not a builtins\.int"):
-        RedisStore(6379)  # type: ignore[arg-type]  # that is the point
+        RedisStore(6379)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has its own"):
         RedisStore(Redis(), socket_timeout=1)
+    values: dict[str, list[Any]] = {
+        "prefix": ["", "\ud800"],
+        "ttl": [0, float("inf"), float("nan"), 1e17],
+        "patience": [0],
+    }
+    for name, invalid in values.items():
+        for value in invalid:
+            with pytest.raises(UsageError):
+                RedisStore("redis://localhost", **{name: value})
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"prefix": ""},
-        {"prefix": "\ud800"},
-        {"ttl": 0},
-        {"ttl": float("inf")},
-        {"ttl": float("nan")},
-        {"ttl": 1e17},
-        {"patience": 0},
-    ],
-)
-def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        RedisStore("redis://localhost", **options)
-
-
-@story
-async def test_followers_share_one_connection() -> None:
-    """However many runs and followers there are in an event loop."""
+@store_test
+async def test_followers_of_an_event_loop_share_one_connection() -> None:
     with RedisServer() as server:
         async with opened(server.url) as store:
             for number in range(20):
-                await begun(store, f"run-{number}")
-            followers = [store.follow(f"run-{number % 20}") for number in range(60)]
-            for follower in followers:
-                await anext(follower)
-            waiting = [asyncio.create_task(_anext(follower)) for follower in followers]
-            await asyncio.sleep(0.05)
-            clients = await raw(server, "CLIENT", "LIST")
-            assert clients.count(b"cmd=subscribe") == 1
+                await begin_run(store, f"run-{number}")
+            waiting = [await following(store, f"run-{number % 20}") for number in range(40)]
+            assert (await execute(server, "CLIENT", "LIST")).count(b"cmd=subscribe") == 1
             for task in waiting:
                 task.cancel()
             await asyncio.wait(waiting)
-            await asyncio.sleep(0.02)
-            assert b"cmd=subscribe" not in await raw(server, "CLIENT", "LIST")
+            while b"cmd=subscribe" in await execute(server, "CLIENT", "LIST"):
+                await asyncio.sleep(0.005)
 
 
-_OTHER_PROCESS = """
-import asyncio, sys
-from argstream import Approve
-from argstream.errors import RunTaken
-from argstream.runs import RedisStore
-from tests.runs.records import Writer, decided
-
-async def main(url, prefix):
-    store = RedisStore(url, prefix=prefix)
-    try:
-        await store.claim("run-1", "the other", 30)
-    except RunTaken as taken:
-        print(taken.owner, flush=True)
-    async for record in store.follow("run-1"):
-        print(record.seq, record.event.type, flush=True)
-        if record.event.type == "approval_requested":
-            await store.decide("run-1", {"c1": Approve(digest="d1")})
-            await store.stop("run-1", "enough")
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-@story
-async def test_another_process_follows_decides_and_stops(store: RedisStore, place: Place) -> None:
-    writer, claim, _ = await begun(store)
-    command = (sys.executable, "-c", _OTHER_PROCESS, shared_server().url, place.prefix)
-    other = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-    await store.append(claim, writer.records(asked("c1", "d1")))
-    async for posts in store.posts("run-1"):
-        if posts.decisions and posts.stop_reason == "enough":
-            break
-    await store.append(claim, [*writer.records(decided("c1")), *writer.completed()])
-    said, _ = await other.communicate()
-    assert said.decode().splitlines() == [
-        "me",
-        "1 run_started",
-        "2 approval_requested",
-        "3 approval_decided",
-        "4 run_completed",
-    ]
-
-
-@story
-async def test_records_too_large_to_be_told_are_followed_too(
+@store_test
+async def test_records_too_large_to_publish_are_followed(
     store: RedisStore, other: RedisStore
 ) -> None:
-    writer, claim, _ = await begun(store)
-    followed = asyncio.create_task(all_of(other))
-    await asyncio.sleep(0.02)
+    writer, claim, _ = await begin_run(store)
+    followed = await following(other)
     for _ in range(3):
         await store.append(claim, writer.texts("x" * 3_000_000))
     await store.append(claim, writer.completed())
-    assert contiguous(await followed)
-    assert len(await other.read("run-1")) == 5
+    assert await followed == await store.read("run-1")
+
+
+# Databases, prefixes and slots
+
+
+@store_test
+async def test_databases_do_not_see_each_others_runs() -> None:
+    """The ids may be the same, and channels are shared by all databases of a server."""
+    prefix = new_prefix()
+    address = shared_server().url
+    async with (
+        opened(address, prefix=prefix) as store,
+        opened(address.replace("db=0", "db=1"), prefix=prefix) as other,
+    ):
+        writer, claim, _ = await begin_run(store)
+        stranger, theirs, _ = await begin_run(other)
+        followed = await following(store)
+        await other.append(theirs, stranger.texts("a secret"))
+        await other.append(theirs, stranger.completed())
+        await other.delete("run-1")
+        await asyncio.sleep(0.02)
+        await store.append(claim, writer.texts("mine"))
+        await store.append(claim, writer.completed())
+        assert await followed == await store.read("run-1")
+
+
+@store_test
+async def test_run_id_cannot_reach_into_another_prefix() -> None:
+    prefix = new_prefix()
+    async with opened(prefix=prefix) as store, opened(prefix=f"{prefix}:{{tenant}}") as other:
+        await begin_run(other, "secret")
+        forged = "tenant}:{secret"
+        for attempt in (store.read(forged), store.stop(forged), store.info(forged)):
+            with pytest.raises(UnknownRun):
+                await attempt
+        await begin_run(store, forged)
+        assert len(await other.runs()) == len(await store.runs()) == 1
+
+
+@store_test
+async def test_any_text_can_be_a_run_id(store: RedisStore) -> None:
+    for run_id in IDS:
+        writer, claim, _ = await begin_run(store, run_id)
+        followed = await following(store, run_id)
+        await store.append(claim, writer.completed())
+        assert contiguous(await followed)
+    assert set(ids(await store.runs())) == set(IDS)
+
+
+@pytest.mark.parametrize("prefix", ["{p}", "p"])
+def test_keys_of_a_run_are_in_one_slot_of_a_cluster(prefix: str) -> None:
+    store = RedisStore("redis://localhost", prefix=prefix)
+    for run_id in IDS:
+        run, log, index, news, *_ = store._keys.all_of(run_id)
+        same = [run, log, news, *([index] if prefix == "{p}" else [])]
+        assert len({key_slot(key) for key in same}) == 1, run_id
+
+
+# Data that no store wrote
+
+
+@store_test
+async def test_follower_does_not_continue_with_a_new_run_of_the_same_name(
+    store: RedisStore, other: RedisStore, place: Place
+) -> None:
+    """Even if the deletion was not published."""
+    await begin_run(store)
+    followed = await following(other)
+    keys = [f"{place.prefix}:{{run-1}}:{name}" for name in ("run", "log")]
+    await execute(shared_server(), "DEL", *keys)
+    writer, claim, _ = await begin_run(store)
+    await store.append(claim, writer.texts("another's"))
+    with pytest.raises(UnknownRun):
+        await followed
+
+
+MESSAGES = [
+    *(b"", b"x\nfoo\nbar", b"gone", b"posts\nIDENTITY\nnone\n{}", b"\xff"),
+    *(b"\nIDENTITY\n" + b"9" * 5_000, b"\nIDENTITY\n2\n{}", b"\nIDENTITY\n2\n\xff"),
+]
+
+
+@store_test
+async def test_follower_ignores_foreign_messages_on_its_channel(
+    store: RedisStore, other: RedisStore, place: Place
+) -> None:
+    for number, message in enumerate(MESSAGES):
+        run_id = f"run-{number}"
+        writer, claim, _ = await begin_run(store, run_id)
+        followed = await following(other, run_id)
+        async with Redis.from_url(shared_server().url, protocol=2) as client:
+            identity = await client.hget(f"{place.prefix}:{{{run_id}}}:run", "begun")
+            assert isinstance(identity, bytes)
+            channel = f"{place.prefix}:{{{run_id}}}:news:0"
+            assert await client.publish(channel, message.replace(b"IDENTITY", identity)) == 1
+        await asyncio.sleep(0.02)
+        await store.append(claim, writer.texts("a"))
+        await store.append(claim, writer.completed())
+        async with asyncio.timeout(5):
+            assert await followed == await store.read(run_id), message
+
+
+@store_test
+async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
+    writer, claim, records = await begin_run(store)
+    await execute(shared_server(), "DEL", f"{place.prefix}:runs")
+    await execute(shared_server(), "SET", f"{place.prefix}:runs", "mine")
+    more = writer.texts("a", "b")
+    for attempt in (store.append(claim, more), begin_run(store, "run-2")):
+        assert "give the store a prefix of its own" in await failure_of(attempt)
+    assert await store.read("run-1") == records
+    with pytest.raises(UnknownRun):
+        await store.info("run-2")
+    await execute(shared_server(), "DEL", f"{place.prefix}:runs")
+    await store.append(claim, more)
+    await begin_run(store, "run-2")
+    assert len(await store.runs()) == 2
+
+
+@store_test
+async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
+    for name in ("whose", "unfinished", "{s}:session", "{ada}:user", "{run-1}:log", "{run-1}:run"):
+        key = f"{place.prefix}:{name}"
+        await execute(shared_server(), "SET", key, "mine")
+        beginning = store.begin(Writer(user="ada").started(), "me", 30)
+        assert "give the store a prefix of its own" in await failure_of(beginning)
+        assert await keys_of(place.prefix) == [key.encode()]
+        await execute(shared_server(), "DEL", key)

@@ -1,64 +1,78 @@
-"""A Redis server that does not do what it should: what is said of it, and what is not."""
+"""Failures of a Redis server: errors, outages, hangs, and responses that get lost."""
 
 import asyncio
-from collections.abc import Iterator
+import os
+import select
+import socket
+import socketserver
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
 
-from argstream.errors import StoreFailure, UsageError
-from argstream.runs import RedisStore
-from tests.runs.records import begun, contiguous
-from tests.runs.redis_server import RedisServer, shared_server
-from tests.runs.redis_stores import failing, opened, raw
-from tests.runs.stores import Place, all_of, story
+from argstream import Approve, Deny
+from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.events import RunResumed
+from argstream.runs import Claim, Record, RedisStore
+from tests.runs.records import SECONDS, Writer, begin_run, contiguous, paused, requested
+from tests.runs.redis_server import RedisServer, execute, failure_of, opened, shared_server
+from tests.runs.stores import Place, follow_all, store_test
 
 STORES = ["redis"]
-
 SECRET = "s3cret-canary"
+
+# Addresses and passwords
 
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[RedisServer]:
-    """A server that wants a password, on a port."""
+    """A server with a password, on a port."""
     with RedisServer(tcp=True, requirepass=SECRET) as server:
         yield server
 
 
-@story
-async def test_a_password_is_in_no_error_and_no_representation(locked: RedisServer) -> None:
-    right = f"redis://:{SECRET}@127.0.0.1:{locked.port}"
-    async with opened(right) as store:
-        await begun(store)
+@store_test
+async def test_password_is_not_in_errors_or_repr(locked: RedisServer) -> None:
+    async with opened(f"redis://:{SECRET}@127.0.0.1:{locked.port}") as store:
+        await begin_run(store)
         assert SECRET not in f"{store!r} {store}"
-    wrong = f"redis://:{SECRET}-not@127.0.0.1:{locked.port}"
-    async with opened(wrong) as store:
-        said = await failing(begun(store))
-        assert "another name or password" in said
-        assert str(locked.port) in said
-        assert SECRET not in said
-    nobody = f"redis://:{SECRET}@127.0.0.1:1"
-    async with opened(nobody, patience=0.1) as store:
-        said = await failing(begun(store))
-        assert "127.0.0.1:1: it cannot be reached" in said
-        assert SECRET not in said
+    await execute(locked, "ACL", "SETUSER", "guest", "on", f">{SECRET}", "~*", "+@read")
+    for address, expected in (
+        (f":{SECRET}-not@127.0.0.1:{locked.port}", "another name or password"),
+        (f":{SECRET}@127.0.0.1:1", "127.0.0.1:1: it cannot be reached"),
+        (f"guest:{SECRET}@127.0.0.1:{locked.port}", "change its ACL"),
+    ):
+        async with opened(f"redis://{address}", patience=0.1) as store:
+            message = await failure_of(begin_run(store))
+        assert expected in message
+        assert address.rpartition("@")[2] in message
+        assert SECRET not in message
+
+
+@store_test
+async def test_missing_password_fails_followers(locked: RedisServer) -> None:
+    async with opened(f"redis://127.0.0.1:{locked.port}") as store:
+        assert "password" in await failure_of(follow_all(store))
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        "localhost:6379",
-        f"http://:{SECRET}@h",
-        f"redis://:{SECRET}/9@h",
-        f"redis://:p@{SECRET}/9@h",
-        f"redis://:p@{SECRET}?9@h",
-        f"redis://:p@{SECRET}#9@h",
+        *(
+            "localhost:6379",
+            f"http://:{SECRET}@h",
+            f"redis://:{SECRET}/9@h",
+            "redis://h:port/0",
+            "",
+        ),
+        *(f"redis://:p@{SECRET}/9@h", f"redis://:p@{SECRET}?9@h", f"redis://:p@{SECRET}#9@h"),
         f"unix://:p@h/{SECRET}@/path",
-        "redis://h:port/0",
-        "",
     ],
 )
-def test_what_is_no_address_is_refused_without_repeating_it(address: str) -> None:
+def test_invalid_address_raises_without_repeating_it(address: str) -> None:
     with pytest.raises(UsageError, match="write redis://HOST:PORT") as caught:
         RedisStore(address)
     assert "percent-encoded" in str(caught.value)
@@ -66,82 +80,404 @@ def test_what_is_no_address_is_refused_without_repeating_it(address: str) -> Non
     assert caught.value.__cause__ is None
 
 
-@story
-async def test_a_password_may_have_any_character_in_it_if_these_are_encoded() -> None:
+@store_test
+async def test_percent_encoded_password_may_contain_any_character() -> None:
     password = "s@ek/r?e#t:%"
     with RedisServer(tcp=True, requirepass=password) as server:
         address = f"redis://:{quote(password, safe='')}@127.0.0.1:{server.port}/0"
         async with opened(address) as store:
-            await begun(store)
+            await begin_run(store)
             assert repr(store).startswith(f"<RedisStore at 127.0.0.1:{server.port}, ")
 
 
-@story
-async def test_a_server_without_the_password_says_so_to_who_follows(locked: RedisServer) -> None:
-    async with opened(f"redis://127.0.0.1:{locked.port}") as store:
-        assert "password" in await failing(all_of(store))
+# Errors of the server
 
 
-@story
-async def test_a_user_who_may_not_do_what_is_needed_is_told(locked: RedisServer) -> None:
-    await raw(locked, "ACL", "SETUSER", "guest", "on", f">{SECRET}", "~*", "+@read")
-    async with opened(f"redis://guest:{SECRET}@127.0.0.1:{locked.port}") as store:
-        said = await failing(begun(store))
-        assert "change its ACL" in said
-        assert SECRET not in said
-
-
-@story
-async def test_a_hash_of_something_else_is_told(store: RedisStore, place: Place) -> None:
-    await raw(shared_server(), "HSET", f"{place.prefix}:{{run-1}}:run", "mine", "1")
-    with pytest.raises(StoreFailure, match="something else"):
-        await store.info("run-1")
-
-
-@story
-async def test_a_server_without_memory_is_told_and_nothing_is_half_written() -> None:
+@store_test
+async def test_server_out_of_memory_writes_nothing_in_part() -> None:
     with RedisServer() as server:
         async with opened(server.url) as store:
-            writer, claim, records = await begun(store)
-            await raw(server, "CONFIG", "SET", "maxmemory", "1")
+            writer, claim, records = await begin_run(store)
+            await execute(server, "CONFIG", "SET", "maxmemory", "1")
             more = writer.texts("a", "b")
-            assert "out of memory" in await failing(store.append(claim, more))
-            await raw(server, "CONFIG", "SET", "maxmemory", "0")
+            assert "out of memory" in await failure_of(store.append(claim, more))
+            await execute(server, "CONFIG", "SET", "maxmemory", "0")
             assert await store.read("run-1") == records
             await store.append(claim, more)
 
 
-@story
-async def test_a_replica_can_be_read_and_says_where_to_write() -> None:
+@store_test
+async def test_replica_can_be_read_but_not_written() -> None:
     with RedisServer() as server:
-        async with opened(server.url, prefix="p") as store:
-            writer, claim, records = await begun(store)
-            await raw(server, "REPLICAOF", "127.0.0.1", "1")
-            said = await failing(store.append(claim, writer.texts("a")))
-            assert "give the address of the primary" in said
+        async with opened(server.url) as store:
+            writer, claim, records = await begin_run(store)
+            await execute(server, "REPLICAOF", "127.0.0.1", "1")
+            message = await failure_of(store.append(claim, writer.texts("a")))
+            assert "give the address of the primary" in message
             assert await store.read("run-1") == records
 
 
-@story
-async def test_a_log_that_the_server_threw_away_is_a_failure_and_not_an_empty_log() -> None:
-    async with opened(prefix="thrown") as store:
-        await begun(store)
-        await raw(shared_server(), "DEL", "thrown:{run-1}:log")
-        with pytest.raises(StoreFailure, match="maxmemory-policy"):
-            await store.read("run-1")
+@store_test
+async def test_evicted_log_is_a_failure_and_not_an_empty_log(
+    store: RedisStore, place: Place
+) -> None:
+    await begin_run(store)
+    await execute(shared_server(), "DEL", f"{place.prefix}:{{run-1}}:log")
+    with pytest.raises(StoreFailure, match="maxmemory-policy"):
+        await store.read("run-1")
 
 
-@story
-async def test_a_cluster_needs_a_prefix_that_keeps_all_in_one_slot() -> None:
+@store_test
+async def test_scripts_that_the_server_forgot_are_sent_again(store: RedisStore) -> None:
+    writer, claim, _ = await begin_run(store)
+    await execute(shared_server(), "SCRIPT FLUSH")
+    await store.append(claim, writer.texts("a"))
+    assert (await store.info("run-1")).seq == 2
+
+
+@store_test
+async def test_cluster_needs_a_prefix_that_keeps_all_keys_in_one_slot() -> None:
     with RedisServer(tcp=True, cluster_enabled="yes") as server:
-        await raw(server, "CLUSTER", "ADDSLOTS", *map(str, range(16_384)))
-        while b"cluster_state:ok" not in await raw(server, "CLUSTER", "INFO"):
+        await execute(server, "CLUSTER", "ADDSLOTS", *map(str, range(16_384)))
+        while b"cluster_state:ok" not in await execute(server, "CLUSTER", "INFO"):
             await asyncio.sleep(0.01)
         async with opened(server.url, prefix="p") as store:
-            assert "such as '{argstream}'" in await failing(begun(store))
+            assert "such as '{argstream}'" in await failure_of(begin_run(store))
         async with opened(server.url, prefix="{p}") as store:
-            writer, claim, _ = await begun(store)
-            followed = asyncio.create_task(all_of(store))
+            writer, claim, _ = await begin_run(store)
+            followed = asyncio.create_task(follow_all(store))
             await store.append(claim, writer.completed())
             assert contiguous(await followed)
             assert [info.run_id for info in await store.runs()] == ["run-1"]
+
+
+# Outages. `make soak` writes more records through the crashes.
+
+RECORDS = 5_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 300
+
+
+@pytest.mark.hypothesis
+def test_server_crash_loses_no_acknowledged_record() -> None:
+    """With appendfsync always. Writer and follower continue without a gap or a duplicate."""
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
+        asyncio.run(write_through_crashes(server))
+
+
+async def write_through_crashes(server: RedisServer) -> None:
+    async def write(writer: Writer, claim: Claim) -> list[Record]:
+        acknowledged = []
+        for number in range(RECORDS):
+            records = writer.texts(str(number))
+            await store.append(claim, records)
+            acknowledged += records
+            await asyncio.sleep(0.001)
+        await store.append(claim, writer.completed())
+        return acknowledged
+
+    async with opened(server.url, prefix="p") as store, opened(server.url, prefix="p") as other:
+        writer, claim, _ = await begin_run(store)
+        writing = asyncio.create_task(write(writer, claim))
+        following = asyncio.create_task(follow_all(other))
+        while not writing.done():
+            await asyncio.sleep(0.1)
+            server.kill()
+            await asyncio.sleep(0.02)
+            await asyncio.to_thread(server.start)
+        acknowledged = await writing
+        async with asyncio.timeout(10):
+            seen = await following
+        assert contiguous(seen)
+        assert seen == await store.read("run-1")
+        assert seen[1:-1] == acknowledged
+
+
+@store_test
+async def test_outage_fails_requests_and_followers_within_the_time_limit() -> None:
+    """New followers then work, also while an old one has not been told of the failure yet."""
+    with RedisServer(tcp=True, appendonly="yes", appendfsync="always") as server:
+        async with (
+            opened(server.url, prefix="p", patience=0.4) as store,
+            opened(server.url, prefix="p") as other,
+        ):
+            writer, claim, _ = await begin_run(store)
+            slow, posts = store.follow("run-1"), store.posts("run-1")
+            await anext(slow)
+            await anext(posts)
+            waiting = [asyncio.create_task(follow_all(store)), asyncio.ensure_future(anext(posts))]
+            await asyncio.sleep(0.05)
+            server.kill()
+            for attempt in (store.renew(claim, 30), *waiting):
+                with pytest.raises(StoreFailure, match=f"127.0.0.1:{server.port}.*0.4 s"):
+                    await attempt
+            await asyncio.to_thread(server.start)
+            following = asyncio.create_task(follow_all(store))
+            posts = store.posts("run-1")
+            await anext(posts)
+            await other.stop("run-1", "enough")
+            assert (await anext(posts)).stop_reason == "enough"
+            await other.append(claim, writer.completed())
+            assert contiguous(await following)
+            with pytest.raises(StoreFailure):
+                await anext(slow)
+
+
+@store_test
+async def test_hanging_server_fails_requests_and_followers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower's connection is quiet anyway, so it pings the server."""
+    monkeypatch.setattr("argstream.runs.redis._BEAT", 0.1)
+    with RedisServer() as server:
+        async with opened(server.url, patience=0.3) as store:
+            await begin_run(store)
+            followed = asyncio.create_task(follow_all(store))
+            await asyncio.sleep(0.5)
+            assert not followed.done()  # a quiet server is no failure
+            server.hang()
+            async with asyncio.timeout(10):
+                for attempt in (store.info("run-1"), followed):
+                    with pytest.raises(StoreFailure, match=r"has not answered for 0.3 s"):
+                        await attempt
+
+
+@store_test
+async def test_follower_survives_the_loss_of_its_connection() -> None:
+    """Also if the connection was older than the patience of the store."""
+    with RedisServer() as server:
+        async with (
+            opened(server.url, prefix="p", patience=0.5) as store,
+            opened(server.url, prefix="p", patience=0.5) as other,
+        ):
+            writer, claim, _ = await begin_run(store)
+            followed = asyncio.create_task(follow_all(other))
+            for seconds in (0, 0, 0.6):
+                await asyncio.sleep(seconds)
+                while await execute(server, "CLIENT", "KILL", "TYPE", "pubsub") != 1:
+                    await asyncio.sleep(0.01)
+                await store.append(claim, writer.texts("a"))
+            await store.append(claim, writer.completed())
+            assert contiguous(await followed)
+
+
+@store_test
+async def test_follower_of_a_run_that_the_server_lost_gets_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("argstream.runs.redis._BEAT", 0.1)
+    with RedisServer() as server:
+        async with opened(server.url) as store:
+            await begin_run(store)
+            followed = asyncio.create_task(follow_all(store))
+            posts = store.posts("run-1")
+            await anext(posts)
+            await asyncio.sleep(0.05)
+            await execute(server, "FLUSHALL")
+            async with asyncio.timeout(5):
+                for attempt in (followed, asyncio.ensure_future(anext(posts))):
+                    with pytest.raises(UnknownRun):
+                        await attempt
+
+
+@store_test
+async def test_error_in_the_listener_fails_only_the_followers_of_its_event_loop(
+    monkeypatch: pytest.MonkeyPatch, store: RedisStore, other: RedisStore
+) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyError("unexpected")
+
+    writer, claim, _ = await begin_run(store)
+    following = asyncio.create_task(follow_all(other))
+    await asyncio.sleep(0.02)
+    with monkeypatch.context() as broken:
+        broken.setattr(other, "_heard", fail)
+        with pytest.raises(StoreFailure, match="KeyError: 'unexpected'"):
+            await asyncio.to_thread(asyncio.run, asyncio.wait_for(follow_all(other), 5))
+        broken.setattr(store, "_heard", fail)
+        with pytest.raises(StoreFailure, match="KeyError: 'unexpected'"):
+            await follow_all(store)
+    again = asyncio.create_task(follow_all(store))
+    await asyncio.sleep(0.02)
+    await store.append(claim, writer.completed())
+    async with asyncio.timeout(5):
+        assert contiguous(await following)
+        assert contiguous(await again)
+
+
+# Lost responses: the store repeats a request without knowing whether the first one was executed,
+# and the first one may reach the server after the second.
+
+Step = Callable[[RedisStore], Awaitable[Any]]
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    """Forwards data in both directions until a response is to be lost."""
+
+    def handle(self) -> None:
+        proxy = cast("LossyProxy", self.server)
+        request = b""
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(str(shared_server().socket))
+            while True:
+                for side in select.select([self.request, server], [], [])[0]:
+                    data = side.recv(65_536)
+                    if side is self.request:
+                        request = data if b"EVAL" in data else request
+                    elif request and not data.startswith(b"-NOSCRIPT") and proxy.loses(request):
+                        return
+                    if not data:
+                        return
+                    (server if side is self.request else self.request).sendall(data)
+
+
+class LossyProxy(socketserver.ThreadingTCPServer):
+    """A proxy to the shared server that loses the response of one script, after it has run."""
+
+    def __init__(self, prefix: str, number: int, meanwhile: Step | None) -> None:
+        super().__init__(("127.0.0.1", 0), _Connection)
+        self.url = f"redis://127.0.0.1:{self.server_address[1]}"
+        self.responses_left = number
+        self._prefix = prefix
+        self._meanwhile = meanwhile
+        self._request = b""
+
+    def loses(self, request: bytes) -> bool:
+        self.responses_left -= 1
+        if self.responses_left != 0:
+            return False
+        self._request = request
+        if self._meanwhile is not None:
+            asyncio.run(self._do(self._meanwhile))
+        return True
+
+    async def _do(self, step: Step) -> None:
+        async with opened(prefix=self._prefix) as store:
+            await step(store)
+
+    def repeat(self) -> None:
+        """Send the request again whose response was lost, as if it was delayed."""
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(str(shared_server().socket))
+            server.sendall(self._request)
+            assert server.recv(65_536).startswith(b"*")
+
+
+@asynccontextmanager
+async def losing_response(
+    place: Place, number: int = 1, meanwhile: Step | None = None
+) -> AsyncIterator[tuple[LossyProxy, RedisStore]]:
+    """Open a store that loses its n-th response. ``meanwhile`` runs before it notices."""
+    with LossyProxy(place.prefix, number, meanwhile) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            async with opened(proxy.url, prefix=place.prefix) as through:
+                yield proxy, through
+        finally:
+            await asyncio.to_thread(proxy.shutdown)
+            thread.join()
+    assert proxy.responses_left <= 0
+
+
+async def acquire_by_another(store: RedisStore) -> None:
+    await store.claim("run-1", "you", SECONDS)
+
+
+async def acquire_and_release(store: RedisStore) -> None:
+    await store.release(await store.claim("run-1", "you", SECONDS))
+
+
+@store_test
+async def test_run_begins_once(store: RedisStore, place: Place) -> None:
+    async with losing_response(place) as (proxy, through):
+        writer, claim, records = await begin_run(through)
+        await through.append(claim, more := writer.records(paused()))
+    proxy.repeat()
+    assert (await store.info("run-1")).owner is None
+    assert await store.read("run-1") == records + more
+
+
+@store_test
+async def test_paused_run_has_begun_though_another_process_took_it_over(
+    store: RedisStore, place: Place
+) -> None:
+    async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
+        writer, claim, records = await begin_run(through, "run-1", requested(), paused())
+        with pytest.raises(RunTaken, match="driven by you"):
+            await through.append(claim, writer.records(RunResumed("run-1")))
+    assert await store.read("run-1") == records
+
+
+@store_test
+async def test_repeated_acquire_does_not_lock_itself_out(store: RedisStore, place: Place) -> None:
+    writer, old, _ = await begin_run(store, "run-1", paused())
+    for number in (1, 2):
+        async with losing_response(place, number) as (_, through):
+            claim = await through.claim("run-1", "you", SECONDS)
+            await through.append(claim, writer.records(RunResumed("run-1"), paused()))
+        assert claim.token == old.token + 2  # one for the lease, one for its release
+        old = claim
+
+
+@pytest.mark.parametrize("rests", [True, False])
+@store_test
+async def test_delayed_acquire_does_not_restore_a_released_lease(
+    rests: bool, store: RedisStore, place: Place
+) -> None:
+    writer, _, _ = await begin_run(store, "run-1", paused())
+    async with losing_response(place, 2) as (proxy, through):
+        claim = await through.claim("run-1", "me", SECONDS)
+    if rests:
+        await store.append(claim, writer.records(RunResumed("run-1"), paused()))
+    else:
+        await store.release(claim)
+    proxy.repeat()
+    assert (await store.info("run-1")).owner is None
+    other = await store.claim("run-1", "you", SECONDS)
+    proxy.repeat()
+    assert (await store.info("run-1")).owner == "you"
+    await store.release(other)
+    proxy.repeat()
+    assert (await store.info("run-1")).owner is None
+
+
+@store_test
+async def test_repeated_acquire_respects_the_lease_of_another(
+    store: RedisStore, place: Place
+) -> None:
+    writer, _, _ = await begin_run(store, "run-1", paused())
+    async with losing_response(place, meanwhile=acquire_and_release) as (_, through):
+        claim = await through.claim("run-1", "me", SECONDS)
+    await store.append(claim, writer.records(RunResumed("run-1"), paused()))
+    async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
+        with pytest.raises(RunTaken, match="driven by you"):
+            await through.claim("run-1", "me", SECONDS)
+
+
+@pytest.mark.parametrize("meanwhile", [None, acquire_by_another])
+@store_test
+async def test_records_are_written_once(
+    meanwhile: Step | None, store: RedisStore, place: Place
+) -> None:
+    """Also the last ones, which release the lease."""
+    writer, claim, first = await begin_run(store)
+    more, rests = writer.texts("a", "b"), writer.records(requested(), paused())
+    async with losing_response(place) as (_, through):
+        await through.append(claim, more)
+    async with losing_response(place, meanwhile=meanwhile) as (_, through):
+        await through.append(claim, rests)
+    assert await store.read("run-1") == [*first, *more, *rests]
+    info = await store.info("run-1")
+    assert (info.status, info.owner) == ("paused", "you" if meanwhile else None)
+
+
+@store_test
+async def test_decision_counts_once_and_run_is_deleted_once(
+    store: RedisStore, place: Place
+) -> None:
+    await begin_run(store, "run-1", requested("c1", "d1"), paused())
+    async with losing_response(place) as (_, through):
+        await through.decide("run-1", {"c1": Approve(digest="d1")})
+        with pytest.raises(AlreadyDecided):
+            await through.decide("run-1", {"c1": Deny()})
+    assert (await store.posted("run-1")).decisions == {"c1": Approve(digest="d1")}
+    async with losing_response(place) as (_, through):
+        await through.delete("run-1")
+    assert await store.runs() == []

@@ -1,6 +1,6 @@
-"""Every store does what a simple model does, whatever is done with it and in whichever order.
+"""Every store behaves as a simple model does, for random operations in random order.
 
-Redis has a clock of its own, so its claims do not run out here; that they do is in the contract.
+Redis has its own clock, so its leases do not expire here. test_contract.py tests that they do.
 """
 
 import asyncio
@@ -37,14 +37,8 @@ from argstream.events import (
     RunStopped,
     TextDelta,
 )
-from argstream.runs import (
-    Claim,
-    Posts,
-    Record,
-    RunInfo,
-    Store,
-)
-from tests.runs.records import Writer, asked, decided, folded, paused
+from argstream.runs import Claim, Posts, Record, RunInfo, Store
+from tests.runs.records import Writer, decided, folded, paused, requested
 from tests.runs.stores import KINDS, Place
 
 Answer = TypeVar("Answer")
@@ -55,7 +49,7 @@ CALLS = st.sampled_from(["c1", "c2"])
 EVENTS = st.lists(
     st.one_of(
         st.builds(TextDelta, st.text(max_size=3), st.just(0)),
-        st.builds(asked, CALLS, st.sampled_from(["d1", "d2"])),
+        st.builds(requested, CALLS, st.sampled_from(["d1", "d2"])),
         st.builds(decided, CALLS),
         st.just(paused()),
         st.just(RunResumed("r")),
@@ -64,74 +58,54 @@ EVENTS = st.lists(
     max_size=4,
 )
 ENDS = st.sampled_from([RunStopped("enough"), RunFailed("code", "why")])
-DECISIONS = st.dictionaries(
-    CALLS,
-    st.one_of(
-        st.builds(Approve, digest=st.sampled_from(["", "d1", "d2"])), st.builds(Deny, st.text())
-    ),
-)
-TURNS = (RunPaused, RunResumed, RunStopped, RunFailed)
-WITH = st.sampled_from(["the newest", "the newest", "the newest", "an old one"])
+APPROVALS = st.builds(Approve, digest=st.sampled_from(["", "d1", "d2"]))
+DECISIONS = st.dictionaries(CALLS, st.one_of(APPROVALS, st.builds(Deny, st.text())))
+STATUSES = {RunPaused: "paused", RunResumed: "running", RunStopped: "stopped", RunFailed: "failed"}
+IS_NEWEST = st.sampled_from([True, True, True, False])
 
 
 @dataclass
 class Model:
-    """A run, as a list and a few facts."""
+    """A run as a list of records and a few facts."""
 
     writer: Writer
     records: list[Record]
     claims: list[Claim]
-    is_given_up: bool = False
+    is_released: bool = False
     until: float = 0.0
     posted: dict[str, Approval] = field(default_factory=dict)
     stop_reason: str | None = None
 
     @property
-    def events(self) -> list[Event]:
-        return [record.event for record in self.records]
-
-    @property
     def status(self) -> str:
-        status = "running"
-        for event in self.events:
-            match event:
-                case RunPaused():
-                    status = "paused"
-                case RunResumed():
-                    status = "running"
-                case RunStopped():
-                    status = "stopped"
-                case RunFailed():
-                    status = "failed"
-                case _:
-                    pass
-        return status
+        changes = [STATUSES[type(r.event)] for r in self.records if type(r.event) in STATUSES]
+        return changes[-1] if changes else "running"
 
     @property
     def is_over(self) -> bool:
         return self.status in ("stopped", "failed")
 
-    def about(self, call_id: str) -> ApprovalRequested | ApprovalDecided | None:
-        """What was last written of a call."""
+    def last_about(self, call_id: str) -> ApprovalRequested | ApprovalDecided | None:
+        """Return the last request or decision about a call."""
         found: ApprovalRequested | ApprovalDecided | None = None
-        for event in self.events:
+        for event in (record.event for record in self.records):
             if isinstance(event, ApprovalRequested | ApprovalDecided) and event.call_id == call_id:
                 found = event
         return found
 
     @property
     def pending(self) -> dict[str, str]:
-        last = {call_id: self.about(call_id) for call_id in ("c1", "c2")}
-        return {
-            call_id: event.digest
-            for call_id, event in last.items()
-            if isinstance(event, ApprovalRequested)
-        }
+        last = {call_id: self.last_about(call_id) for call_id in ("c1", "c2")}
+        requests = {key: one for key, one in last.items() if isinstance(one, ApprovalRequested)}
+        return {call_id: request.digest for call_id, request in requests.items()}
+
+    def has_lease(self, claim: Claim) -> bool:
+        return claim == self.claims[-1] and not self.is_released
 
     def take(self, records: Sequence[Record]) -> None:
-        """Take records one after the other; a request for something else voids a decision.
+        """Append records. A request with another digest voids a decision.
 
-        If the run rests after them, nobody has it any more.
+        If the run is paused or over after the last record, its lease is released.
         """
         for record in records:
             before = self.pending
@@ -141,12 +115,15 @@ class Model:
                 for call_id, decision in self.posted.items()
                 if call_id in before and self.pending.get(call_id) == before[call_id]
             }
-        turns = [record.event for record in records if isinstance(record.event, TURNS)]
-        self.is_given_up = bool(turns) and not isinstance(turns[-1], RunResumed)
+        if any(type(record.event) in STATUSES for record in records):
+            self.is_released = self.status != "running"
+
+
+on_existing_run = precondition(lambda self: self.models)
 
 
 class Machine(RuleBasedStateMachine):
-    """Does the same to a store and to models of its runs."""
+    """Does the same with a store and with models of its runs."""
 
     kind: ClassVar[str]
 
@@ -156,7 +133,7 @@ class Machine(RuleBasedStateMachine):
         self.place = Place(self.kind, Path(self.directory.name))
         self.loop = asyncio.new_event_loop()
         store = self.place.open()
-        # Another process, as it were. In memory there is but one.
+        # The second one stands for another process. In memory there is only one.
         self.stores = [store, store if self.kind == "memory" else self.place.open()]
         self.turn = 0
         self.models: dict[str, Model] = {}
@@ -170,11 +147,9 @@ class Machine(RuleBasedStateMachine):
         self.loop.close()
         self.directory.cleanup()
 
-    # Help
-
     @property
     def store(self) -> Store:
-        """Now the one, then the other."""
+        """Return the two stores in turn."""
         self.turn += 1
         return self.stores[self.turn % 2]
 
@@ -186,12 +161,19 @@ class Machine(RuleBasedStateMachine):
             self.do(work)
 
     def is_driven(self, run: Model) -> bool:
-        return not run.is_given_up and run.until > self.place.now()
+        return not run.is_released and run.until > self.place.now()
 
-    def write(self, name: str, run: Model, claim: Claim, batch: list[Record]) -> None:
-        """Write a batch that goes on after the last record, or try to."""
+    def choose_run(self, data: st.DataObject) -> tuple[str, Model]:
+        name = data.draw(st.sampled_from(sorted(self.models)))
+        return name, self.models[name]
+
+    def write(self, name: str, claim: Claim, events: Sequence[Event]) -> None:
+        """Append events after the last record, or check that they are refused."""
+        run = self.models[name]
+        run.writer.time = self.place.now()
+        batch = run.writer.records(*events)
         self.last_batches.append((name, claim, batch))
-        if claim != run.claims[-1] or run.is_given_up:
+        if not run.has_lease(claim):
             self.refused(RunTaken, self.store.append(claim, batch))
         elif run.is_over:
             self.refused(UsageError, self.store.append(claim, batch))
@@ -200,7 +182,7 @@ class Machine(RuleBasedStateMachine):
             run.take(batch)
         run.writer.seq = len(run.records)
 
-    # Who drives a run
+    # Leases
 
     @rule(name=NAMES, events=EVENTS, session=st.sampled_from(["a", "b"]), user=USERS)
     def begin(self, name: str, events: list[Event], session: str, user: str) -> None:
@@ -212,7 +194,7 @@ class Machine(RuleBasedStateMachine):
         until = self.place.now() + 500
         claim = self.do(self.store.begin(records, "me", 500))
         assert claim == Claim(name, "me", 1)
-        # A run of the same name that was deleted is not this one.
+        # Batches of a deleted run of the same name do not count.
         self.last_batches = [one for one in self.last_batches if one[0] != name]
         self.last_batches.append((name, claim, records))
         run = self.models[name] = Model(writer, [], [claim], until=until)
@@ -231,101 +213,95 @@ class Machine(RuleBasedStateMachine):
         claim = self.do(self.store.claim(name, "you", 500))
         assert claim.token > run.claims[-1].token
         run.claims.append(claim)
-        run.is_given_up = False
+        run.is_released = False
 
-    def chosen(self, run: Model, which: str) -> Claim:
-        return run.claims[0 if which == "an old one" else -1]
-
-    @precondition(lambda self: self.models)
-    @rule(data=st.data(), which=WITH)
-    def renew(self, data: st.DataObject, which: str) -> None:
-        run = self.models[data.draw(st.sampled_from(sorted(self.models)))]
-        claim = self.chosen(run, which)
-        if claim != run.claims[-1] or run.is_given_up:
+    @on_existing_run
+    @rule(data=st.data(), newest=IS_NEWEST)
+    def renew(self, data: st.DataObject, newest: bool) -> None:
+        _, run = self.choose_run(data)
+        claim = run.claims[-1 if newest else 0]
+        if not run.has_lease(claim):
             self.refused(RunTaken, self.store.renew(claim, 500))
             return
         run.until = self.place.now() + 500
         self.do(self.store.renew(claim, 500))
 
-    @precondition(lambda self: self.models)
-    @rule(data=st.data(), which=WITH)
-    def release(self, data: st.DataObject, which: str) -> None:
-        run = self.models[data.draw(st.sampled_from(sorted(self.models)))]
-        claim = self.chosen(run, which)
+    @on_existing_run
+    @rule(data=st.data(), newest=IS_NEWEST)
+    def release(self, data: st.DataObject, newest: bool) -> None:
+        _, run = self.choose_run(data)
+        claim = run.claims[-1 if newest else 0]
         self.do(self.store.release(claim))
-        run.is_given_up = run.is_given_up or claim == run.claims[-1]
+        run.is_released = run.is_released or claim == run.claims[-1]
 
     @precondition(lambda self: self.kind != "redis")
     @rule()
-    def lapse(self) -> None:
-        self.do(self.place.later(1_000))
+    def expire_leases(self) -> None:
+        self.do(self.place.advance(1_000))
 
-    @rule(name=NAMES, events=EVENTS, which=WITH)
-    def append(self, name: str, events: list[Event], which: str) -> None:
+    # Records
+
+    @rule(name=NAMES, events=EVENTS, newest=IS_NEWEST)
+    def append(self, name: str, events: list[Event], newest: bool) -> None:
         if name not in self.models:
             some = Writer(name).records(*events)
             self.refused(UnknownRun, self.store.append(Claim(name, "me", 1), some))
             return
-        run = self.models[name]
-        run.writer.time = self.place.now()
-        self.write(name, run, self.chosen(run, which), run.writer.records(*events))
+        self.write(name, self.models[name].claims[-1 if newest else 0], events)
 
-    @precondition(lambda self: self.models)
+    @on_existing_run
     @rule(data=st.data(), end=ENDS)
     def finish(self, data: st.DataObject, end: Event) -> None:
-        name = data.draw(st.sampled_from(sorted(self.models)))
-        run = self.models[name]
-        run.writer.time = self.place.now()
-        self.write(name, run, run.claims[-1], run.writer.records(end))
+        name, run = self.choose_run(data)
+        self.write(name, run.claims[-1], [end])
 
     @precondition(lambda self: self.last_batches)
     @rule(data=st.data())
     def append_again(self, data: st.DataObject) -> None:
-        """Write what was written before, or was refused: by whoever tried it then."""
+        """Repeat an append that succeeded or was refused, with the same lease."""
         name, claim, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
         if (run := self.models.get(name)) is None:
             self.refused(UnknownRun, self.store.append(claim, batch))
         elif run.records[batch[0].seq - 1 : batch[-1].seq] == batch:
             self.do(self.store.append(claim, batch))
-        elif claim != run.claims[-1] or run.is_given_up:
+        elif not run.has_lease(claim):
             self.refused(RunTaken, self.store.append(claim, batch))
 
-    @precondition(lambda self: self.models)
+    @on_existing_run
     @rule(data=st.data(), gap=st.sampled_from([-1, 1, 5]))
     def append_elsewhere(self, data: st.DataObject, gap: int) -> None:
-        """Write where nothing goes: over what is there, or after a gap."""
-        run = self.models[data.draw(st.sampled_from(sorted(self.models)))]
+        """Append over existing records, or after a gap."""
+        _, run = self.choose_run(data)
         run.writer.seq += gap
         batch = run.writer.texts("elsewhere")
         run.writer.seq = len(run.records)
-        is_lost = run.is_given_up
-        self.refused(RunTaken if is_lost else UsageError, self.store.append(run.claims[-1], batch))
+        error = RunTaken if run.is_released else UsageError
+        self.refused(error, self.store.append(run.claims[-1], batch))
 
-    # Posts
+    # Commands
 
-    @precondition(lambda self: self.models)
+    @on_existing_run
     @rule(data=st.data(), decisions=DECISIONS)
     def decide(self, data: st.DataObject, decisions: dict[str, Approval]) -> None:
-        name = data.draw(st.sampled_from(sorted(self.models)))
-        run = self.models[name]
+        name, run = self.choose_run(data)
         for call_id, decision in decisions.items():
-            about = run.about(call_id)
+            last = run.last_about(call_id)
             digest = decision.digest if isinstance(decision, Approve) else ""
-            if isinstance(about, ApprovalDecided) or call_id in run.posted:
+            if isinstance(last, ApprovalDecided) or call_id in run.posted:
                 self.refused(AlreadyDecided, self.store.decide(name, decisions))
                 return
-            if about is None or run.is_over or digest not in ("", about.digest):
+            if last is None or run.is_over or digest not in ("", last.digest):
                 self.refused(UsageError, self.store.decide(name, decisions))
                 return
         self.do(self.store.decide(name, decisions))
         run.posted |= decisions
 
-    @precondition(lambda self: self.models)
-    @rule(data=st.data(), call_id=CALLS, which=WITH)
-    def reopen(self, data: st.DataObject, call_id: str, which: str) -> None:
-        run = self.models[data.draw(st.sampled_from(sorted(self.models)))]
-        claim = self.chosen(run, which)
-        if claim != run.claims[-1] or run.is_given_up:
+    @on_existing_run
+    @rule(data=st.data(), call_id=CALLS, newest=IS_NEWEST)
+    def reopen(self, data: st.DataObject, call_id: str, newest: bool) -> None:
+        _, run = self.choose_run(data)
+        claim = run.claims[-1 if newest else 0]
+        if not run.has_lease(claim):
             self.refused(RunTaken, self.store.reopen(claim, call_id))
             return
         self.do(self.store.reopen(claim, call_id))
@@ -342,7 +318,7 @@ class Machine(RuleBasedStateMachine):
             run = self.models[name]
             run.stop_reason = reason if run.stop_reason is None else run.stop_reason
 
-    # Forgetting
+    # Deletion
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
@@ -356,7 +332,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 1_500]), unfinished=st.booleans())
     def expire(self, seconds: float, unfinished: bool) -> None:
-        time.sleep(0.002)  # what was written in this very moment has not been over for 0 seconds
+        time.sleep(0.002)  # a run that was written at this very moment is not 0 seconds old yet
         before = self.place.now() - seconds
         expired = [
             name
@@ -370,47 +346,39 @@ class Machine(RuleBasedStateMachine):
 
     # Reading
 
-    @precondition(lambda self: self.models)
+    @on_existing_run
     @rule(data=st.data(), after=st.integers(0, 12), limit=st.none() | st.integers(1, 5))
     def read(self, data: st.DataObject, after: int, limit: int | None) -> None:
-        name = data.draw(st.sampled_from(sorted(self.models)))
-        expected = self.models[name].records[after:][:limit]
-        assert self.do(self.store.read(name, after, limit)) == expected
+        name, run = self.choose_run(data)
+        assert self.do(self.store.read(name, after, limit)) == run.records[after:][:limit]
+        snapshot = self.do(self.store.snapshot(name))
+        last = run.records[-1]
+        expected = (folded(run.records), last.seq, last.time)
+        assert (snapshot.event, snapshot.seq, snapshot.time) == expected
 
-    @precondition(lambda self: self.models)
+    @on_existing_run
     @rule(data=st.data(), after=st.integers(0, 12))
     def follow(self, data: st.DataObject, after: int) -> None:
-        name = data.draw(st.sampled_from(sorted(self.models)))
-        run = self.models[name]
+        name, run = self.choose_run(data)
         expected = run.records[after:]
 
         async def following() -> Sequence[Record]:
             seen: list[Record] = []
             async with aclosing(self.store.follow(name, after)) as records:
-                while run.is_over or len(seen) < len(expected):
-                    try:
-                        seen.append(await anext(records))
-                    except StopAsyncIteration:
-                        break
+                if run.is_over:
+                    return [record async for record in records]
+                while len(seen) < len(expected):
+                    seen.append(await anext(records))
             return seen
 
         assert self.do(following()) == expected
-
-    @precondition(lambda self: self.models)
-    @rule(data=st.data())
-    def snapshot(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.models)))
-        records = self.models[name].records
-        snapshot = self.do(self.store.snapshot(name))
-        assert snapshot.event == folded(records)
-        assert (snapshot.seq, snapshot.time) == (records[-1].seq, records[-1].time)
 
     @rule(
         user=st.none() | USERS,
         session=st.sampled_from([None, "a", "b"]),
         status=st.sampled_from([None, "running", "paused", "stopped"]),
     )
-    def choose(self, user: str | None, session: str | None, status: Any) -> None:
+    def query(self, user: str | None, session: str | None, status: Any) -> None:
         listed = self.do(self.store.runs(user=user, session_id=session, status=status))
         expected = [
             info
@@ -422,7 +390,7 @@ class Machine(RuleBasedStateMachine):
         assert [info.run_id for info in listed] == [info.run_id for info in expected]
 
     @invariant()
-    def all_is_known(self) -> None:
+    def runs_are_as_in_the_model(self) -> None:
         listed = self.do(self.store.runs())
         newest_first = sorted(
             self.models.items(), key=lambda item: (item[1].records[-1].time, item[0]), reverse=True
@@ -446,7 +414,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_store_does_what_the_model_does(kind: str) -> None:
+def test_store_behaves_as_the_model(kind: str) -> None:
     machine = type("Machine", (Machine,), {"kind": kind})
     examples = settings().max_examples // 3
     run_state_machine_as_test(

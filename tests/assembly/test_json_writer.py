@@ -1,8 +1,7 @@
-"""Arguments that come as values: the text that is written for them, and what it makes of a call."""
+"""Arguments that come as values: the text written for them, and the call that it makes."""
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator
 from math import inf, nan
 from random import Random
 from typing import Any
@@ -23,7 +22,7 @@ from argstream.events import (
     ToolArgsDelta,
     ToolArgsInvalid,
 )
-from argstream.jsonstream import Done, Limits, Parser
+from argstream.jsonstream import Done, Limits, Parser, parse
 from argstream.jsonstream._parser import DEFAULT_LIMITS
 from argstream.providers._deltas import (
     ArgumentValue,
@@ -52,7 +51,7 @@ _scalars = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=12)
 )
-# Empty containers are nobody's leaf, so they are not in here.
+# Without empty containers, which have no leaves.
 _values: st.SearchStrategy[Any] = st.recursive(
     _scalars,
     lambda inner: (
@@ -92,20 +91,21 @@ def write(puts: Iterable[Put], limits: Limits = DEFAULT_LIMITS) -> list[str]:
     return [*texts, writer.close()]
 
 
+def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[Event]]:
+    builder = EventBuilder(Numbering(), limits, ())
+    events: list[Event] = []
+    builder.take(list(deltas), events)
+    (call,) = builder.calls
+    return call, events
+
+
 def run(
     puts: Iterable[Put], *, end: Delta | None = CLOSED, limits: Limits | None = None
 ) -> tuple[Call, list[Event]]:
     """Give all to a call, close it, and end its turn."""
-    builder = EventBuilder(Numbering(), limits, ())
-    deltas: list[Delta] = [CallOpened(0, "c", "tool")]
-    deltas += [ArgumentValue(0, path, value, any(more)) for path, value, *more in puts]
-    if end is not None:
-        deltas.append(end)
-    deltas += [TurnEnded("STOP", "finished"), TurnClosed()]
-    events: list[Event] = []
-    builder.take(deltas, events)
-    (call,) = builder.calls
-    return call, events
+    values = [ArgumentValue(0, path, value, any(more)) for path, value, *more in puts]
+    closing = [*([] if end is None else [end]), TurnEnded("STOP", "finished"), TurnClosed()]
+    return take(CallOpened(0, "c", "tool"), *values, *closing, limits=limits)
 
 
 def same(found: Any, value: Any) -> bool:
@@ -113,57 +113,39 @@ def same(found: Any, value: Any) -> bool:
     return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
-def test_a_leaf_is_written_when_it_comes() -> None:
-    puts: list[Put] = [
-        (("a",), "x"),
-        (("b", "c", 0), True),
-        (("b", "c", 1), None),
-        (("b", "d"), "y"),
-        (("e", 0, 0), "z"),
-        (("e", 1, "f"), [1, {}]),
-    ]
-    assert write(puts) == [
-        *('{"a":"x"', ',"b":{"c":[true', ",null", '],"d":"y"', '},"e":[["z"', '],{"f":[1,{}]'),
-        "}]}",
-    ]
+@pytest.mark.parametrize(
+    ("puts", "texts"),
+    [
+        ([(("a",), "x"), (("b", "c", 0), True), (("b", "c", 1), None), (("b", "d"), "y"),
+          (("e", 0, 0), "z"), (("e", 1, "f"), [1, {}])],
+         ['{"a":"x"', ',"b":{"c":[true', ",null", '],"d":"y"', '},"e":[["z"', '],{"f":[1,{}]',
+          "}]}"]),
+        # A string grows by its pieces. The next leaf or the close ends it.
+        ([(("a", "b"), "", True), (("a", "b"), 'say "', True), (("a", "b"), "\n", True),
+          (("a", "b"), ""), (("a", "c"), "d")],
+         ['{"a":{"b":"', r"say \"", r"\n", '"', ',"c":"d"', "}}"]),
+        ([(("a",), "x", True), (("b",), "y", True)], ['{"a":"x', '","b":"y', '"}']),
+    ],
+)  # fmt: skip
+def test_leaf_is_written_when_it_comes(puts: list[Put], texts: list[str]) -> None:
+    assert write(puts) == texts
 
 
-def test_a_string_grows_by_its_pieces() -> None:
-    puts: list[Put] = [
-        (("a", "b"), "", True),
-        (("a", "b"), 'say "', True),
-        (("a", "b"), "\n", True),
-        (("a", "b"), ""),
-        (("a", "c"), "d"),
-    ]
-    assert write(puts) == ['{"a":{"b":"', r"say \"", r"\n", '"', ',"c":"d"', "}}"]
-
-
-def test_a_number_is_known_to_be_over_at_once() -> None:
-    """JSON says so only by what follows, and the next leaf may be long in coming."""
-    builder = EventBuilder(Numbering(), None, ())
-    events: list[Event] = []
-    builder.take([CallOpened(0, "c", "tool"), ArgumentValue(0, ("a",), 0.5)], events)
+def test_number_is_complete_at_once() -> None:
+    """In JSON text only the next character ends a number, and the next leaf may come late."""
+    _, events = take(CallOpened(0, "c", "tool"), ArgumentValue(0, ("a",), 0.5))
     assert events[-1] == ArgumentCompleted("c", "tool", ("a",), 0.5)
 
 
-def test_a_string_that_is_left_open_is_ended_by_the_next_leaf_or_by_the_close() -> None:
-    assert "".join(write([(("a",), "x", True), (("b",), "y", True)])) == '{"a":"x","b":"y"}'
-
-
 @given(_arguments, st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_leaves_in_document_order_make_the_text_of_their_value(
+def test_leaves_in_document_order_write_the_text_of_their_value(
     value: dict[str, Any], sizes: list[int]
 ) -> None:
     puts = [put for path, leaf in leaves(value) for put in pieces(path, leaf, sizes)]
     texts = write(puts)
     assert same(json.loads("".join(texts)), value)
-    parser = Parser(unique_keys=True)
-    fragments = [fragment for text in texts for fragment in parser.feed(text)]
-    fragments += parser.close()
-    whole = Parser(unique_keys=True)
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    expected = [*whole.feed(compact), *whole.close()]
+    fragments, expected = list(parse(texts, unique_keys=True)), list(parse(compact))
 
     def without_offsets(found: Any) -> list[tuple[str, ...]]:
         return [entry if entry[0] == "Text" else entry[:-1] for entry in exact(found)]
@@ -172,7 +154,7 @@ def test_leaves_in_document_order_make_the_text_of_their_value(
 
 
 @given(_arguments)
-def test_each_leaf_is_done_with_its_own_text(value: dict[str, Any]) -> None:
+def test_each_leaf_is_complete_with_its_own_text(value: dict[str, Any]) -> None:
     writer, parser = JsonWriter(DEFAULT_LIMITS), Parser()
     for path, leaf in leaves(value):
         fragments = parser.feed(writer.put(path, leaf))
@@ -198,9 +180,9 @@ def test_in_any_order_a_call_gets_the_value_of_all_leaves(
     assert same(call.arguments, value)
     streamed = "".join(event.delta for event in of_type(events, ToolArgsDelta))
     assert streamed == call.raw
-    # If the text is not all of it, that is told.
+    # A call whose text is not all of it is marked.
     assert (call.reinterpreted is None) == same(json.loads(streamed), value)
-    # And what was shown is true: each value that was completed, but for strings that went on.
+    # Each completed value is true, except that a string may have gone on.
     for event in of_type(events, ArgumentCompleted):
         if isinstance(event.value, str):
             assert at(value, event.path).startswith(event.value)
@@ -215,104 +197,57 @@ def at(value: Any, path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("puts", "streamed"),
+    ("puts", "streamed", "arguments"),
     [
-        ([(("a", "b"), 1), (("c",), "x"), (("a", "d"), 2)], '{"a":{"b":1 },"c":"x"}'),
-        ([(("a", 1), "y"), (("a", 0), "x")], '{"a":["x"]}'),
-        ([(("a", 0), "x"), (("b",), None), (("a", 1), "y")], '{"a":["x"],"b":null}'),
-        ([(("a", 1, "b"), True), (("a", 0, "b"), False)], '{"a":[{"b":false}]}'),
+        ([(("a", "b"), 1), (("c",), "x"), (("a", "d"), 2)], '{"a":{"b":1 },"c":"x"}',
+         {"a": {"b": 1, "d": 2}, "c": "x"}),
+        ([(("a", 1), "y"), (("a", 0), "x")], '{"a":["x"]}', {"a": ["x", "y"]}),
+        ([(("a", 0), "x"), (("b",), None), (("a", 1), "y")], '{"a":["x"],"b":null}',
+         {"a": ["x", "y"], "b": None}),
+        ([(("a", 1, "b"), True), (("a", 0, "b"), False)], '{"a":[{"b":false}]}',
+         {"a": [{"b": False}, {"b": True}]}),
     ],
-)
-def test_a_leaf_that_cannot_be_written_any_more_waits_for_the_close(
-    puts: list[tuple[Path, Any]], streamed: str
+)  # fmt: skip
+def test_late_leaf_waits_for_the_close(
+    puts: list[Put], streamed: str, arguments: dict[str, Any]
 ) -> None:
     call, events = run(puts)
-    assert (call.verdict, call.reinterpreted) == ("complete", "restated")
-    assert call.raw == streamed
-    expected: dict[str, Any] = {}
-    for path, value in puts:
-        put(expected, path, value)
-    assert call.arguments == expected
-    assert of_type(events, ToolArgsCompleted)[0].arguments == expected
+    assert (call.verdict, call.reinterpreted, call.raw) == ("complete", "restated", streamed)
+    assert call.arguments == of_type(events, ToolArgsCompleted)[0].arguments == arguments
+    assert run(puts, end=None)[0].arguments == arguments
+    assert run(puts, end=CallClosed(0, cut=True))[0].verdict == "truncated"
 
 
-def put(root: Any, path: Path, value: Any) -> None:
-    """Put a value where it belongs, the naive way."""
-    for key, below in pairwise(path):
-        make_room(root, key)
-        if root[key] is None:
-            root[key] = [] if isinstance(below, int) else {}
-        root = root[key]
-    make_room(root, path[-1])
-    root[path[-1]] = value
-
-
-def make_room(container: Any, key: str | int) -> None:
-    if isinstance(key, int):
-        container.extend([None] * (key + 1 - len(container)))
-    else:
-        container.setdefault(key, None)
-
-
-def test_a_field_of_a_container_that_is_still_open_does_not_wait() -> None:
-    puts: list[Put] = [
-        (("a", "b", "c"), 1),
-        (("a", "d"), 2),
-        (("e",), 3),
-    ]
-    call, _ = run(puts)
+def test_field_of_an_open_container_does_not_wait() -> None:
+    call, _ = run([(("a", "b", "c"), 1), (("a", "d"), 2), (("e",), 3)])
     assert call.raw == '{"a":{"b":{"c":1 },"d":2 },"e":3 }'
     assert call.reinterpreted is None
 
 
-def test_what_waits_does_not_end_the_string_that_is_open() -> None:
-    puts: list[Put] = [
-        (("a", 1), "late"),
-        (("b",), "one ", True),
-        (("a", 2), "later"),
-        (("b",), "string"),
-        (("a", 0), "last"),
-    ]
-    call, events = run(puts)
+def test_late_leaf_does_not_end_the_open_string() -> None:
+    late: list[Put] = [(("a", 1), "late"), (("b",), "one ", True), (("a", 2), "later")]
+    call, events = run([*late, (("b",), "string"), (("a", 0), "last")])
     assert [event.text for event in of_type(events, ArgumentDelta)] == ["one ", "string", "last"]
     assert call.arguments == {"a": ["last", "late", "later"], "b": "one string"}
-
-
-def test_a_call_of_which_all_waits_is_not_taken_for_one_without_arguments() -> None:
-    call, _ = run([(("a", 1), "y"), (("a", 0), "x")], end=None)
-    assert call.arguments == {"a": ["x", "y"]}
-    call, _ = run([(("a", 1), "y")])
-    assert call.verdict == "malformed"
 
 
 CONTRADICTIONS: dict[str, list[Put]] = {
     "the same twice": [(("a",), 1), (("a",), 1)],
     "another value": [(("a",), "x"), (("a",), "y")],
-    "more of a string that was over": [
-        (("a",), "x", True),
-        (("a",), ""),
-        (("a",), "y", True),
-    ],
+    "more of a string that was over": [(("a",), "x", True), (("a",), ""), (("a",), "y", True)],
     "a string that goes on as a number": [(("a",), "x", True), (("a",), 1)],
-    "a string, left open, that goes on as a number": [
-        (("a",), "x", True),
-        (("b",), 1),
-        (("a",), 1),
-    ],
+    "an open string that becomes a number": [(("a",), "x", True), (("b",), 1), (("a",), 1)],
     "a part of a string": [(("a",), "x"), (("a", "b"), 1)],
     "a part of an open string": [(("a",), "x", True), (("a", "b"), 1)],
-    "a part of what came whole": [(("a",), {"b": 1}), (("a", "c"), 1)],
+    "a part of a whole value": [(("a",), {"b": 1}), (("a", "c"), 1)],
     "a value for a container": [(("a", "b"), 1), (("a",), 1)],
-    "a value for a container that was left": [
-        (("a", "b"), 1),
-        (("c",), 1),
-        (("a",), 1),
-    ],
+    "a value for a closed container": [(("a", "b"), 1), (("c",), 1), (("a",), 1)],
     "an index in an object": [(("a", "b"), 1), (("a", 0), 1)],
     "a key in an array": [(("a", 0), 1), (("a", "0"), 1)],
     "an index in the root": [(("a",), 1), ((0,), 1)],
-    "what waits twice": [(("a", 1), 1), (("a", 1), 1)],
-    "a part of what waits": [(("a", 1), 1), (("a", 1, "b"), 1)],
+    "a late leaf twice": [(("a", 1), 1), (("a", 1), 1)],
+    "a part of a late leaf": [(("a", 1), 1), (("a", 1, "b"), 1)],
+    "an element before the first": [(("a", 1), "y")],
     "an element that never came": [(("a", 0), 1), (("a", 2), 1)],
     "an element far away": [(("a", 10**9), 1)],
     "an array for the arguments": [((0,), 1)],
@@ -320,17 +255,17 @@ CONTRADICTIONS: dict[str, list[Put]] = {
     "a whole beside its parts": [(("a",), 1), ((), {"b": 1})],
     "a piece that is no string": [(("a",), 1, True)],
     "a piece of the whole": [((), "x", True)],
-    "no number": [(("a",), nan)],
+    "not a number": [(("a",), nan)],
     "an infinite number": [(("a",), inf)],
     "an infinite number inside": [(("a",), [-inf])],
-    "an infinite number that waits": [(("a", 1), inf), (("a", 0), 1)],
+    "a late infinite number": [(("a", 1), inf), (("a", 0), 1)],
     "too deep": [(("a",) * 257, 1)],
     "absurdly deep": [((0,) * 10**5, 1)],
 }
 
 
-@pytest.mark.parametrize("puts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
-def test_what_contradicts_itself_is_malformed(puts: list[Put]) -> None:
+@pytest.mark.parametrize("puts", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradiction_is_malformed(puts: list[Put]) -> None:
     call, events = run([*puts, (("z",), "more")])
     assert call.verdict == "malformed"
     (invalid,) = of_type(events, ToolArgsInvalid)
@@ -338,54 +273,40 @@ def test_what_contradicts_itself_is_malformed(puts: list[Put]) -> None:
     assert not of_type(events, ToolArgsCompleted)
 
 
-def test_an_error_says_where_it_is() -> None:
-    _, events = run(CONTRADICTIONS["a key in an array"])
-    (invalid,) = of_type(events, ToolArgsInvalid)
-    assert (invalid.error.reason, invalid.error.path) == ("contradicted", ("a",))
-    _, events = run([(("a",) * 3, 1)], limits=Limits(max_depth=2))
-    (invalid,) = of_type(events, ToolArgsInvalid)
-    assert (invalid.error.reason, invalid.error.path) == ("too_deep", ("a", "a"))
+@pytest.mark.parametrize(
+    ("puts", "max_depth", "reason", "path"),
+    [
+        (CONTRADICTIONS["a key in an array"], 256, "contradicted", ("a",)),
+        ([(("a",) * 3, 1)], 2, "too_deep", ("a", "a")),
+    ],
+)
+def test_error_has_a_reason_and_a_path(
+    puts: list[Put], max_depth: int, reason: str, path: Path
+) -> None:
+    (invalid,) = of_type(run(puts, limits=Limits(max_depth=max_depth))[1], ToolArgsInvalid)
+    assert (invalid.error.reason, invalid.error.path) == (reason, path)
 
 
-def test_the_deepest_path_that_is_allowed_can_be_written() -> None:
-    call, _ = run([(("a",) * 256, 1)])
-    assert call.verdict == "complete"
+def test_deepest_allowed_path_is_written() -> None:
+    assert run([(("a",) * 256, 1)])[0].verdict == "complete"
 
 
-def test_a_call_that_is_cut_is_not_saved_by_what_waits() -> None:
-    puts: list[Put] = [(("a", 1), "y"), (("a", 0), "x")]
-    call, _ = run(puts, end=CallClosed(0, cut=True))
-    assert call.verdict == "truncated"
+def test_value_for_a_complete_call_is_a_failure() -> None:
+    late = [ArgumentValue(0, ("a",), "x"), CallClosed(0), ArgumentValue(0, ("b",), "y")]
+    call, events = take(CallOpened(0, "c", "tool"), *late)
+    assert [failed.code for failed in of_type(events, StreamFailed)] == ["late_text"]
+    assert call.arguments == {"a": "x"}
 
 
-def test_a_value_for_a_call_that_is_complete_is_told() -> None:
-    builder = EventBuilder(Numbering(), None, ())
-    events: list[Event] = []
-    deltas: list[Delta] = [
-        CallOpened(0, "c", "tool"),
-        ArgumentValue(0, ("a",), "x"),
-        CallClosed(0),
-        ArgumentValue(0, ("b",), "y"),
-    ]
-    builder.take(deltas, events)
-    (failed,) = of_type(events, StreamFailed)
-    assert failed.code == "late_text"
-    assert builder.calls[0].arguments == {"a": "x"}
-
-
-def test_halves_of_characters_are_joined_across_pieces() -> None:
-    puts: list[Put] = [(("a",), "\ud83d", True), (("a",), "\ude00"), (("b",), "c")]
-    call, _ = run(puts)
+def test_surrogates_are_joined_across_pieces_and_replaced_in_keys() -> None:
+    call, _ = run([(("a",), "\ud83d", True), (("a",), "\ude00"), (("b",), "c")])
     assert call.arguments == {"a": "😀", "b": "c"}
-
-
-def test_keys_that_cannot_be_encoded_are_found_again() -> None:
     key = "\ud83d"
     call, _ = run([((key, "a"), 1), (("b",), 2), ((key, "c"), 3)])
     assert call.arguments == {"\ufffd": {"a": 1, "c": 3}, "b": 2}
 
 
-def test_a_refused_value_leaves_the_writer_usable() -> None:
+def test_refused_value_leaves_the_writer_usable() -> None:
     writer = JsonWriter(DEFAULT_LIMITS)
     text = writer.put(("a",), 1)
     with pytest.raises(UnwritableError):
@@ -393,21 +314,23 @@ def test_a_refused_value_leaves_the_writer_usable() -> None:
     assert json.loads(text + writer.put(("b",), 2) + writer.close()) == {"a": 1, "b": 2}
 
 
-def test_the_cost_of_a_leaf_does_not_grow_with_what_came_before() -> None:
-    def job(size: int) -> Any:
-        puts = [
-            (("rows", index, "name"), piece, more)
-            for index in range(size)
-            for piece, more in (("abc", True), ("def", True), ("", False))
-        ]
-        return lambda: write(puts)
-
-    assert growth(job, 5000) < BOUND
+STRING_IN_PIECES = [("abc", True), ("def", True), ("", False)]
 
 
-def test_the_cost_of_what_waits_does_not_grow_with_how_much_waits() -> None:
-    def job(size: int) -> Any:
-        puts: list[Put] = [(("rows", index), "x") for index in reversed(range(size))]
-        return lambda: run(puts)
+@pytest.mark.parametrize(
+    ("use", "make_puts"),
+    [
+        (write, lambda size: [(("rows", index, "name"), piece, more)
+                              for index in range(size) for piece, more in STRING_IN_PIECES]),
+        (run, lambda size: [(("rows", index), "x") for index in reversed(range(size))]),
+    ],
+    ids=["in order", "late"],
+)  # fmt: skip
+def test_cost_is_linear_in_the_number_of_leaves(
+    use: Callable[[list[Put]], object], make_puts: Callable[[int], list[Put]]
+) -> None:
+    def job(size: int) -> Callable[[], object]:
+        puts = make_puts(size)
+        return lambda: use(puts)
 
     assert growth(job, 5000) < BOUND

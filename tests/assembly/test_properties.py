@@ -1,4 +1,4 @@
-"""Whatever a model writes and however it is cut, all protocols agree, and so does json.loads.
+"""All protocols and json.loads agree on arguments, for any text and any chunking.
 
 The oracle for whole texts is ``json.loads``; that for damaged ones is ``tests.reference``, which
 shares no code with the engine.
@@ -31,9 +31,7 @@ arguments = st.dictionaries(
 
 
 @given(arguments, cuts, st.booleans())
-def test_arguments_arrive_as_they_were_meant(
-    meant: Any, sizes: list[int], ascii_only: bool
-) -> None:
+def test_arguments_arrive_unchanged(meant: Any, sizes: list[int], ascii_only: bool) -> None:
     text = json.dumps(meant, ensure_ascii=ascii_only)
     for turn in STREAMED:
         events = stream([turn.body(*cut(text, sizes))])
@@ -54,7 +52,7 @@ def test_arguments_arrive_as_they_were_meant(
 
 
 @given(any_texts, cuts)
-def test_a_verdict_is_true_whatever_the_text(text: str, sizes: list[int]) -> None:
+def test_verdict_is_true_for_any_text(text: str, sizes: list[int]) -> None:
     verdict, _ = judge(text)
     calls = [
         only_call(turn.payloads(*cut(text, sizes)))
@@ -73,10 +71,10 @@ def test_a_verdict_is_true_whatever_the_text(text: str, sizes: list[int]) -> Non
 
 
 @given(arguments, cuts, cuts, st.data())
-def test_a_cut_never_makes_arguments_that_were_not_meant(
+def test_cut_stream_never_completes_other_arguments(
     meant: Any, sizes: list[int], network: list[int], data: st.DataObject
 ) -> None:
-    """Invariant 8, from bytes: what is complete is whole, wherever the connection broke."""
+    """Invariant 8, from bytes: a complete call is whole, wherever the connection broke."""
     text = json.dumps(meant)
     for turn in STREAMED:
         body = turn.body(*cut(text, sizes))
@@ -91,22 +89,25 @@ def test_a_cut_never_makes_arguments_that_were_not_meant(
         assert joined(stream([body[:end]])) == joined(found)
 
 
-def test_what_is_said_twice_at_the_beginning_or_at_the_end_is_one() -> None:
+def test_repeated_first_or_last_payload_changes_nothing() -> None:
     for turn in STREAMED:
         payloads = turn.payloads('{"a"', ": 1}")
         meant = joined(stream([turn.wire(payloads)]))
         doubled = [payload for payload in payloads for _ in range(1 + (payload is payloads[-1]))]
-        if turn.protocol != "claude-agent":  # where it would be another run
+        if turn.protocol != "claude-agent":  # it would be another run
             assert joined(stream([turn.wire(doubled)])) == meant, turn.protocol
         started = [*payloads[:2], *payloads[1:]]
         if turn.protocol not in ("openai-chat", "langchain", "openai-realtime"):
             assert joined(stream([turn.wire(started)])) == meant, turn.protocol
 
 
-def test_an_array_of_payloads_is_read_whatever_the_protocol() -> None:
+def test_array_of_payloads_is_read_in_every_protocol() -> None:
     for turn in STREAMED:
         payloads = turn.payloads('{"a"', ": 1}")
-        if turn.protocol not in ("bedrock-invoke", "langchain"):  # a list means another thing there
+        if turn.protocol not in (
+            "bedrock-invoke",
+            "langchain",
+        ):  # a list means something else there
             events = stream([json.dumps(payloads)])
             assert joined(events) == joined(stream(payloads)), turn.protocol
             assert events.protocol == turn.protocol

@@ -1,34 +1,36 @@
-"""OpenAI Responses: items that the client has to run or answer, and those that run on a server."""
+"""OpenAI Responses: items that the client answers, and those that the provider runs."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai.types.responses import ResponseStreamEvent
+from openai.types.responses import ResponsesServerEvent
 from pydantic import TypeAdapter
 
 from argstream import stream
 from argstream.events import (
     ArgumentDelta,
-    StreamFailed,
+    Event,
     ToolArgsCompleted,
     ToolArgsInvalid,
     ToolCallCompleted,
     ToolCallStarted,
-    TurnCompleted,
 )
 from argstream.history import CallPart, ResultPart
 from argstream.policy import Policy, Rule, Search
 from tests.provider_streams import (
     Payload,
     assemble,
+    failures,
     item_added,
     item_done,
     of_type,
     only_call,
     response_created,
+    results,
     sse,
+    turns,
 )
 
 SHELL: Payload = {
@@ -85,24 +87,12 @@ PROGRAM: Payload = {
     "fingerprint": "fp",
 }
 CLIENT_CALLS = [
-    pytest.param(SHELL, "shell", "call_1", SHELL["action"], id="shell"),
-    pytest.param(LOCAL_SHELL, "local_shell", "call_1", LOCAL_SHELL["action"], id="local_shell"),
-    pytest.param(COMPUTER, "computer", "call_1", {"actions": COMPUTER["actions"]}, id="computer"),
-    pytest.param(
-        OLD_COMPUTER,
-        "computer",
-        "call_1",
-        {"action": CLICK, "pending_safety_checks": [CHECK]},
-        id="computer, one action",
-    ),
-    pytest.param(SEARCH, "tool_search", "call_1", SEARCH["arguments"], id="tool_search"),
-    pytest.param(
-        APPROVAL,
-        "mcp__github__delete_repo",
-        "mcpr_1",
-        {"repo": "argstream"},
-        id="mcp_approval_request",
-    ),
+    (SHELL, "shell", "call_1", SHELL["action"]),
+    (LOCAL_SHELL, "local_shell", "call_1", LOCAL_SHELL["action"]),
+    (COMPUTER, "computer", "call_1", {"actions": COMPUTER["actions"]}),
+    (OLD_COMPUTER, "computer", "call_1", {"action": CLICK, "pending_safety_checks": [CHECK]}),
+    (SEARCH, "tool_search", "call_1", SEARCH["arguments"]),
+    (APPROVAL, "mcp__github__delete_repo", "mcpr_1", {"repo": "argstream"}),
 ]
 RESPONSE: Payload = {
     "id": "resp_1",
@@ -121,7 +111,7 @@ EMPTY: dict[str, Any] = {
     "tool_search_call": {"arguments": {}},
     "mcp_approval_request": {"arguments": ""},
 }
-_to_sdk: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+_to_sdk: TypeAdapter[Any] = TypeAdapter(ResponsesServerEvent)
 
 
 def command(what: str, index: int = 0, **fields: Any) -> Payload:
@@ -131,25 +121,22 @@ def command(what: str, index: int = 0, **fields: Any) -> Payload:
 
 def turn(*payloads: Payload) -> list[Payload]:
     """A turn in the form that the SDK's types require."""
-    ended = {**RESPONSE, "status": "completed"}
-    whole = [
-        {"type": "response.created", "response": RESPONSE},
-        *payloads,
-        {"type": "response.completed", "response": ended},
-    ]
-    return [{**payload, "sequence_number": n} for n, payload in enumerate(whole)]
+    created = {"type": "response.created", "response": RESPONSE}
+    ended = {"type": "response.completed", "response": {**RESPONSE, "status": "completed"}}
+    whole = enumerate([created, *payloads, ended])
+    return [{**payload, "sequence_number": number} for number, payload in whole]
 
 
-def shell_turn(*commands: tuple[str, ...], item: Payload = SHELL) -> list[Payload]:
-    """A turn with one shell call, whose commands are streamed in these pieces."""
+def shell_turn(*commands: tuple[str, ...]) -> list[Payload]:
+    """A turn with one shell call whose commands are streamed in these pieces."""
     events: list[Payload] = []
     for index, pieces in enumerate(commands):
         events.append(command("added", index, command=""))
         events += [command("delta", index, delta=piece) for piece in pieces]
         events.append(command("done", index, command="".join(pieces)))
-    action = {**item["action"], "commands": ["".join(pieces) for pieces in commands]}
-    begun = {**item, "status": "in_progress", "action": {"commands": []}}
-    return turn(item_added(0, **begun), *events, item_done(0, **{**item, "action": action}))
+    action = {**SHELL["action"], "commands": ["".join(pieces) for pieces in commands]}
+    begun = {**SHELL, "status": "in_progress", "action": {"commands": []}}
+    return turn(item_added(0, **begun), *events, item_done(0, **{**SHELL, "action": action}))
 
 
 def as_dicts(payloads: list[Payload]) -> list[Any]:
@@ -164,6 +151,7 @@ def as_bytes(payloads: list[Payload]) -> list[Any]:
     return [sse(payloads)]
 
 
+Form = Callable[[list[Payload]], list[Any]]
 FORMS = pytest.mark.parametrize("form", [as_dicts, as_objects, as_bytes])
 DENY_RM = Policy(
     [Rule("deny", tool="shell", argument=["commands", "*"], when=Search(r"rm\s+-rf"))],
@@ -171,27 +159,23 @@ DENY_RM = Policy(
 )
 
 
+def verdicts(events: list[Event]) -> list[Event]:
+    return of_type(events, ToolArgsCompleted, ToolArgsInvalid)
+
+
 @FORMS
 @pytest.mark.parametrize(("item", "name", "call_id", "arguments"), CLIENT_CALLS)
 def test_item_that_the_client_answers_is_a_call_with_arguments(
-    item: Payload,
-    name: str,
-    call_id: str,
-    arguments: Payload,
-    form: Callable[[list[Payload]], list[Any]],
+    item: Payload, name: str, call_id: str, arguments: Payload, form: Form
 ) -> None:
     begun = {**item, **EMPTY[item["type"]]}
-    payloads = turn(item_added(0, **begun), item_done(0, **item))
-    events = stream(form(payloads))
+    events = stream(form(turn(item_added(0, **begun), item_done(0, **item))))
     found = list(events)
     assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, "client")]
-    assert of_type(found, ToolArgsCompleted, ToolArgsInvalid) == [
-        ToolArgsCompleted(call_id, name, arguments)
-    ]
+    assert verdicts(found) == [ToolArgsCompleted(call_id, name, arguments)]
     assert [call.reinterpreted for call in events.calls] == [None]
-    assert not of_type(found, StreamFailed)
-    (completed,) = of_type(found, TurnCompleted)
-    (part,) = completed.message.parts
+    assert failures(found) == []
+    (part,) = turns(found)[0].message.parts
     assert isinstance(part, CallPart)
     if form is as_dicts:  # it goes back unchanged
         assert part.item == item
@@ -208,58 +192,50 @@ def test_item_that_the_client_answers_is_a_call_with_arguments(
         (APPROVAL, "mcp__github__*", ["repo"]),
     ],
 )
-def test_policy_can_judge_each_of_these_calls_by_its_arguments(
+def test_policy_checks_the_arguments_of_each_client_call(
     item: Payload, tool: str, steps: list[str]
 ) -> None:
     matches = Search("rm|hello|click|mail|argstream")
     policy = Policy([Rule("deny", tool=tool, argument=steps, when=matches)], default="allow")
-    found = list(stream(turn(item_done(0, **item)), policy=policy))
-    assert [event.error.reason for event in of_type(found, ToolArgsInvalid)] == ["denied"]
-    assert not of_type(found, ToolArgsCompleted)
+    (refused,) = verdicts(list(stream(turn(item_done(0, **item)), policy=policy)))
+    assert isinstance(refused, ToolArgsInvalid)
+    assert refused.error.reason == "denied"
 
 
-def test_client_call_must_fit_the_schema_of_a_listed_tool_of_its_name() -> None:
+def test_client_call_must_fit_the_schema_of_a_tool_with_its_name() -> None:
     commands = {"type": "array", "items": {"enum": ["ls"]}}
     schema = {"type": "object", "properties": {"commands": commands}}
-    tools = [{"type": "function", "name": "shell", "parameters": schema}]
-    found = list(stream(turn(item_done(0, **SHELL)), tools=[]))
-    assert len(of_type(found, ToolArgsCompleted)) == 1
-    found = list(stream(turn(item_done(0, **SHELL)), tools=tools))
-    assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
+    tool = {"type": "function", "name": "shell", "parameters": schema}
+    for tools, verdict in (([], "complete"), ([tool], "rejected")):
+        events = stream(turn(item_done(0, **SHELL)), tools=tools)
+        list(events)
+        assert [call.verdict for call in events.calls] == [verdict]
 
 
 @FORMS
-def test_shell_commands_grow_with_their_deltas(form: Callable[[list[Payload]], list[Any]]) -> None:
-    payloads = shell_turn(("ls ", "-la"), ("echo ", '"hi"'))
-    events = stream(form(payloads))
+def test_shell_commands_grow_with_their_deltas(form: Form) -> None:
+    events = stream(form(shell_turn(("ls ", "-la"), ("echo ", '"hi"'))))
     found = list(events)
-    deltas = [(event.path, event.text) for event in of_type(found, ArgumentDelta)]
-    assert deltas == [
-        (("commands", 0), "ls "),
-        (("commands", 0), "-la"),
-        (("commands", 1), "echo "),
-        (("commands", 1), '"hi"'),
-    ]
-    arguments = {"commands": ["ls -la", 'echo "hi"'], "timeout_ms": 1000, "max_output_length": None}
-    assert of_type(found, ToolArgsCompleted) == [ToolArgsCompleted("call_1", "shell", arguments)]
+    deltas = [(event.path[1], event.text) for event in of_type(found, ArgumentDelta)]
+    assert deltas == [(0, "ls "), (0, "-la"), (1, "echo "), (1, '"hi"')]
+    arguments = {**SHELL["action"], "commands": ["ls -la", 'echo "hi"']}
+    assert verdicts(found) == [ToolArgsCompleted("call_1", "shell", arguments)]
     assert [call.reinterpreted for call in events.calls] == [None]
 
 
 @FORMS
-def test_policy_denies_a_shell_call_at_the_end_of_the_command_that_it_forbids(
-    form: Callable[[list[Payload]], list[Any]],
-) -> None:
+def test_policy_rejects_a_shell_call_at_the_end_of_the_denied_command(form: Form) -> None:
     payloads = shell_turn(("ls",), ("rm -r", "f", " /"), ("echo ", "done"))
     found = list(stream(form(payloads), policy=DENY_RM))
     (refused,) = of_type(found, ToolArgsInvalid)
     assert (refused.verdict, refused.error.reason) == ("rejected", "denied")
     assert refused.raw == '{"commands":["ls","rm -rf /"'  # nothing after it is read
-    assert not of_type(found, ToolArgsCompleted)
-    assert [event.stop_reason for event in of_type(found, TurnCompleted)] == ["rejected"]
+    assert verdicts(found) == [refused]
+    assert [event.stop_reason for event in turns(found)] == ["rejected"]
 
 
-def test_policy_judges_the_commands_of_the_finished_item_if_they_differ() -> None:
-    payloads = shell_turn(("ls",), item=SHELL)
+def test_policy_checks_the_finished_item_if_its_commands_differ() -> None:
+    payloads = shell_turn(("ls",))
     payloads[-2] = {**item_done(0, **SHELL), "sequence_number": 9}
     found = list(stream(payloads, policy=DENY_RM))
     assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
@@ -268,18 +244,12 @@ def test_policy_judges_the_commands_of_the_finished_item_if_they_differ() -> Non
 @pytest.mark.parametrize(
     "events",
     [
-        pytest.param([], id="no events"),
-        pytest.param([command("added", command="ls -la")], id="added whole"),
-        pytest.param([command("done", command="ls -la")], id="done alone"),
-        pytest.param(
-            [command("added", command="ls"), command("delta", delta=" -la")], id="never done"
-        ),
-        pytest.param(
-            [command("delta", delta="l"), command("done", command="ls -la")], id="deltas stop early"
-        ),
-        pytest.param(
-            [command("done", command="ls -la"), command("delta", delta="again")], id="said again"
-        ),
+        [],
+        [command("added", command="ls -la")],
+        [command("done", command="ls -la")],
+        [command("added", command="ls"), command("delta", delta=" -la")],
+        [command("delta", delta="l"), command("done", command="ls -la")],
+        [command("done", command="ls -la"), command("delta", delta="again")],
     ],
 )
 def test_shell_command_is_whole_however_much_of_it_is_streamed(events: list[Payload]) -> None:
@@ -289,24 +259,28 @@ def test_shell_command_is_whole_however_much_of_it_is_streamed(events: list[Payl
 
 
 def test_shell_call_that_is_cut_is_truncated() -> None:
-    payloads = [
-        response_created(),
-        item_added(0, **{**SHELL, "action": {"commands": []}}),
-        command("added", command=""),
-        command("delta", delta="ls"),
-    ]
-    call = only_call(payloads)
+    begun = item_added(0, **{**SHELL, "action": {"commands": []}})
+    deltas = [command("added", command=""), command("delta", delta="ls")]
+    call = only_call([response_created(), begun, *deltas])
     assert (call.verdict, call.raw) == ("truncated", '{"commands":["ls')
 
 
-@pytest.mark.parametrize("field", ["action", "actions"])
-def test_action_of_a_wrong_type_is_a_bad_payload(field: str) -> None:
-    item = {**COMPUTER, "actions": None, field: "click"}
-    (failure,) = of_type(assemble(turn(item_done(0, **item)))[1], StreamFailed)
-    assert failure.code == "bad_payload"
-    text = json.dumps(item_done(0, **SHELL)).replace('"commands"', '"commands": [], "commands"')
-    found = assemble([json.dumps(response_created()), text])[1]
-    assert of_type(found, StreamFailed)[0].code == "bad_payload"
+TWICE = json.dumps(item_done(0, **SHELL)).replace('"commands"', '"commands": [], "commands"')
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        TWICE,
+        *(
+            item_done(0, **{**COMPUTER, "actions": None, name: "x"})
+            for name in ("action", "actions")
+        ),
+    ],
+)
+def test_action_of_a_wrong_form_is_a_bad_payload(payload: Any) -> None:
+    _, events = assemble([json.dumps(response_created()), payload])
+    assert failures(events)[0].code == "bad_payload"
 
 
 # Calls that the provider runs
@@ -320,15 +294,15 @@ SHELL_OUTPUT: Payload = {
     "status": "completed",
     "output": [{"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
 }
-HOSTED_SEARCH = {**SEARCH, "call_id": None, "execution": "server"}
-SEARCH_OUTPUT: Payload = {
-    "type": "tool_search_output",
-    "id": "tso_1",
-    "call_id": None,
-    "execution": "server",
-    "status": "completed",
-    "tools": [],
+SHELL_DELTA: Payload = {
+    "type": "response.shell_call_output_content.delta",
+    "item_id": "sh_1",
+    "output_index": 0,
+    "command_index": 0,
+    "delta": {"stdout": "a\n"},
 }
+HOSTED_SEARCH = {**SEARCH, "call_id": None, "execution": "server"}
+SEARCH_OUTPUT = {**HOSTED_SEARCH, "type": "tool_search_output", "id": "tso_1", "tools": []}
 PROGRAM_OUTPUT: Payload = {
     "type": "program_output",
     "id": "po_1",
@@ -340,56 +314,36 @@ PROGRAM_OUTPUT: Payload = {
 
 @FORMS
 @pytest.mark.parametrize(
-    ("item", "output", "kind", "name", "arguments", "result"),
+    ("payloads", "kind", "name", "arguments", "result"),
     [
-        (HOSTED_SHELL, SHELL_OUTPUT, "server", "shell", SHELL["action"], SHELL_OUTPUT["output"]),
-        (HOSTED_SEARCH, SEARCH_OUTPUT, "server", "tool_search", SEARCH["arguments"], []),
-        (PROGRAM, PROGRAM_OUTPUT, "code", "program", PROGRAM["code"], "2"),
+        (
+            [HOSTED_SHELL, SHELL_DELTA, SHELL_OUTPUT],
+            *("server", "shell", SHELL["action"], SHELL_OUTPUT["output"]),
+        ),
+        ([HOSTED_SEARCH, SEARCH_OUTPUT], "server", "tool_search", SEARCH["arguments"], []),
+        ([PROGRAM, PROGRAM_OUTPUT], "code", "program", PROGRAM["code"], "2"),
     ],
-    ids=["shell", "tool_search", "program"],
 )
 def test_call_that_the_provider_runs_ends_with_its_result(  # noqa: PLR0917 - a table
-    item: Payload,
-    output: Payload,
-    kind: Any,
-    name: str,
-    arguments: Any,
-    result: Any,
-    form: Callable[[list[Payload]], list[Any]],
+    payloads: list[Payload], kind: Any, name: str, arguments: Any, result: Any, form: Form
 ) -> None:
+    item, *deltas, output = payloads
     call_id = item["call_id"] or item["id"]
-    payloads = turn(item_done(0, **item), item_done(1, **output))
-    found = list(stream(form(payloads), policy=Policy(default="deny")))
+    sent = turn(item_done(0, **item), *deltas, item_done(1, **output))
+    found = list(stream(form(sent), policy=Policy(default="deny")))
     assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, kind)]
-    assert of_type(found, ToolCallCompleted) == [
-        ToolCallCompleted(call_id, name, arguments, result)
-    ]
-    (completed,) = of_type(found, TurnCompleted)
-    assert [type(part) for part in completed.message.parts] == [CallPart, ResultPart]
-    assert completed.message.parts[1].item == output
-
-
-def test_output_of_a_hosted_shell_does_not_disturb_the_stream() -> None:
-    delta = {
-        "type": "response.shell_call_output_content.delta",
-        "item_id": "sh_1",
-        "output_index": 0,
-        "command_index": 0,
-        "delta": {"stdout": "a\n"},
-    }
-    payloads = turn(item_done(0, **HOSTED_SHELL), delta, item_done(1, **SHELL_OUTPUT))
-    for form in (as_dicts, as_objects, as_bytes):
-        found = list(stream(form(payloads)))
-        assert not of_type(found, StreamFailed)
-        assert len(of_type(found, ToolCallCompleted)) == 1
+    assert results(found) == [ToolCallCompleted(call_id, name, arguments, result)]
+    assert failures(found) == []
+    parts = turns(found)[0].message.parts
+    assert [type(part) for part in parts] == [CallPart, ResultPart]
+    assert parts[1].item == output
 
 
 def test_provider_cannot_answer_a_call_of_the_client() -> None:
     found = assemble(turn(item_done(0, **SHELL), item_done(1, **SHELL_OUTPUT)))[1]
     assert len(of_type(found, ToolArgsCompleted)) == 1
-    assert not of_type(found, ToolCallCompleted)
-    (completed,) = of_type(found, TurnCompleted)
-    assert [type(part) for part in completed.message.parts] == [CallPart]
+    assert results(found) == []
+    assert [type(part) for part in turns(found)[0].message.parts] == [CallPart]
 
 
 def test_shell_call_without_an_environment_is_the_clients() -> None:

@@ -16,7 +16,6 @@ from argstream import stream
 from argstream.assembly import Assembler, Call
 from argstream.events import (
     StreamFailed,
-    TextDelta,
     ToolArgsDelta,
     ToolCallCompleted,
     ToolCallFailed,
@@ -25,9 +24,10 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import Payload, Reader, of_type, types
+from tests.provider_streams import Payload, failures, of_type, results, texts, turns, types
+from tests.providers.tables import Tables, cases
 
-READER = Reader("openai-realtime")
+READER = Tables("openai-realtime")
 assemble, verdicts = READER.assemble, READER.verdicts
 
 ITEM: Payload = {
@@ -46,27 +46,27 @@ def created(id_: str = "resp_1", **fields: Any) -> Payload:
     return {"type": "response.created", "event_id": "e", "response": response}
 
 
-def happened(type_: str, response: str = "resp_1", **fields: Any) -> Payload:
+def event(type_: str, response: str = "resp_1", **fields: Any) -> Payload:
     return {"type": type_, "event_id": "e", "response_id": response, **fields}
 
 
 def added(response: str = "resp_1", **item: Any) -> Payload:
-    return happened("response.output_item.added", response, output_index=0, item={**ITEM, **item})
+    return event("response.output_item.added", response, output_index=0, item={**ITEM, **item})
 
 
 def delta(text: str, item: str = "item_1", response: str = "resp_1") -> Payload:
     fields: Payload = {"item_id": item, "call_id": "call_1", "output_index": 0, "delta": text}
-    return happened(f"{ARGUMENTS}.delta", response, **fields)
+    return event(f"{ARGUMENTS}.delta", response, **fields)
 
 
 def arguments_done(text: str, item: str = "item_1") -> Payload:
     fields: Payload = {"item_id": item, "call_id": "call_1", "name": "write", "output_index": 0}
-    return happened(f"{ARGUMENTS}.done", **fields, arguments=text)
+    return event(f"{ARGUMENTS}.done", **fields, arguments=text)
 
 
 def item_done(text: str, response: str = "resp_1", **item: Any) -> Payload:
     done = {**ITEM, "arguments": text, "status": "completed", **item}
-    return happened("response.output_item.done", response, output_index=0, item=done)
+    return event("response.output_item.done", response, output_index=0, item=done)
 
 
 def done(id_: str = "resp_1", status: str = "completed", **fields: Any) -> Payload:
@@ -75,75 +75,92 @@ def done(id_: str = "resp_1", status: str = "completed", **fields: Any) -> Paylo
 
 
 def call(text: str = '{"a":1}', response: str = "resp_1", **item: str) -> list[Payload]:
-    """A response with one call, as OpenAI writes it."""
+    """A response with one call, in the form that OpenAI sends."""
     id_ = item.get("id", "item_1")
     return [
-        created(response),
-        added(response, **item),
-        delta(text, id_, response),
-        item_done(text, response, **item),
-        done(response),
+        *(created(response), added(response, **item), delta(text, id_, response)),
+        *(item_done(text, response, **item), done(response)),
     ]
+
+
+def numbered(number: int, text: str = '{"a":1}') -> list[Payload]:
+    return call(text, f"resp_{number}", id=f"item_{number}", call_id=f"call_{number}")
 
 
 def cancelled(reason: str = "turn_detected") -> Payload:
     return done(status="cancelled", status_details={"type": "cancelled", "reason": reason})
 
 
+def conversation_item(item: Payload, what: str = "added") -> Payload:
+    return {"type": f"conversation.item.{what}", "event_id": "e", "item": item}
+
+
+def output(call_id: str = "call_1", text: str = "ok") -> Payload:
+    return {"type": "function_call_output", "id": "o", "call_id": call_id, "output": text}
+
+
 # Calls and their verdicts
 
 
-def test_a_call_is_known_at_once_and_complete_when_its_item_is_done() -> None:
-    events = []
+def interrupted(status: str) -> list[Payload]:
+    return [created(), added(), delta("{}"), item_done("{}", status=status), cancelled()]
+
+
+def empty(status: str) -> list[Payload]:
+    return [created(), added(), item_done(""), done(status=status)]
+
+
+WRITTEN = [created(), added(), delta('{"a":1}'), arguments_done('{"a":1}')]
+NAMELESS = {name: value for name, value in arguments_done("{}").items() if name != "name"}
+LOST = [*call("{}")[:3], *numbered(2)[:3], b"?", *numbered(2)[3:], *call("{}")[3:]]
+ANSWERED = [created(), added(), arguments_done('{"a":1}'), conversation_item(output())]
+
+test_outcomes = READER.test_outcomes(
+    {
+        # An interrupted call has its arguments done, too.
+        "arguments done": (WRITTEN, ["truncated"]),
+        "arguments done and response cancelled": ([*WRITTEN, cancelled()], ["truncated"]),
+        "arguments done and response done": ([*WRITTEN, done()], [{"a": 1}]),
+        **cases("item done in a cancelled response with status", interrupted, {}, ["completed"]),
+        **cases("item is", interrupted, "truncated", ["incomplete", "in_progress"]),
+        **cases("no text and", empty, {}, ["completed"]),
+        **cases("no text and", empty, "truncated", ["new"]),
+        "lost payload": (LOST, ["truncated", "truncated"]),
+        "answered before its item is done": (
+            [*ANSWERED, item_done('{"a":1}'), done()],
+            [{"a": 1}],
+        ),
+        # A client may answer that the call was interrupted.
+        "answered before its arguments": (
+            [created(), added(), conversation_item(output()), delta('{"a":1}'), done()],
+            ["truncated"],
+        ),
+        "no name": ([created(), delta("{}"), NAMELESS, done()], ["malformed"]),
+        "no name and no delta": ([created(), NAMELESS, done()], ["malformed"]),
+        "no name and no end": ([created(), delta("{}"), done()], ["malformed"]),
+    }
+)
+
+
+def test_call_is_complete_when_its_item_is_done() -> None:
     assembler = Assembler("openai-realtime")
-    for payload in call('{"path": "/tmp"}')[:-1]:
-        events += assembler.feed(payload)
-    assert types(events) == [
-        "tool_call_started",
-        "tool_args_delta",
-        "argument_started",
-        "argument_delta",
-        "argument_completed",
-        "tool_args_completed",
-    ]
-    assert (assembler.calls[0].id, assembler.calls[0].arguments) == ("call_1", {"path": "/tmp"})
+    events = [event for payload in call()[:-1] for event in assembler.feed(payload)]
+    assert (types(events)[0], types(events)[-1]) == ("tool_call_started", "tool_args_completed")
+    assert (assembler.calls[0].id, assembler.calls[0].arguments) == ("call_1", {"a": 1})
 
 
-def test_items_are_told_apart_by_their_id_though_xai_counts_each_as_the_first() -> None:
+def test_items_are_identified_by_id() -> None:
+    """xAI gives each of them the output index 0."""
+    a, b = {"id": "a", "call_id": "c1"}, {"id": "b", "call_id": "c2"}
     payloads = [
-        created(),
-        added(id="a", call_id="c1"),
-        added(id="b", call_id="c2"),
-        delta('{"x":', "a"),
-        delta('{"y":', "b"),
-        delta("1}", "a"),
-        delta("2}", "b"),
-        item_done('{"x":1}', id="a", call_id="c1"),
-        item_done('{"y":2}', id="b", call_id="c2"),
-        done(),
+        *(created(), added(**a), added(**b), delta('{"x":', "a"), delta('{"y":', "b")),
+        *(delta("1}", "a"), delta("2}", "b"), item_done('{"x":1}', **a)),
+        *(item_done('{"y":2}', **b), done()),
     ]
     for payload in payloads:
         payload.pop("output_index", None)
     calls, _ = assemble(payloads)
     assert [(one.id, one.arguments) for one in calls] == [("c1", {"x": 1}), ("c2", {"y": 2})]
-
-
-def test_the_arguments_done_closes_nothing_because_an_interrupted_call_has_it_too() -> None:
-    written = [created(), added(), delta('{"a":1}'), arguments_done('{"a":1}')]
-    assert verdicts(written) == ["truncated"]
-    assert verdicts([*written, cancelled()]) == ["truncated"]
-    assert verdicts([*written, done()]) == ["complete"]
-
-
-@pytest.mark.parametrize(
-    ("status", "verdict"),
-    [("completed", "complete"), ("incomplete", "truncated"), ("in_progress", "truncated")],
-)
-def test_the_status_of_a_done_item_tells_whether_it_was_interrupted(
-    status: str, verdict: str
-) -> None:
-    written = [created(), added(), delta('{"a":1}'), item_done('{"a":1}', status=status)]
-    assert verdicts([*written, cancelled()]) == [verdict]
 
 
 @pytest.mark.parametrize(
@@ -155,310 +172,225 @@ def test_the_status_of_a_done_item_tells_whether_it_was_interrupted(
         ("incomplete", {"type": "incomplete", "reason": "content_filter"}, "content_filter"),
     ],
 )
-def test_a_response_that_was_cut_closes_nothing_but_what_was_done_before(
-    status: str, details: Any, stop_reason: str
-) -> None:
+def test_cut_response_truncates_the_open_call(status: str, details: Any, stop_reason: str) -> None:
     first, second = {"id": "a", "call_id": "c1"}, {"id": "b", "call_id": "c2"}
     cut = {**ITEM, **second, "arguments": "{}", "status": "incomplete"}
     payloads = [
-        created(),
-        added(**first),
-        delta("{}", "a"),
-        item_done("{}", **first),
-        added(**second),
-        delta("{}", "b"),
+        *(created(), added(**first), delta("{}", "a"), item_done("{}", **first)),
+        *(added(**second), delta("{}", "b")),
         done(status=status, status_details=details, output=[cut]),
     ]
     calls, events = assemble(payloads)
     assert [one.verdict for one in calls] == ["complete", "truncated"]
-    assert [event.stop_reason for event in of_type(events, TurnCompleted)] == [stop_reason]
+    assert [turn.stop_reason for turn in turns(events)] == [stop_reason]
 
 
-@pytest.mark.parametrize(("status", "verdict"), [("completed", "complete"), ("new", "truncated")])
-def test_no_text_means_no_arguments_only_if_the_response_is_complete(
-    status: str, verdict: str
-) -> None:
-    assert verdicts([created(), added(), item_done(""), done(status=status)]) == [verdict]
-
-
-def test_a_failed_response_is_a_failure_and_cuts_its_call() -> None:
+def test_failed_response_is_a_failure_and_truncates_its_call() -> None:
     error = {"type": "server_error", "code": "server_error", "message": "oops"}
-    payloads = [created(), added(), delta("{}"), done(status="failed", status_details={"e": 1})]
-    payloads[-1]["response"]["status_details"] = {"type": "failed", "error": error}
-    calls, events = assemble([*payloads, *call(response="resp_2", id="item_2", call_id="c2")])
+    end = done(status="failed", status_details={"type": "failed", "error": error})
+    failed = StreamFailed("server_error", "oops", retryable=True)
+    calls, events = assemble([created(), added(), delta("{}"), end, *numbered(2)])
     assert [one.verdict for one in calls] == ["truncated", "complete"]
-    assert of_type(events, StreamFailed) == [StreamFailed("server_error", "oops", retryable=True)]
-    assert len(of_type(events, TurnCompleted)) == 1
-
-
-def test_text_that_is_only_said_at_the_end_is_the_text() -> None:
-    whole = {**ITEM, "arguments": '{"a":1}', "status": "completed"}
-    for payloads in (
-        [created(), added(), arguments_done('{"a":1}'), done()],
-        [created(), added(), item_done('{"a":1}'), done()],
-        [created(), item_done('{"a":1}'), done()],
-        [created(), done(output=[whole])],
-        [created(), delta('{"a":1}'), added(), item_done('{"a":1}'), done()],
-    ):
-        calls, events = assemble(payloads)
-        assert [(one.id, one.arguments) for one in calls] == [("call_1", {"a": 1})]
-        assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"a":1}']
-
-
-def test_a_server_that_sends_no_items_names_the_call_when_its_arguments_are_done() -> None:
-    payloads = [created(), delta('{"a":1}'), arguments_done('{"a":1}'), done(output=None)]
-    (found,), _ = assemble(payloads)
-    assert (found.id, found.name, found.arguments) == ("call_1", "write", {"a": 1})
+    assert (failures(events), len(turns(events))) == ([failed], 1)
+    # An error event about the same failure is not a second one.
+    _, events = assemble([created(), {"type": "error", "error": error}, end])
+    assert of_type(events, StreamFailed, TurnCompleted) == [failed]
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "payloads",
     [
-        {**delta("{}"), "delta": None},
-        {**delta("{}"), "delta": ["{"]},
-        {**delta("{}"), "item_id": 7.5},
-        {**added(), "item": {**ITEM, "arguments": 7}},
-        {"type": "response.done"},
-        b'{"type": "response.done", "response": "?"}',
+        [added(), arguments_done('{"a":1}'), done()],
+        [added(), item_done('{"a":1}'), done()],
+        [item_done('{"a":1}'), done()],
+        [done(output=[{**ITEM, "arguments": '{"a":1}', "status": "completed"}])],
+        [delta('{"a":1}'), added(), item_done('{"a":1}'), done()],
+        [delta('{"a":1}'), arguments_done('{"a":1}'), done(output=None)],
     ],
 )
-def test_a_payload_of_a_wrong_form_cuts_what_is_open(bad: object) -> None:
-    calls, events = assemble([created(), added(), delta("{}"), bad, item_done("{}"), done()])
-    assert [one.verdict for one in calls] == ["truncated"]
-    assert "bad_payload" in [event.code for event in of_type(events, StreamFailed)]
+def test_text_and_name_may_come_at_the_end(payloads: list[Payload]) -> None:
+    calls, events = assemble([created(), *payloads])
+    assert [(one.id, one.name, one.arguments) for one in calls] == [("call_1", "write", {"a": 1})]
+    assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"a":1}']
 
 
-# What the model says
+test_unreadable_payload_truncates_the_call = READER.test_unreadable(
+    [created(), added(), delta("{}")],
+    [
+        *({**delta("{}"), "delta": None}, {**delta("{}"), "delta": ["{"]}),
+        *({**delta("{}"), "item_id": 7.5}, {**added(), "item": {**ITEM, "arguments": 7}}),
+        *({"type": "response.done"}, b'{"type": "response.done", "response": "?"}'),
+    ],
+    [item_done("{}"), done()],
+)
+
+
+# Text, thoughts and other items
+
+
+MESSAGE = {"type": "message", "id": "m", "role": "assistant"}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "response.output_text",
-        "response.text",
-        "response.output_audio_transcript",
-        "response.audio_transcript",
-    ],
+    "name", ["output_text", "text", "output_audio_transcript", "audio_transcript"]
 )
-def test_what_the_model_writes_or_speaks_is_text_under_its_old_and_new_name(name: str) -> None:
-    message = {"type": "message", "id": "m", "role": "assistant"}
+def test_text_and_transcripts_have_an_old_and_a_new_name(name: str) -> None:
     payloads = [
-        created(),
-        happened("response.output_item.added", item=message),
-        happened(f"{name}.delta", item_id="m", content_index=0, delta="It is "),
-        happened("response.output_audio.delta", item_id="m", content_index=0, delta="AAAA"),
-        happened(f"{name}.delta", item_id="m", content_index=0, delta="foggy."),
-        happened(f"{name}.done", item_id="m", content_index=0, text="It is foggy."),
-        happened("response.output_item.done", item=message),
-        done(),
+        *(created(), event("response.output_item.added", item=MESSAGE)),
+        event(f"response.{name}.delta", item_id="m", content_index=0, delta="It is "),
+        event("response.output_audio.delta", item_id="m", content_index=0, delta="AAAA"),
+        event(f"response.{name}.delta", item_id="m", content_index=0, delta="foggy."),
+        event(f"response.{name}.done", item_id="m", content_index=0, text="It is foggy."),
+        *(event("response.output_item.done", item=MESSAGE), done()),
     ]
     _, events = assemble(payloads)
-    assert [event.text for event in of_type(events, TextDelta)] == ["It is ", "foggy."]
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.message.parts == (TextPart(text="It is foggy.", item=message),)
+    assert texts(events) == ["It is ", "foggy."]
+    assert turns(events)[0].message.parts == (TextPart(text="It is foggy.", item=MESSAGE),)
 
 
-def test_a_transcript_without_deltas_is_said_once() -> None:
-    content = [{"type": "output_audio", "transcript": "Hello."}]
-    message = {"type": "message", "id": "m", "role": "assistant", "content": content}
+def test_transcript_without_deltas_is_read_once() -> None:
+    message = {**MESSAGE, "content": [{"type": "output_audio", "transcript": "Hello."}]}
     payloads = [
         created(),
-        happened("response.output_audio_transcript.done", item_id="m", transcript="Hello."),
-        happened("response.output_item.done", item=message),
-        done(output=[message]),
+        event("response.output_audio_transcript.done", item_id="m", transcript="Hello."),
+        *(event("response.output_item.done", item=message), done(output=[message])),
     ]
-    assert [event.text for event in of_type(assemble(payloads)[1], TextDelta)] == ["Hello."]
+    assert texts(assemble(payloads)[1]) == ["Hello."]
 
 
-def test_what_the_user_says_is_no_text_of_the_model() -> None:
+def test_transcript_of_the_user_is_not_text_of_the_model() -> None:
     name = "conversation.item.input_audio_transcription"
     payloads = [
         {"type": f"{name}.delta", "item_id": "u", "content_index": 0, "delta": "Hi"},
         {"type": f"{name}.completed", "item_id": "u", "transcript": "Hi"},
         {"type": f"{name}.failed", "item_id": "u", "error": {"message": "inaudible"}},
-        *call(),
     ]
-    assert of_type(assemble(payloads)[1], TextDelta, StreamFailed) == []
+    _, events = assemble([*payloads, *call()])
+    assert (texts(events), failures(events)) == ([], [])
 
 
-def test_a_thought_is_thinking_and_goes_back_as_it_came() -> None:
+def test_thoughts_and_unknown_items_are_kept() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": [{"text": "Hm."}], "encrypted_content": "x"}
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": []}
     payloads = [
-        created(),
-        happened("response.output_item.added", item={"type": "reasoning", "id": "rs"}),
-        happened("response.reasoning_summary_text.delta", item_id="rs", delta="Hm"),
-        happened("response.output_item.done", item=item),
-        done(output=[item]),
+        *(created(), event("response.output_item.added", item={"type": "reasoning", "id": "rs"})),
+        event("response.reasoning_summary_text.delta", item_id="rs", delta="Hm"),
+        event("response.output_item.done", item=item),
+        *(event("response.output_item.done", item=listed), done(output=[item])),
     ]
     _, events = assemble(payloads)
-    assert types(events) == [
-        "thinking_started",
-        "thinking_delta",
-        "thinking_delta",
-        "thinking_completed",
-        "turn_completed",
-    ]
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.message.parts == (ThinkingPart(text="Hm.", item=item),)
-
-
-def test_an_item_that_nobody_else_can_read_is_kept_as_it_came() -> None:
-    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": []}
-    payloads = [created(), happened("response.output_item.done", item=listed), done()]
-    (turn,) = of_type(assemble(payloads)[1], TurnCompleted)
-    assert turn.message.parts == (OpaquePart(item=listed),)
+    thinking = ["thinking_started", "thinking_delta", "thinking_delta", "thinking_completed"]
+    assert types(events) == [*thinking, "turn_completed"]
+    kept = (ThinkingPart(text="Hm.", item=item), OpaquePart(item=listed))
+    assert turns(events)[0].message.parts == kept
 
 
 # A session
 
 
-def test_a_session_has_many_responses_and_each_is_a_turn() -> None:
-    usage = {
-        "input_tokens": 10,
-        "input_token_details": {"cached_tokens": 4, "audio_tokens": 1},
-        "output_tokens": 5,
-        "output_token_details": {"reasoning_tokens": 3},
-    }
-    first, second = call(), call(response="resp_2", id="item_2", call_id="call_2")
+def test_each_response_of_a_session_is_a_turn() -> None:
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    usage["input_token_details"] = {"cached_tokens": 4, "audio_tokens": 1}
+    usage["output_token_details"] = {"reasoning_tokens": 3}
+    first = call()
     first[-1]["response"]["usage"] = usage
     session = {"type": "session.created", "session": {"id": "s", "model": "gpt-realtime"}}
     limits = {"type": "rate_limits.updated", "rate_limits": []}
-    calls, events = assemble([session, *first, limits, *second, limits])
+    calls, events = assemble([session, *first, limits, *numbered(2), limits])
     assert [one.id for one in calls] == ["call_1", "call_2"]
-    turns = of_type(events, TurnCompleted)
-    assert [(turn.message.id, turn.message.model) for turn in turns] == [
-        ("resp_1", "gpt-realtime"),
-        ("resp_2", "gpt-realtime"),
-    ]
-    assert turns[0].usage == Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
-    # xAI says it beside the response, and leaves it empty inside.
+    found = [(turn.message.id, turn.message.model) for turn in turns(events)]
+    assert found == [("resp_1", "gpt-realtime"), ("resp_2", "gpt-realtime")]
+    assert turns(events)[0].usage == Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
+    # xAI sends the usage beside the response and leaves it empty inside.
     end = {**done(usage={}, status_details="unimplemented"), "usage": {"output_tokens": 9}}
-    (turn,) = of_type(assemble([created(), end])[1], TurnCompleted)
-    assert turn.usage == Usage(output_tokens=9)
+    assert turns(assemble([created(), end])[1])[0].usage == Usage(output_tokens=9)
 
 
-def test_a_session_may_end_after_a_response_and_not_within_one() -> None:
-    second = call(response="resp_2", id="item_2", call_id="call_2")
+def test_session_may_end_after_a_response_but_not_within_one() -> None:
     assert types(assemble(call())[1])[-1] == "turn_completed"
-    for end in (1, 2, 3):
-        calls, events = assemble([*call(), *second[:end]])
-        assert {one.id: one.verdict for one in calls} in (
-            {"call_1": "complete"},
-            {"call_1": "complete", "call_2": "truncated"},
-        )
-        assert of_type(events, StreamFailed)[0].code == "truncated"
+    for end, expected in {1: ["complete"], 2: ["complete", "truncated"]}.items():
+        calls, events = assemble([*call(), *numbered(2)[:end]])
+        assert [one.verdict for one in calls] == expected
+        assert failures(events)[0].code == "truncated"
 
 
-def test_what_the_client_says_came_of_a_call_completes_it_once() -> None:
-    output = {"type": "function_call_output", "id": "o", "call_id": "call_1", "output": "ok"}
-    foreign = {**output, "call_id": "of another session"}
-    payloads = [
-        {"type": "conversation.item.added", "item": foreign},
-        *call(),
-        {"type": "conversation.item.added", "item": output},
-        {"type": "conversation.item.done", "item": output},
-    ]
-    assert of_type(assemble(payloads)[1], ToolCallCompleted) == [
-        ToolCallCompleted("call_1", "write", {"a": 1}, "ok")
-    ]
+def test_result_of_the_client_completes_its_call_once() -> None:
+    items = [conversation_item(output(), what) for what in ("added", "done")]
+    _, events = assemble([conversation_item(output("of another session")), *call(), *items])
+    assert results(events) == [ToolCallCompleted("call_1", "write", {"a": 1}, "ok")]
+    assert failures(assemble([*ANSWERED, item_done('{"a":1}'), done()])[1]) == []
 
 
-def test_an_error_of_the_client_costs_no_open_call_its_verdict() -> None:
-    """The session goes on: it is told when the response is over."""
+def test_error_of_the_client_is_reported_after_the_response() -> None:
+    """The session continues and the open call gets its verdict."""
     error = {"type": "invalid_request_error", "code": "unknown_id", "message": "no such event"}
-    event = {"type": "error", "event_id": "e", "error": {**error, "event_id": "mine"}}
     payloads = call()
-    calls, events = assemble([*payloads[:3], event, *payloads[3:]])
+    sent = {"type": "error", "event_id": "e", "error": {**error, "event_id": "mine"}}
+    calls, events = assemble([*payloads[:3], sent, *payloads[3:]])
     assert [one.verdict for one in calls] == ["complete"]
     assert types(events)[-2:] == ["turn_completed", "stream_failed"]
     assert events[-1] == StreamFailed("unknown_id", "no such event")
+    # If the session ends there, the error is the reason why.
+    expired = {"type": "error", "error": {"type": "server_error", "message": "session expired"}}
+    calls, events = assemble([*payloads[:3], expired])
+    assert [one.verdict for one in calls] == ["truncated"]
+    assert failures(events) == [StreamFailed("server_error", "session expired", retryable=True)]
 
 
-def test_an_error_between_two_responses_is_told_at_once() -> None:
-    event = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
+def test_error_between_two_responses_is_reported_at_once() -> None:
     assembler = Assembler("openai-realtime")
-    assert assembler.feed(event) == [StreamFailed("invalid_request_error", "no")]
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
+    assert assembler.feed(error) == [StreamFailed("invalid_request_error", "no")]
     flat = {"type": "error", "code": "bad", "message": "no"}
     assert assembler.feed(flat) == [StreamFailed("bad", "no")]
-    # In a response, it is told at the end, where it may be the reason why nothing more came.
-    expired = {"type": "error", "error": {"type": "server_error", "message": "session expired"}}
-    calls, events = assemble([*call()[:3], expired])
-    assert [one.verdict for one in calls] == ["truncated"]
-    assert of_type(events, StreamFailed) == [
-        StreamFailed("server_error", "session expired", retryable=True)
-    ]
 
 
-def test_an_error_that_fails_the_response_is_told_once() -> None:
-    error = {"type": "server_error", "message": "oops"}
-    end = done(status="failed", status_details={"type": "failed", "error": error})
-    _, events = assemble([created(), {"type": "error", "error": error}, end])
-    assert of_type(events, StreamFailed, TurnCompleted) == [
-        StreamFailed("server_error", "oops", retryable=True)
-    ]
-
-
-def test_a_response_beside_another_is_told_as_it_comes() -> None:
-    """A client may ask for one outside of the conversation at any time."""
-    first = call(id="item_1", call_id="call_1")
-    second = call('{"b":2}', "resp_2", id="item_2", call_id="call_2")
+def test_concurrent_responses_are_separate_turns() -> None:
+    """A client may request a response outside of the conversation at any time."""
+    first, second = numbered(1), numbered(2, '{"b":2}')
     first[0] = created(conversation_id="conv_1")
     mixed = [payload for pair in zip(first, second, strict=True) for payload in pair]
     for payloads in (mixed, [*first[:3], *second, *first[3:]]):
         calls, events = assemble(payloads)
-        assert [(one.id, one.arguments) for one in calls] == [
-            ("call_1", {"a": 1}),
-            ("call_2", {"b": 2}),
-        ]
-        turns = {turn.message.id: turn for turn in of_type(events, TurnCompleted)}
-        assert [part.call_id for part in turns["resp_1"].message.parts] == ["call_1"]
-        assert [part.call_id for part in turns["resp_2"].message.parts] == ["call_2"]
-        assert of_type(events, StreamFailed) == []
-        first_two = of_type(events, ToolCallStarted, TurnCompleted)[:2]
-        assert [event.type for event in first_two] == ["tool_call_started"] * 2
+        found = [(one.id, one.arguments) for one in calls]
+        assert found == [("call_1", {"a": 1}), ("call_2", {"b": 2})]
+        parts = {turn.message.id: turn.message.parts for turn in turns(events)}
+        assert [part.call_id for part in parts["resp_1"]] == ["call_1"]
+        assert [part.call_id for part in parts["resp_2"]] == ["call_2"]
+        assert failures(events) == []
+        both = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+        assert types(both) == ["tool_call_started"] * 2
 
 
-def test_a_lost_payload_cuts_the_calls_of_all_responses() -> None:
-    second = call("{}", "resp_2", id="item_2", call_id="call_2")
-    payloads = [*call("{}")[:3], *second[:3], b"?", *second[3:], *call("{}")[3:]]
-    assert verdicts(payloads) == ["truncated", "truncated"]
-
-
-def test_a_new_response_in_the_same_conversation_means_that_the_last_one_is_over() -> None:
+def test_new_response_in_the_same_conversation_ends_the_one_before() -> None:
     first = [created(conversation_id="conv_1"), *call()[1:3]]
-    second = call(response="resp_2", id="item_2", call_id="call_2")
-    second[0] = created("resp_2", conversation_id="conv_1")
+    second = [created("resp_2", conversation_id="conv_1"), *numbered(2)[1:3]]
     assembler = Assembler("openai-realtime")
-    for payload in [*first, *second[:3]]:
+    for payload in [*first, *second]:
         assembler.feed(payload)
     assert [one.verdict for one in assembler.calls] == ["truncated", "open"]
 
 
-def test_what_comes_of_a_response_after_its_end_is_nothing_new() -> None:
+def test_late_and_unknown_events_are_ignored() -> None:
+    payloads, expected = call(), types(assemble(call())[1])
     late = [delta("{}"), mcp("mcp_call.completed"), added(id="x"), done()]
-    assert types(assemble([*call(), *late])[1]) == types(assemble(call())[1])
+    assert types(assemble([*payloads, *late])[1]) == expected
+    odd = [{"type": "ping", "timestamp": 1}, {"type": "response.new", "delta": {"a": 1}}, {}]
+    assert types(assemble([*payloads[:3], *odd, *payloads[3:]])[1]) == expected
 
 
-def test_a_result_completes_its_call_while_other_responses_go_on() -> None:
-    second = call("{}", "resp_2", id="item_2", call_id="call_2")
-    output = {"type": "function_call_output", "call_id": "call_2", "output": "ok"}
-    result = {"type": "conversation.item.added", "item": output}
-    third = call("{}", "resp_3", id="item_3", call_id="call_3")
-    payloads = [*call()[:3], *third[:3], *second, result, *call()[3:], *third[3:]]
+def test_result_completes_its_call_while_other_responses_are_open() -> None:
+    result = conversation_item(output("call_2"))
+    first, third = call(), numbered(3, "{}")
+    payloads = [*first[:3], *third[:3], *numbered(2), result, *first[3:], *third[3:]]
     calls, events = assemble(payloads)
     assert [one.id for one in calls] == ["call_1", "call_3", "call_2"]
     assert [one.verdict for one in calls] == ["complete"] * 3
-    turn, result, *_ = of_type(events, ToolCallCompleted, TurnCompleted)
-    assert (turn.message.id, result.call_id) == ("resp_2", "call_2")
+    turn, done, *_ = of_type(events, ToolCallCompleted, TurnCompleted)
+    assert (turn.message.id, done.call_id) == ("resp_2", "call_2")
 
 
-def test_events_that_are_not_known_are_ignored() -> None:
-    payloads = call()
-    odd = [{"type": "ping", "timestamp": 1}, {"type": "response.new", "delta": {"a": 1}}, {}]
-    assert types(assemble([*payloads[:3], *odd, *payloads[3:]])[1]) == types(assemble(payloads)[1])
-
-
-# MCP: the provider runs the call
+# MCP calls, which the provider runs
 
 
 def mcp(type_: str, **fields: Any) -> Payload:
@@ -466,9 +398,9 @@ def mcp(type_: str, **fields: Any) -> Payload:
 
 
 MCP_ITEM: Payload = {"type": "mcp_call", "id": "mcp_1", "name": "ask", "server_label": "s"}
+MCP_WHOLE = {**MCP_ITEM, "arguments": '{"q":1}'}
 MCP_WRITTEN: list[Payload] = [
-    created(),
-    happened("response.output_item.added", item={**MCP_ITEM, "arguments": ""}),
+    *(created(), event("response.output_item.added", item={**MCP_ITEM, "arguments": ""})),
     mcp("mcp_call_arguments.delta", response_id="resp_1", delta='{"q":'),
     mcp("mcp_call_arguments.delta", response_id="resp_1", delta="1}"),
     mcp("mcp_call_arguments.done", response_id="resp_1", arguments='{"q":1}'),
@@ -484,37 +416,34 @@ MCP_WRITTEN: list[Payload] = [
         ("failed", {"error": None}, ToolCallFailed("mcp_1", "ask", "failed")),
     ],
 )
-def test_an_mcp_call_ends_with_its_result(end: str, fields: Payload, expected: Any) -> None:
-    whole = {**MCP_ITEM, "arguments": '{"q":1}', "error": None, **fields}
-    item = happened("response.output_item.done", item=whole)
+def test_mcp_call_ends_with_its_result(end: str, fields: Payload, expected: Any) -> None:
+    item = event("response.output_item.done", item={**MCP_WHOLE, "error": None, **fields})
     calls, events = assemble([*MCP_WRITTEN, mcp(f"mcp_call.{end}"), item, done()])
     assert (calls[0].kind, calls[0].name, calls[0].verdict) == ("mcp", "ask", "complete")
-    assert of_type(events, ToolCallCompleted, ToolCallFailed) == [expected]
+    assert results(events) == [expected]
 
 
-def test_a_result_may_come_after_the_response() -> None:
-    whole = {**MCP_ITEM, "arguments": '{"q":1}', "output": "found"}
-    for late in (
-        happened("response.output_item.done", item=whole),
-        {"type": "conversation.item.done", "item": whole},
-    ):
+def test_result_may_come_after_the_response() -> None:
+    whole = {**MCP_WHOLE, "output": "found"}
+    item = event("response.output_item.done", item=whole)
+    for late in (item, conversation_item(whole, "done")):
         _, events = assemble([*MCP_WRITTEN, done(), late])
         assert types(events)[-2:] == ["turn_completed", "tool_call_completed"]
 
 
-# The SDK's own objects, and its client
+# The client of the SDK
 
 
 @contextmanager
 def realtime_server(payloads: list[Payload], code: int = 1000) -> Iterator[str]:
-    """A server that says this to whoever connects, and hangs up."""
+    """Serve the payloads to each connection and close it."""
 
-    def speak(connection: ServerConnection) -> None:
+    def send(connection: ServerConnection) -> None:
         for payload in payloads:
             connection.send(json.dumps(payload))
         connection.close(code)
 
-    with serve(speak, "127.0.0.1", 0) as server:
+    with serve(send, "127.0.0.1", 0) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -524,11 +453,7 @@ def realtime_server(payloads: list[Payload], code: int = 1000) -> Iterator[str]:
             thread.join()
 
 
-# The SDK's synchronous client connects in a way that websockets wants to get rid of.
-sdk_warns = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
-
-
-def test_a_connection_of_the_async_client_is_a_stream() -> None:
+def test_connection_of_the_async_client_is_a_source() -> None:
     async def read(url: str) -> tuple[list[str], list[Call]]:
         client = AsyncOpenAI(api_key="x", websocket_base_url=url)
         async with client.realtime.connect(model="gpt-realtime") as connection:
@@ -541,8 +466,9 @@ def test_a_connection_of_the_async_client_is_a_stream() -> None:
     assert [one.arguments for one in calls] == [{"a": 1}]
 
 
-@sdk_warns
-def test_a_connection_that_breaks_leaves_its_call_truncated_and_raises() -> None:
+# The synchronous client of the SDK uses websockets in a deprecated way.
+@pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
+def test_broken_connection_truncates_the_call_and_raises() -> None:
     with realtime_server(call("{}")[:3], code=1011) as url:
         client = OpenAI(api_key="x", websocket_base_url=url)
         with client.realtime.connect(model="gpt-realtime") as connection:
@@ -550,28 +476,3 @@ def test_a_connection_that_breaks_leaves_its_call_truncated_and_raises() -> None
             with pytest.raises(ConnectionClosedError):
                 list(events)
     assert [one.verdict for one in events.calls] == ["truncated"]
-
-
-def test_a_call_that_is_answered_before_its_item_is_done_is_whole() -> None:
-    """A client may answer as soon as it has the arguments."""
-    output = {"type": "function_call_output", "call_id": "call_1", "output": "ok"}
-    answer = {"type": "conversation.item.added", "event_id": "e", "item": output}
-    text = '{"a":1}'
-    calls, events = assemble(
-        [created(), added(), arguments_done(text), answer, item_done(text), done()]
-    )
-    assert [one.arguments for one in calls] == [{"a": 1}]
-    assert of_type(events, StreamFailed) == []
-
-
-def test_arguments_of_nothing_are_told_as_a_call_without_a_name() -> None:
-    said = {name: value for name, value in arguments_done("{}").items() if name != "name"}
-    for payloads in ([delta("{}"), said], [said], [delta("{}")]):
-        assert verdicts([created(), *payloads, done()]) == ["malformed"]
-
-
-def test_a_call_that_is_answered_before_its_arguments_came_was_not_run() -> None:
-    """A client may answer anything, for instance that it was interrupted."""
-    output = {"type": "function_call_output", "call_id": "call_1", "output": "cancelled"}
-    answer = {"type": "conversation.item.added", "event_id": "e", "item": output}
-    assert verdicts([created(), added(), answer, delta('{"a":1}'), done()]) == ["truncated"]

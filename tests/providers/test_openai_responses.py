@@ -1,40 +1,75 @@
-"""OpenAI Responses: the rules and details of wire.md, where no recording shows them alone."""
+"""OpenAI Responses: rules that no recording shows alone, and lanes of a WebSocket."""
 
+import json
 from typing import Any
 
 import pytest
 
-from argstream.events import StreamFailed, ToolArgsDelta, ToolCallCompleted, TurnCompleted, Usage
+from argstream import stream
+from argstream.assembly import Call
+from argstream.events import Event, StreamFailed, ToolArgsDelta, ToolCallCompleted, Usage
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from tests.provider_streams import (
     FUNCTION_CALL,
-    ONE_ARGUMENT_IN_TWO_PIECES,
+    Payload,
     arguments_delta,
     arguments_done,
-    assemble,
     call_part,
+    failures,
     item_added,
     item_done,
     of_type,
-    only_call,
     response_created,
     response_ended,
     responses_call,
+    texts,
+    turns,
     types,
 )
+from tests.providers.tables import Tables, cases
+from tests.providers.test_openai_client_calls import RESPONSE, Form, as_dicts, as_objects
+
+READER = Tables("openai-responses")
+assemble, only_call = READER.assemble, READER.only_call
 
 
 def turn(*payloads: Any, **ending: Any) -> list[Any]:
     return [response_created(), *payloads, response_ended(**ending)]
 
 
-def test_a_call_is_known_at_once_and_its_arguments_grow() -> None:
-    calls, events = assemble(responses_call('{"path": "/t', 'mp"}'))
-    assert types(events) == [*ONE_ARGUMENT_IN_TWO_PIECES, "turn_completed"]
-    assert (calls[0].id, calls[0].arguments) == ("call_1", {"path": "/tmp"})
+def empty(status: str) -> list[Any]:
+    payloads = turn(item_added(0, **FUNCTION_CALL), arguments_done(0, ""), status=status)
+    payloads[-1]["type"] = "response.completed"
+    return payloads
 
 
-def test_without_deltas_the_text_at_the_end_is_the_text() -> None:
+def new_status(text: str) -> list[Any]:
+    payloads = turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, text))
+    payloads[-1]["response"]["status"] = "brand_new"
+    return payloads
+
+
+CALL = responses_call('{"a": 1}')
+PIECES = [arguments_delta(0, '{"a"'), arguments_delta(0, ": 1}")]
+NAMED_DONE = {**arguments_done(0, '{"a": 1}'), "name": "write", "item_id": "fc_1"}
+OPERATION = {"type": "create_file", "path": "a.py", "diff": "+b"}
+PATCH = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": OPERATION}
+
+test_outcomes = READER.test_outcomes(
+    {
+        **cases("no text and", empty, {}, ["completed"]),
+        **cases("no text and", empty, "truncated", ["incomplete", "cancelled"]),
+        **cases("new status and", new_status, {"a": 1}, ['{"a":1}']),
+        **cases("new status and", new_status, "truncated", [""]),
+        "item is added twice": ([*CALL[:2], *CALL[1:]], [{"a": 1}]),
+        "no items, name at the end": (turn(*PIECES, NAMED_DONE, output=[]), [{"a": 1}]),
+        "no items and no name": (turn(*PIECES, arguments_done(0, '{"a": 1}')), ["malformed"]),
+        "patch without deltas": (turn(item_done(0, **PATCH)), [OPERATION]),
+    }
+)
+
+
+def test_without_deltas_the_text_at_the_end_counts() -> None:
     call = {**FUNCTION_CALL, "arguments": '{"a":1}'}
     for payloads in (
         turn(item_added(0, **FUNCTION_CALL), arguments_done(0, '{"a":1}')),
@@ -52,11 +87,11 @@ def test_without_deltas_the_text_at_the_end_is_the_text() -> None:
     [
         ('{"a"', '{"a":1}', {"a": 1}, '{"a":1}', None),  # deltas stopped early
         ('{"a":1} ', '{"a":1}', {"a": 1}, '{"a":1} ', None),
-        ('{"a":1}', '{"a":2}', {"a": 2}, '{"a":1}', "restated"),  # the provider's last word
+        ('{"a":1}', '{"a":2}', {"a": 2}, '{"a":1}', "restated"),
         ('{"a":"x"', '{"a": "x"}', {"a": "x"}, '{"a":"x"', "restated"),
     ],
 )
-def test_the_text_at_the_end_is_compared_with_the_deltas(
+def test_text_at_the_end_is_compared_with_the_deltas(
     delta: str, done: str, arguments: Any, raw: str, reading: str | None
 ) -> None:
     begun = [item_added(0, **FUNCTION_CALL), arguments_delta(0, delta)]
@@ -66,35 +101,22 @@ def test_the_text_at_the_end_is_compared_with_the_deltas(
     assert only_call(turn(*begun, item_done(0, **cut))).verdict == "truncated"
 
 
-@pytest.mark.parametrize(
-    ("status", "verdict"),
-    [("completed", "complete"), ("incomplete", "truncated"), ("cancelled", "truncated")],
-)
-def test_no_text_means_no_arguments_or_cut_off_depending_on_the_status(
-    status: str, verdict: str
-) -> None:
-    payloads = turn(item_added(0, **FUNCTION_CALL), arguments_done(0, ""), status=status)
-    payloads[-1]["type"] = "response.completed"
-    assert only_call(payloads).verdict == verdict
-
-
-def test_an_incomplete_response_cuts_its_last_call() -> None:
+def test_incomplete_response_truncates_its_last_call() -> None:
     ended = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     calls, events = assemble(
         turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, '{"a":1}'), **ended)
     )
     assert calls[0].verdict == "truncated"
-    (event,) = of_type(events, TurnCompleted)
-    assert event.stop_reason == "max_output_tokens"
+    assert turns(events)[0].stop_reason == "max_output_tokens"
 
 
-def test_custom_tools_are_free_text() -> None:
+def test_input_of_a_custom_tool_is_free_text() -> None:
     item = {"type": "custom_tool_call", "id": "ct", "call_id": "c1", "name": "sql", "input": ""}
+    type_ = "response.custom_tool_call_input"
     payloads = turn(
         item_added(0, **item),
-        {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": "sel"},
-        {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": "ect"},
-        {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": "select"},
+        *({"type": f"{type_}.delta", "output_index": 0, "delta": text} for text in ("sel", "ect")),
+        {"type": f"{type_}.done", "output_index": 0, "input": "select"},
     )
     call = only_call(payloads)
     assert (call.kind, call.arguments, call.id) == ("custom", "select", "c1")
@@ -105,10 +127,11 @@ def test_custom_tools_are_free_text() -> None:
 def test_code_is_free_text_and_its_outputs_are_its_result() -> None:
     item = {"type": "code_interpreter_call", "id": "ci", "code": "", "outputs": []}
     outputs = [{"type": "logs", "logs": "2"}]
+    type_ = "response.code_interpreter_call_code"
     payloads = turn(
         item_added(0, **item),
-        {"type": "response.code_interpreter_call_code.delta", "output_index": 0, "delta": "1+1"},
-        {"type": "response.code_interpreter_call_code.done", "output_index": 0, "code": "1+1"},
+        {"type": f"{type_}.delta", "output_index": 0, "delta": "1+1"},
+        {"type": f"{type_}.done", "output_index": 0, "code": "1+1"},
         item_done(0, **{**item, "code": "1+1", "outputs": outputs}),
     )
     calls, events = assemble(payloads)
@@ -123,7 +146,7 @@ def test_code_is_free_text_and_its_outputs_are_its_result() -> None:
         ({"output": None, "error": {"type": "mcp_protocol_error"}}, "tool_call_failed"),
     ],
 )
-def test_an_mcp_call_ends_with_its_result(fields: dict[str, Any], type_: str) -> None:
+def test_mcp_call_ends_with_its_result(fields: dict[str, Any], type_: str) -> None:
     item = {"type": "mcp_call", "id": "mcp_1", "name": "ask", "server_label": "s", "arguments": ""}
     payloads = turn(
         item_added(0, **item),
@@ -132,164 +155,205 @@ def test_an_mcp_call_ends_with_its_result(fields: dict[str, Any], type_: str) ->
         item_done(0, **{**item, "arguments": "{}", **fields}),
     )
     calls, events = assemble(payloads)
-    assert calls[0].kind == "mcp"
-    assert types(events)[-2] == type_
+    assert (calls[0].kind, types(events)[-2]) == ("mcp", type_)
 
 
-def test_a_patch_is_written_as_its_diff_grows() -> None:
-    operation = {"type": "update_file", "path": "a.py", "diff": ""}
-    item = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": operation}
+def test_diff_of_a_patch_grows() -> None:
+    begun = {**OPERATION, "diff": ""}
+    whole = {**OPERATION, "diff": '@@\n-"a"\n+b'}
     diff = {"type": "response.apply_patch_call_operation_diff.delta", "output_index": 0}
     payloads = turn(
-        item_added(0, **item),
-        {**diff, "delta": '@@\n-"a'},
-        {**diff, "delta": '"\n+b'},
-        item_done(0, **{**item, "operation": {**operation, "diff": '@@\n-"a"\n+b'}}),
+        item_added(0, **{**PATCH, "operation": begun}),
+        *({**diff, "delta": text} for text in ('@@\n-"a', '"\n+b')),
+        item_done(0, **{**PATCH, "operation": whole}),
     )
     calls, events = assemble(payloads)
-    assert (calls[0].kind, calls[0].name) == ("patch", "apply_patch")
-    assert calls[0].arguments == {**operation, "diff": '@@\n-"a"\n+b'}
-    grown = [
-        event.text for event in events if event.type == "argument_delta" and event.path == ("diff",)
-    ]
-    assert grown == ['@@\n-"a', '"\n+b']
+    assert (calls[0].kind, calls[0].name, calls[0].arguments) == ("patch", "apply_patch", whole)
+    deltas = [event for event in events if event.type == "argument_delta"]
+    assert [one.text for one in deltas if one.path == ("diff",)] == ['@@\n-"a', '"\n+b']
 
 
-def test_what_must_go_back_is_kept_whole() -> None:
-    reasoning = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "x"}
-    message = {
-        "type": "message",
-        "id": "m",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "hi", "annotations": []}],
-    }
-    search = {"type": "web_search_call", "id": "ws", "status": "completed"}
-    call = {**FUNCTION_CALL, "arguments": "{}", "status": "completed"}
-    _, events = assemble(
-        turn(
-            item_added(0, **{**reasoning, "encrypted_content": ""}),
-            item_done(0, **reasoning),
-            item_done(1, **message),
-            item_done(2, **search),
-            item_added(3, **FUNCTION_CALL),
-            arguments_done(3, "{}"),
-            item_done(3, **call),
+REASONING = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "x"}
+CONTENT = [{"type": "output_text", "text": "hi", "annotations": []}]
+MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": CONTENT}
+SEARCH = {"type": "web_search_call", "id": "ws", "status": "completed"}
+KEPT = {name: value for name, value in FUNCTION_CALL.items() if name != "arguments"}
+
+test_parts_that_must_go_back_are_kept = READER.test_parts(
+    {
+        "items": (
+            turn(
+                item_added(0, **{**REASONING, "encrypted_content": ""}),
+                item_done(0, **REASONING),
+                *(item_done(1, **MESSAGE), item_done(2, **SEARCH)),
+                *(item_added(3, **FUNCTION_CALL), arguments_done(3, "{}")),
+                item_done(3, **{**FUNCTION_CALL, "arguments": "{}", "status": "completed"}),
+            ),
+            [
+                ThinkingPart(text="", item=REASONING),
+                *(TextPart(text="hi", item=MESSAGE), OpaquePart(item=SEARCH)),
+                call_part("call_1", "write", {}, "{}", item={**KEPT, "status": "completed"}),
+            ],
         )
-    )
-    (event,) = of_type(events, TurnCompleted)
-    kept = {name: value for name, value in call.items() if name != "arguments"}
-    assert event.message.parts == (
-        ThinkingPart(text="", item=reasoning),
-        TextPart(text="hi", item=message),
-        OpaquePart(item=search),
-        call_part("call_1", "write", {}, "{}", item=kept),
-    )
+    }
+)
 
 
 def test_thinking_comes_from_summaries_and_from_reasoning_text() -> None:
     part = {"type": "response.reasoning_summary_part.added", "output_index": 0}
     text = {"type": "response.reasoning_summary_text.delta", "output_index": 0}
-    _, events = assemble(
-        turn(
-            item_added(0, type="reasoning", id="rs"),
-            {**part, "summary_index": 0},
-            {**text, "delta": "one"},
-            {**part, "summary_index": 1},
-            {**text, "delta": "two"},
-            item_done(0, type="reasoning", id="rs"),
-            item_done(1, type="reasoning", id="rt", content=[{"type": "x", "text": "three"}]),
-        )
+    payloads = turn(
+        item_added(0, type="reasoning", id="rs"),
+        *({**part, "summary_index": 0}, {**text, "delta": "one"}),
+        *({**part, "summary_index": 1}, {**text, "delta": "two"}),
+        item_done(0, type="reasoning", id="rs"),
+        item_done(1, type="reasoning", id="rt", content=[{"type": "x", "text": "three"}]),
     )
-    assert [event.text for event in events if event.type == "thinking_completed"] == [
-        "one\n\ntwo",
-        "three",
-    ]
+    thoughts = [one.text for one in assemble(payloads)[1] if one.type == "thinking_completed"]
+    assert thoughts == ["one\n\ntwo", "three"]
 
 
-def test_an_error_and_the_failed_response_after_it_are_one_failure() -> None:
-    error = {"code": "server_error", "message": "oops"}
-    payloads = [
-        response_created(),
-        item_added(0, **FUNCTION_CALL),
-        {"type": "error", "error": error, "sequence_number": 3},
-        response_ended("failed", error=error),
-    ]
-    calls, events = assemble(payloads)
-    assert of_type(events, StreamFailed, TurnCompleted) == [
-        StreamFailed("server_error", "oops", retryable=True)
-    ]
-    assert calls[0].verdict == "truncated"
+OOPS = {"code": "server_error", "message": "oops"}
+FLAT = {"type": "error", "code": "ERR", "message": "no", "param": None, "sequence_number": 1}
+
+test_error_truncates_the_call = READER.test_failures(
+    [response_created(), item_added(0, **FUNCTION_CALL)],
+    [
+        (FLAT, StreamFailed("ERR", "no")),
+        (response_ended("failed", error=OOPS), StreamFailed("server_error", "oops", True)),
+    ],
+)
 
 
-def test_an_error_may_have_its_fields_at_the_top() -> None:
-    error = {"type": "error", "code": "ERR", "message": "no", "param": None, "sequence_number": 1}
-    assert assemble([error])[1] == [StreamFailed("ERR", "no")]
+def test_error_and_the_failed_response_after_it_are_one_failure() -> None:
+    error = {"type": "error", "error": OOPS, "sequence_number": 3}
+    begun = [response_created(), item_added(0, **FUNCTION_CALL)]
+    calls, events = assemble([*begun, error, response_ended("failed", error=OOPS)])
+    assert failures(events) == [StreamFailed("server_error", "oops", retryable=True)]
+    assert (calls[0].verdict, turns(events)) == ("truncated", [])
 
 
-def test_a_whole_response_is_read_like_a_stream() -> None:
-    response = {
-        "object": "response",
-        "id": "resp_1",
-        "status": "completed",
-        "output": [{**FUNCTION_CALL, "arguments": '{"a":1}'}],
-        "usage": {
-            "input_tokens": 10,
-            "input_tokens_details": {"cached_tokens": 4},
-            "output_tokens": 5,
-            "output_tokens_details": {"reasoning_tokens": 3},
-        },
-    }
-    calls, events = assemble([response])
+def test_whole_response_is_read_like_a_stream() -> None:
+    usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
+    usage["output_tokens_details"] = {"reasoning_tokens": 3}
+    item = {**FUNCTION_CALL, "arguments": '{"a":1}'}
+    response = {"object": "response", "id": "resp_1", "status": "completed", "output": [item]}
+    calls, events = assemble([{**response, "usage": usage}])
     assert calls[0].arguments == {"a": 1}
-    (event,) = of_type(events, TurnCompleted)
-    assert event.usage == Usage(
-        input_tokens=10, output_tokens=5, cache_read_tokens=4, reasoning_tokens=3
-    )
+    assert turns(events)[0].usage == Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
 
 
 def test_several_responses_in_one_stream_are_several_turns() -> None:
     calls, events = assemble([*responses_call('{"a":1}'), *responses_call('{"a":2}')])
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
-    assert len(of_type(events, TurnCompleted)) == 2
+    assert len(turns(events)) == 2
 
 
-def test_unknown_events_are_ignored() -> None:
+def test_unknown_events_and_done_are_ignored() -> None:
+    """Some gateways end every stream with [DONE]."""
     payloads = turn({"type": "response.brand_new", "delta": {"a": 1}}, {"type": "keepalive"})
-    assert types(assemble(payloads)[1]) == ["turn_completed"]
+    assert types(assemble([*payloads, b"[DONE]"])[1]) == ["turn_completed"]
 
 
-def test_a_patch_without_deltas_gives_its_diff_at_the_end() -> None:
-    operation = {"type": "create_file", "path": "a.py", "diff": "+b"}
-    item = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": operation}
-    call = only_call(turn(item_done(0, **item)))
-    assert (call.verdict, call.arguments) == ("complete", operation)
+# Lanes: several responses at the same time over one WebSocket
 
 
-def test_done_means_nothing_here() -> None:
-    """Some gateways end every stream with OpenAI's mark for Chat."""
-    assert types(assemble([*responses_call("{}"), b"[DONE]"])[1])[-1] == "turn_completed"
+class Lane:
+    """The events of one lane. Items have the same index and the same item ID in all lanes."""
+
+    def __init__(self, name: str | None, response_id: str | None = None) -> None:
+        self.name = name
+        self.response_id = response_id or f"resp_{name}"
+
+    def event(self, type_: str, **fields: Any) -> Payload:
+        lane = {} if self.name is None else {"stream_id": self.name}
+        return {"type": type_, "sequence_number": 1, **fields, **lane}
+
+    def response(self, status: str) -> Payload:
+        response = {**RESPONSE, "id": self.response_id, "status": status}
+        return self.event(f"response.{status}", response=response)
+
+    def item(self, what: str, text: str, status: str) -> Payload:
+        ids = {"id": "fc_1", "call_id": f"call_{self.name}", "name": f"tool_{self.name}"}
+        item = {"type": "function_call", **ids, "arguments": text, "status": status}
+        return self.event(f"response.output_item.{what}", output_index=0, item=item)
+
+    def started(self) -> list[Payload]:
+        created = self.event("response.created", response={**RESPONSE, "id": self.response_id})
+        return [created, self.item("added", "", "in_progress")]
+
+    def delta(self, text: str) -> Payload:
+        type_ = "response.function_call_arguments.delta"
+        return self.event(type_, item_id="fc_1", output_index=0, delta=text)
+
+    def ended(self, text: str) -> list[Payload]:
+        return [self.item("done", text, "completed"), self.response("completed")]
+
+    def error(self, message: str) -> Payload:
+        error = {"code": "server_error", "message": message, "type": "server_error"}
+        return self.event("error", error=error, status=500)
 
 
-def test_a_status_that_is_new_closes_what_is_whole_and_nothing_else() -> None:
-    for text, verdict in (('{"a":1}', "complete"), ("", "truncated")):
-        payloads = turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, text))
-        payloads[-1]["response"]["status"] = "brand_new"
-        assert only_call(payloads).verdict == verdict
+A, B = Lane("a"), Lane("b")
+BEGUN = [*A.started(), *B.started(), A.delta('{"x"'), B.delta('{"y"')]
+REST_OF_B = [B.delta(": 2"), B.delta("}"), *B.ended('{"y": 2}')]
+REST = [
+    *(B.delta(": 2"), A.delta(": 1"), A.delta("}"), B.delta("}")),
+    *(A.ended('{"x": 1}')[0], *B.ended('{"y": 2}'), A.ended("")[1]),
+]
+BOTH = [("call_a", {"x": 1}), ("call_b", {"y": 2})]
 
 
-def test_a_server_that_sends_no_items_says_the_name_at_the_end() -> None:
-    done = {**arguments_done(0, '{"a": 1}'), "name": "write", "item_id": "fc_1"}
-    turn = [response_created(), arguments_delta(0, '{"a"'), arguments_delta(0, ": 1}")]
-    call = only_call([*turn, done, response_ended(output=[])])
-    assert (call.name, call.arguments) == ("write", {"a": 1})
+def as_text(payloads: list[Payload]) -> list[Any]:
+    return [json.dumps(payload) for payload in payloads]
 
 
-def test_arguments_of_nothing_are_told_as_a_call_without_a_name() -> None:
-    turn = [response_created(), arguments_delta(0, '{"a": 1}'), arguments_done(0, '{"a": 1}')]
-    call = only_call([*turn, response_ended(output=[])])
-    assert (call.raw, call.verdict) == ('{"a": 1}', "malformed")
+FORMS = pytest.mark.parametrize("form", [as_dicts, as_objects, as_text])
 
 
-def test_an_item_that_is_added_twice_is_one() -> None:
-    turn = responses_call('{"a": 1}')
-    assert only_call([*turn[:2], *turn[1:]]).arguments == {"a": 1}
+def read(payloads: list[Any]) -> tuple[list[Call], list[Event]]:
+    events = stream(payloads)
+    found = list(events)
+    return events.calls, found
+
+
+@FORMS
+def test_interleaved_lanes_are_two_turns(form: Form) -> None:
+    calls, events = read(form([*BEGUN, *REST]))
+    assert [(call.id, call.arguments) for call in calls] == BOTH
+    assert {call.reinterpreted for call in calls} == {None}
+    found = [(turn.message.id, turn.message.parts[0].call_id) for turn in turns(events)]
+    assert found == [("resp_b", "call_b"), ("resp_a", "call_a")]
+    assert failures(events) == []
+
+
+@FORMS
+def test_lane_may_start_and_end_while_another_one_is_open(form: Form) -> None:
+    again = Lane("b", "resp_b2")
+    where = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
+    payloads = [
+        *(*A.started(), A.delta('{"x"')),
+        *(*B.started(), B.delta('{"y": 2}'), *B.ended('{"y": 2}'), A.delta(": 1")),
+        *(again.started()[0], again.event("response.output_text.delta", delta="Hello.", **where)),
+        *(A.delta("}"), again.response("completed"), *A.ended('{"x": 1}')),
+    ]
+    calls, events = read(form(payloads))
+    assert [(call.id, call.arguments) for call in calls] == BOTH
+    assert [turn.message.id for turn in turns(events)] == ["resp_b", "resp_b2", "resp_a"]
+    assert texts(events) == ["Hello."]
+    assert failures(events) == []
+
+
+@FORMS
+def test_error_of_one_lane_truncates_only_its_calls(form: Form) -> None:
+    calls, events = read(form([*BEGUN, A.error("overloaded"), *REST_OF_B]))
+    found = [(call.id, call.verdict) for call in calls]
+    assert found == [("call_a", "truncated"), ("call_b", "complete")]
+    assert [event.message for event in failures(events)] == ["overloaded"]
+    assert [turn.message.id for turn in turns(events)] == ["resp_b"]
+
+
+def test_error_without_a_lane_truncates_no_call() -> None:
+    calls, events = read([*BEGUN, Lane(None).error("connection limit"), *REST])
+    assert [call.verdict for call in calls] == ["complete", "complete"]
+    assert [event.message for event in failures(events)] == ["connection limit"]

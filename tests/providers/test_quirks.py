@@ -1,7 +1,4 @@
-"""The quirks of wire.md, by number: what servers really send, and what we make of it.
-
-Details of wire.md have their tests beside each adapter.
-"""
+"""Deviations of servers from their protocol, numbered as in wire.md."""
 
 import json
 from collections.abc import Iterable
@@ -12,7 +9,7 @@ import pytest
 from argstream import stream
 from argstream.assembly import Call, Numbering
 from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
-from argstream.testing import chunkings, cut
+from argstream.testing import cut
 from tests.provider_streams import (
     FUNCTION_CALL,
     anthropic_call,
@@ -31,6 +28,7 @@ from tests.provider_streams import (
     responses_call,
     sse,
     tool_calls,
+    types,
 )
 
 END = chunk(finish="tool_calls")
@@ -43,101 +41,86 @@ def names_and_arguments(payloads: list[Any], **options: Any) -> list[tuple[str, 
     return [(call.name, call.arguments) for call in assemble(payloads, **options)[0]]
 
 
-def _calls(source: Iterable[object]) -> list[Call]:
+def calls_of(source: Iterable[object]) -> list[Call]:
     events = stream(source)
     list(events)
     return events.calls
 
 
-# 1, 2, 3, 6, 7: entries of tool_calls, and the calls that they are
+# 1, 2, 3, 6, 7: which call an entry of tool_calls belongs to
 
+
+F, G = {"id": "x", "name": "f"}, {"id": "y", "name": "g"}
+UNNAMED = {"id": "", "name": "f"}
+NULL = {"id": "null", "name": "f"}
 
 ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
-    "1 a new id with a name at the same index is a new call": (
-        [
-            entry('{"a":', id="x", name="f"),
-            entry("1}"),
-            entry('{"b":', id="y", name="g"),
-            entry("2}"),
-        ],
+    "1 a new ID with a name at the same index is a new call": (
+        [entry('{"a":', **F), entry("1}"), entry('{"b":', **G), entry("2}")],
         TWO,
     ),
-    "1 a new id without a name is the same call": (
-        [entry("", id="x", name="f"), entry('{"a":', id="other"), entry("1}", id="other")],
+    "1 a new ID without a name is the same call": (
+        [entry("", **F), entry('{"a":', id="other"), entry("1}", id="other")],
         ONE,
     ),
-    "2 the same id at another index is the same call": (
-        [entry("", id="x", name="f"), entry('{"a":1}', index=1, id="x", name="f")],
+    "2 the same ID at another index is the same call": (
+        [entry("", **F), entry('{"a":1}', index=1, **F)],
         ONE,
     ),
-    "2 the same id for another tool is another call": (
-        [entry('{"a":1}', id="x", name="f"), entry('{"b":2}', id="x", name="g")],
+    "2 the same ID for another tool is another call": (
+        [entry('{"a":1}', **F), entry('{"b":2}', id="x", name="g")],
         TWO,
     ),
-    "2 same index, empty ids: whole calls": (
-        [entry('{"a":1}', id="", name="f"), entry('{"a":2}', id="", name="f")],
+    "2 same index, empty IDs, whole calls": (
+        [entry('{"a":1}', **UNNAMED), entry('{"a":2}', **UNNAMED)],
         SAME_TWICE,
     ),
-    "2 same index, empty ids: in pieces": (
+    "2 same index, empty IDs, calls in pieces": (
+        [entry('{"a"', **UNNAMED), entry(":1}"), entry('{"a":', **UNNAMED), entry("2}")],
+        SAME_TWICE,
+    ),
+    "2 same index, empty IDs, the name before the arguments": (
         [
-            entry('{"a"', id="", name="f"),
-            entry(":1}"),
-            entry('{"a":', id="", name="f"),
-            entry("2}"),
+            *(entry("", **UNNAMED), entry('{"a":1}', id=""), entry("", **UNNAMED)),
+            *(entry("", id=""), entry('{"a":', id=""), entry("2}", id="")),
         ],
         SAME_TWICE,
     ),
-    "2 same index, empty ids: the name before the arguments": (
+    "2 same index, the ID 'null', arguments as objects": (
+        [entry({"a": 1}, **NULL), entry({"a": 2}, **NULL)],
+        SAME_TWICE,
+    ),
+    "2 same index, empty IDs, a name in every chunk of both": (
+        [entry(text, **UNNAMED) for text in ('{"a":', "1}", "", '{"a":', "2}")],
+        SAME_TWICE,
+    ),
+    "3 without an index the ID decides": (
         [
-            entry("", id="", name="f"),
-            entry('{"a":1}', id=""),
-            entry("", id="", name="f"),
-            entry("", id=""),
-            entry('{"a":', id=""),
-            entry("2}", id=""),
-        ],
-        SAME_TWICE,
-    ),
-    "2 same index, no id but the word null: arguments as objects": (
-        [entry({"a": 1}, id="null", name="f"), entry({"a": 2}, id="null", name="f")],
-        SAME_TWICE,
-    ),
-    "2 same index, empty ids: a name in every chunk of both": (
-        [entry(text, id="", name="f") for text in ('{"a":', "1}", "", '{"a":', "2}")],
-        SAME_TWICE,
-    ),
-    "3 without an index the id decides": (
-        [
-            entry('{"a":', index=None, id="x", name="f"),
-            entry('{"b":', index=None, id="y", name="g"),
-            entry("1}", index=None, id="x"),
-            entry("2}", index=None, id="y"),
+            *(entry('{"a":', index=None, **F), entry('{"b":', index=None, **G)),
+            *(entry("1}", index=None, id="x"), entry("2}", index=None, id="y")),
         ],
         TWO,
     ),
-    "3 without index and id a name that begins an object is a new call": (
+    "3 without index and ID a name that begins an object is a new call": (
         [
-            entry('{"a":1}', index=None, name="f"),
-            entry('{"a":', index=None, name="f"),
+            *(entry('{"a":1}', index=None, name="f"), entry('{"a":', index=None, name="f")),
             entry("2}", index=None),
         ],
         SAME_TWICE,
     ),
     "3 indexes may begin at one": (
-        [entry('{"a":1}', index=1, id="x", name="f"), entry('{"b":2}', index=2, id="y", name="g")],
+        [entry('{"a":1}', index=1, **F), entry('{"b":2}', index=2, **G)],
         TWO,
     ),
     "3 an index may be a string": (
         [
-            entry("", index="0", id="x", name="f"),
-            entry("", index="1", id="y", name="g"),
-            entry('{"a":1}', index="0"),
-            entry('{"b":2}', index="1"),
+            *(entry("", index="0", **F), entry("", index="1", **G)),
+            *(entry('{"a":1}', index="0"), entry('{"b":2}', index="1")),
         ],
         TWO,
     ),
-    "6 a name in every chunk is said once": (
-        [entry('{"a"', id="x", name="f"), entry(":1", id="x", name="f"), entry("}", name="f")],
+    "6 a name in every chunk is one name": (
+        [entry('{"a"', **F), entry(":1", **F), entry("}", name="f")],
         ONE,
     ),
     "6 a name in pieces is joined": (
@@ -148,12 +131,9 @@ ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [entry(None, id="x", name="edit"), entry('{"a":1}', name="edit_file")],
         [("edit_file", {"a": 1})],
     ),
-    "6 a name after the arguments holds them back": (
-        [entry('{"a"', id="x"), entry(":1}", name="f")],
-        ONE,
-    ),
+    "6 a name may follow the arguments": ([entry('{"a"', id="x"), entry(":1}", name="f")], ONE),
     **{
-        f"7 an id is made where none is sent, but {id_!r}": (
+        f"7 an ID is generated in place of {id_!r}": (
             [entry('{"a":1}', id=id_, name="f"), entry('{"b":2}', index=1, id=id_, name="g")],
             TWO,
         )
@@ -163,7 +143,7 @@ ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("entries", "expected"), ENTRIES.values(), ids=ENTRIES)
-def test_entries_are_the_calls_that_were_meant(
+def test_entries_become_the_intended_calls(
     entries: list[Any], expected: list[tuple[str, Any]]
 ) -> None:
     for payloads in ([*map(tool_calls, entries), END], [tool_calls(*entries), END]):
@@ -172,17 +152,18 @@ def test_entries_are_the_calls_that_were_meant(
         assert len({call.id for call in calls if call.id}) in (len(calls), 1)
         assert {call.reinterpreted for call in calls} <= {None, "split_name"}
         assert len(of_type(events, ToolCallStarted)) == len(expected)
-        for _, chunks in chunkings(sse(payloads)):
-            assert [call.arguments for call in _calls(chunks)] == [value for _, value in expected]
+        for size in (1, 7, 64):
+            found = calls_of(cut(sse(payloads), [size]))
+            assert [(call.name, call.arguments) for call in found] == expected
 
 
-def test_the_same_index_twice_in_one_chunk_is_one_call() -> None:
+def test_same_index_twice_in_one_chunk_is_one_call() -> None:
     payloads = [tool_calls(entry("", id="x", name="f"), entry('{"a":')), tool_calls(entry("1}"))]
     assert names_and_arguments([*payloads, END]) == ONE
 
 
-def test_an_index_of_langchain_may_be_a_string() -> None:
-    """A number is the same index either way; a name such as ``lc_tc_1`` is only a name."""
+def test_index_of_langchain_may_be_a_string() -> None:
+    """A number and its text are the same index. A name such as ``lc_tc_1`` is only a name."""
 
     def message(args: str, index: object, **fields: str) -> dict[str, Any]:
         pieces = [{"args": args, "index": index, **fields}]
@@ -219,13 +200,13 @@ TWICE = ['"{\\"a\\": \\"b', '\\\\n\\"', '}"']
         (TWICE, {"a": "b\n"}, "double_encoded"),
     ],
 )
-def test_another_reading_of_the_arguments_is_found_at_the_close(
+def test_arguments_are_reinterpreted_when_the_call_closes(
     pieces: list[str], arguments: Any, reading: str
 ) -> None:
     calls, events = assemble(chat_call(*pieces))
     (call,) = calls
     assert (call.arguments, call.reinterpreted, call.raw) == (arguments, reading, "".join(pieces))
-    assert "tool_args_invalid" not in [event.type for event in events]
+    assert "tool_args_invalid" not in types(events)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +217,7 @@ def test_another_reading_of_the_arguments_is_found_at_the_close(
         (TWICE, "double_encoded", ["b", "\n"]),
     ],
 )
-def test_another_reading_is_live_when_asked_for(
+def test_quirk_option_reinterprets_arguments_live(
     pieces: list[str], quirk: Any, texts: list[str]
 ) -> None:
     calls, events = assemble(chat_call(*pieces), quirks=[quirk])
@@ -245,8 +226,8 @@ def test_another_reading_is_live_when_asked_for(
     assert calls[0].arguments == only_call(chat_call(*pieces)).arguments
 
 
-def test_a_reading_that_is_asked_for_does_not_change_what_is_valid_as_it_stands() -> None:
-    """A string may well contain what came before it."""
+def test_quirk_option_leaves_valid_arguments_alone() -> None:
+    """A string may contain the text before it."""
     pieces = ['{"a": "', '{\\"a\\": \\"', '"}']
     call = only_call(chat_call(*pieces), quirks=["cumulative"])
     assert (call.arguments, call.reinterpreted) == ({"a": '{"a": "'}, None)
@@ -256,15 +237,11 @@ def test_a_reading_that_is_asked_for_does_not_change_what_is_valid_as_it_stands(
 @pytest.mark.parametrize(
     "pieces",
     [
-        ['{"a', '{"ab', "nonsense"],
-        ['{"a":1}', '{"a":2}'],
-        ['{"a":1}', '{"a"'],
-        ["{}", '{"a": 1'],
-        ["{}", '{"a": 1', "}}"],
-        ['"hello"'],
+        *(['{"a', '{"ab', "nonsense"], ['{"a":1}', '{"a":2}'], ['{"a":1}', '{"a"']),
+        *(["{}", '{"a": 1'], ["{}", '{"a": 1', "}}"], ['"hello"']),
     ],
 )
-def test_what_no_reading_fits_is_malformed(pieces: list[str]) -> None:
+def test_text_that_fits_no_reading_is_malformed(pieces: list[str]) -> None:
     calls, events = assemble(chat_call(*pieces))
     assert calls[0].verdict == "malformed"
     (invalid,) = [event for event in events if event.type == "tool_args_invalid"]
@@ -272,7 +249,7 @@ def test_what_no_reading_fits_is_malformed(pieces: list[str]) -> None:
 
 
 @pytest.mark.parametrize("quirks", [[], ["double_encoded"]])
-def test_arguments_encoded_twice_and_cut_are_truncated(quirks: list[Any]) -> None:
+def test_cut_double_encoded_arguments_are_truncated(quirks: list[Any]) -> None:
     assert only_call(chat_call(*TWICE[:2]), quirks=quirks).verdict == "truncated"
 
 
@@ -286,23 +263,17 @@ def test_arguments_may_come_as_an_object() -> None:
 
 def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
     payloads = [
-        chunk(content="Hel", tool_calls={}),
-        chunk(content="lo", tool_calls={}),
+        *(chunk(content="Hel", tool_calls={}), chunk(content="lo", tool_calls={})),
         chunk(tool_calls=entry('{"a":', id="call_a", name="tool")),
-        chunk(tool_calls=entry("1}")),
-        END,
+        *(chunk(tool_calls=entry("1}")), END),
     ]
     calls, events = assemble(payloads)
     assert [(call.id, call.name, call.arguments) for call in calls] == [
         ("call_a", "tool", {"a": 1})
     ]
-    assert "stream_failed" not in [event.type for event in events]
+    assert "stream_failed" not in types(events)
     assert len({event.block for event in of_type(events, TextDelta)}) == 1
-    for _, chunks in chunkings(sse(payloads)):
-        assert list(stream(chunks)) == events
-
-
-def test_tool_calls_of_a_whole_message_may_be_an_object() -> None:
+    assert list(stream([sse(payloads)])) == events
     message = {"role": "assistant", "tool_calls": entry('{"a":1}', id="call_a", name="tool")}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     payload = {"object": "chat.completion", "choices": [choice]}
@@ -316,14 +287,11 @@ def test_tool_calls_of_a_whole_message_may_be_an_object() -> None:
 @pytest.mark.parametrize(
     "pieces",
     [
-        ['{"a":1', "}"],
-        ['{"a":1}', ""],
-        ['{"a":', '{"b":1}', "}"],
-        ['{"a":1}', "", "\n"],
-        ["", '{"a":1}', None],
+        *(['{"a":1', "}"], ['{"a":1}', ""], ['{"a":', '{"b":1}', "}"]),
+        *(['{"a":1}', "", "\n"], ["", '{"a":1}', None]),
     ],
 )
-def test_a_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None]) -> None:
+def test_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None]) -> None:
     payloads = [*(tool_calls(entry(piece, id="", name="tool")) for piece in pieces), END]
     (call,) = assemble(payloads)[0]
     assert (call.name, call.verdict) == ("tool", "complete")
@@ -331,12 +299,12 @@ def test_a_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', ""])
-def test_a_call_that_never_gets_a_name_is_malformed(text: str) -> None:
+def test_call_without_a_name_is_malformed(text: str) -> None:
     call = only_call([tool_calls(entry(text, id="call_a")), END])
     assert (call.name, call.verdict) == ("", "malformed")
 
 
-def test_made_ids_are_stable_and_told_apart_across_turns() -> None:
+def test_generated_ids_are_stable_and_differ_between_turns() -> None:
     def ids(response_id: str, turn: int) -> list[str]:
         payload = tool_calls(entry("{}", name="tool"))
         payload["id"] = response_id
@@ -347,8 +315,8 @@ def test_made_ids_are_stable_and_told_apart_across_turns() -> None:
     assert ids("", 0) != ids("", 1)
 
 
-def test_an_id_that_repeats_across_turns_stays_as_it_is() -> None:
-    """Its result must go back under it."""
+def test_id_that_repeats_across_turns_is_kept() -> None:
+    """The result must go back under it."""
     turn = [tool_calls(entry("{}", id="functions.add:0", name="add")), END, b"[DONE]"]
     calls, _ = assemble([*turn, *turn])
     assert [(call.id, call.verdict) for call in calls] == [("functions.add:0", "complete")] * 2
@@ -357,7 +325,7 @@ def test_an_id_that_repeats_across_turns_stays_as_it_is() -> None:
 # 8
 
 
-def test_an_item_id_that_changes_with_every_event_does_not_matter() -> None:
+def test_item_id_may_change_with_every_event() -> None:
     payloads = [
         response_created(),
         item_added(0, **{**FUNCTION_CALL, "id": "a"}),
@@ -371,7 +339,7 @@ def test_an_item_id_that_changes_with_every_event_does_not_matter() -> None:
     assert (call.id, call.arguments) == ("call_1", {"a": 1})
 
 
-def test_a_payload_under_both_message_and_delta_counts_once() -> None:
+def test_entry_under_both_message_and_delta_counts_once() -> None:
     payloads = [tool_calls(entry('{"a"', id="call_a", name="tool")), tool_calls(entry(":1}")), END]
     for payload in payloads:
         (choice,) = payload["choices"]
@@ -382,61 +350,46 @@ def test_a_payload_under_both_message_and_delta_counts_once() -> None:
 # 9, 10, 11
 
 
-def test_truncation_called_tool_calls_is_truncation() -> None:
+def test_open_text_is_truncated_although_the_reason_is_tool_calls() -> None:
     call = only_call(chat_call('{"a": "b'))
     assert (call.verdict, call.arguments) == ("truncated", {"INVALID_JSON": '{"a": "b'})
 
 
-def test_a_native_finish_reason_that_says_cut_is_believed() -> None:
+def test_native_finish_reason_that_means_cut_counts() -> None:
     end = chunk(finish="tool_calls")
     end["choices"][0]["native_finish_reason"] = "max_output_tokens"
     call = only_call([tool_calls(entry("", id="call_a", name="tool")), end])
     assert call.verdict == "truncated"
 
 
-@pytest.mark.parametrize(
-    "turn", [anthropic_call('{"a":1}'), chat_call('{"a":1}'), responses_call('{"a":1}')]
-)
-def test_a_text_that_parses_is_not_closed_by_that(turn: list[Any]) -> None:
-    """Invariant 8: up to the payload that closes it, a whole text is an open call."""
-    text_at = next(at for at in range(len(turn)) if only_call_so_far(turn[: at + 1]) == '{"a":1}')
-    calls, events = assemble(turn[: text_at + 1])
+@pytest.mark.parametrize("turn", [anthropic_call, chat_call, responses_call])
+def test_text_that_parses_does_not_close_the_call(turn: Any) -> None:
+    """Before the payload that closes it, a call with a whole text is open (invariant 8)."""
+    payloads = turn('{"a":1}')
+    prefixes = [assemble(payloads[:end]) for end in range(len(payloads))]
+    calls, events = next(found for found in prefixes if [c.raw for c in found[0]] == ['{"a":1}'])
     assert calls[0].verdict == "truncated"
-    assert "tool_args_completed" not in [event.type for event in events]
-    assert only_call(turn).verdict == "complete"
+    assert "tool_args_completed" not in types(events)
+    assert only_call(payloads).verdict == "complete"
 
 
-def only_call_so_far(payloads: list[Any]) -> str:
-    calls, _ = assemble(payloads)
-    return calls[0].raw if calls else ""
+def test_legacy_function_call_is_a_call() -> None:
+    pieces = [{"name": "tool", "arguments": ""}, {"arguments": '{"a":'}, {"arguments": "1}"}]
+    payloads = [chunk(function_call=piece) for piece in pieces]
+    assert names_and_arguments([*payloads, chunk(finish="function_call")]) == [("tool", {"a": 1})]
 
 
-def test_a_legacy_function_call_is_a_call() -> None:
-    payloads = [
-        chunk(function_call={"name": "tool", "arguments": ""}),
-        chunk(function_call={"arguments": '{"a":'}),
-        chunk(function_call={"arguments": "1}"}),
-        chunk(finish="function_call"),
-    ]
-    assert names_and_arguments(payloads) == [("tool", {"a": 1})]
-
-
-def test_a_custom_tool_over_chat_is_free_text() -> None:
+def test_custom_tool_is_free_text() -> None:
     first = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": ""}}
-    payloads = [
-        tool_calls(first),
-        tool_calls({"index": 0, "custom": {"input": "select "}}),
-        tool_calls({"index": 0, "custom": {"input": '"a"'}}),
-        END,
-    ]
-    call = only_call(payloads)
+    pieces = [{"index": 0, "custom": {"input": text}} for text in ("select ", '"a"')]
+    call = only_call([*map(tool_calls, [first, *pieces]), END])
     assert (call.name, call.kind, call.arguments) == ("sql", "custom", 'select "a"')
 
 
 # 12
 
 
-def test_half_a_pair_at_the_end_of_the_arguments_is_kept_as_a_replacement() -> None:
+def test_lone_surrogate_at_the_end_of_arguments_is_replaced() -> None:
     function = r'{"name":"t","arguments":"{\"a\": \"x\ud83d"}'
     whole = f'{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{function}}}]}}}}]}}'
     for end in ([], [END]):
@@ -444,8 +397,8 @@ def test_half_a_pair_at_the_end_of_the_arguments_is_kept_as_a_replacement() -> N
         assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
 
 
-def test_a_surrogate_pair_split_between_payloads_is_joined() -> None:
-    """msgspec refuses half a pair in an escape: the stream must not die of it."""
+def test_surrogate_pair_split_between_payloads_is_joined() -> None:
+    """msgspec rejects a lone surrogate in an escape. The stream must survive that."""
     pieces = [r"{\"a\": \"x\ud83d", r"\ude00y\"}"]
     head = '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"'
     bodies = [
@@ -458,19 +411,19 @@ def test_a_surrogate_pair_split_between_payloads_is_joined() -> None:
     call.raw.encode()
 
 
-def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
+def test_lone_surrogate_in_text_is_replaced() -> None:
     text = '{"choices":[{"delta":{"content":"a\\ud83d","reasoning":"\\ude00b"}}],"id":"\\udc00"}'
     _, events = assemble([text, '{"choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}'])
-    told = "".join(event.text for event in events if event.type in ("text_delta", "thinking_delta"))
-    assert told == "�ba�!"
+    shown = "".join(
+        event.text for event in events if event.type in ("text_delta", "thinking_delta")
+    )
+    assert shown == "�ba�!"
     for event in events:
-        to_json(event)  # which raises for half a pair
+        to_json(event)  # raises for a lone surrogate
 
 
 def test_utf8_split_between_network_chunks_is_joined() -> None:
     body = sse(chat_call('{"a": "é😀"}')).replace(rb"\u00e9\ud83d\ude00", "é😀".encode())
     assert "😀".encode() in body
     for size in (1, 2, 3, 5):
-        events = stream(cut(body, [size]))
-        list(events)
-        assert [call.arguments for call in events.calls] == [{"a": "é😀"}]
+        assert [call.arguments for call in calls_of(cut(body, [size]))] == [{"a": "é😀"}]

@@ -1,10 +1,10 @@
-"""Readers in several tasks: one who is cancelled harms nobody, one who is slow loses nothing."""
+"""Readers in several tasks: cancelling one harms no other, and a slow one loses nothing."""
 
 import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,34 +15,35 @@ from argstream import AsyncEventStream, stream
 from argstream.errors import ArgumentUnavailable, UsageError
 from argstream.streaming import AsyncCallReader
 from tests.provider_streams import anthropic_call, input_json, tool_use, types
-from tests.streaming.faces import AsyncSource, settle
+from tests.streaming.faces import AsyncSource, collect, settle
 from tests.streaming.test_readers import TWO
+
+PIECES = ['{"path": "a.py", ', '"content": "im', "port", ' os"', ', "edits": [{"a": 1}', ", 2]}"]
+TURN = anthropic_call(*PIECES)
+ARGUMENTS = {"path": "a.py", "content": "import os", "edits": [{"a": 1}, 2]}
 
 
 class Stepped:
-    """A source that gives an item only when the test says so, and notes all that is done to it."""
+    """A source that yields an item for each step that the test allows."""
 
-    def __init__(self, items: list[Any]) -> None:
-        self._items = items
-        self._steps = asyncio.Semaphore(0)
-        self.given = 0
+    def __init__(self, steps: int) -> None:
+        self._steps = asyncio.Semaphore(steps)
         self.asked = 0
         self.closed = False
         self.interrupted = False
         self.tasks: set[object] = set()
 
-    def step(self, count: int = 1) -> None:
+    def step(self, count: int = len(TURN)) -> None:
         for _ in range(count):
             self._steps.release()
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         self.tasks.add(asyncio.current_task())
         try:
-            for item in self._items:
+            for item in TURN:
                 self.asked += 1
                 await self._steps.acquire()
                 self.tasks.add(asyncio.current_task())
-                self.given += 1
                 yield item
         except BaseException:
             self.interrupted = True
@@ -58,58 +59,72 @@ async def first(events: AsyncEventStream) -> AsyncCallReader:
     return await anext(events.live_calls())
 
 
-PIECES = ['{"path": "a.py", ', '"content": "im', "port", ' os"', ', "edits": [{"a": 1}', ", 2]}"]
-TURN = anthropic_call(*PIECES)
+async def cancelled(awaitable: Awaitable[object]) -> None:
+    """Await in a task that is cancelled when all tasks wait."""
+
+    async def run() -> None:
+        await awaitable
+
+    task = asyncio.create_task(run())
+    await settle()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def read_in_a_loop(
+    source: Stepped,
+) -> tuple[AsyncEventStream, "asyncio.Task[list[Any]]", AsyncCallReader]:
+    """Start a loop in a task of its own, and return when it waits for the source."""
+    events = stream(source)
+    looping = asyncio.create_task(collect(events))
+    await settle()
+    return events, looping, events.live_call("toolu_1")
+
+
+def cancel_tasks_of_argstream() -> None:
+    for task in asyncio.all_tasks():
+        if task.get_name() == "argstream reader":
+            task.cancel()
 
 
 # Several at once
 
 
-async def test_several_arguments_are_awaited_at_once() -> None:
+async def test_several_readers_each_get_all_of_it() -> None:
+    async def text() -> str:
+        return "".join([piece async for piece in call.text("content")])
+
     async with stream(AsyncSource(TURN)) as events:
         call = await first(events)
-        found = await asyncio.gather(
-            call.argument("edits"),
-            call.argument("content"),
-            call.argument("path"),
+        names = ("edits", "content", "path", "path")
+        *found, missing = await asyncio.gather(
+            *(call.argument(name) for name in names),
+            *(text() for _ in range(5)),
             call.arguments(),
-            call.argument("path"),
             call.argument("mode"),
             return_exceptions=True,
         )
-    arguments = {"path": "a.py", "content": "import os", "edits": [{"a": 1}, 2]}
-    assert found[:5] == [arguments["edits"], "import os", "a.py", arguments, "a.py"]
-    assert isinstance(found[5], ArgumentUnavailable)
+    assert found == [*(ARGUMENTS[name] for name in names), *["import os"] * 5, ARGUMENTS]
+    assert isinstance(missing, ArgumentUnavailable)
 
 
-async def test_each_reader_of_one_text_gets_all_of_it() -> None:
-    async def whole(pieces: AsyncIterator[str]) -> str:
-        return "".join([piece async for piece in pieces])
-
-    async with stream(AsyncSource(TURN)) as events:
-        call = await first(events)
-        found = await asyncio.gather(*[whole(call.text("content")) for _ in range(5)])
-    assert found == ["import os"] * 5
-
-
-async def test_what_settles_is_told_at_once_though_others_wait_for_more() -> None:
-    source = Stepped(TURN)
+async def test_settled_argument_is_returned_while_others_wait() -> None:
+    source = Stepped(2)
     async with stream(source) as events:
-        source.step(2)
         call = await first(events)
         whole = asyncio.create_task(call.arguments())
         path = asyncio.create_task(call.argument("path"))
         await settle()
         assert not path.done()
-        source.step()
+        source.step(1)
         await settle()
-        assert path.done()
-        assert not whole.done()
-        source.step(len(TURN))
+        assert (path.done(), whole.done()) == (True, False)
+        source.step()
         await whole
 
 
-async def test_a_source_that_never_waits_does_not_run_ahead_of_those_who_read() -> None:
+async def test_source_that_never_waits_does_not_run_ahead_of_readers() -> None:
     given = 0
 
     async def source() -> AsyncIterator[Any]:
@@ -127,23 +142,34 @@ async def test_a_source_that_never_waits_does_not_run_ahead_of_those_who_read() 
         await whole
 
 
-# Whoever is cancelled
+async def test_items_are_fetched_only_for_a_waiting_reader() -> None:
+    source = Stepped(len(TURN))
+    async with stream(source) as events:
+        call = await first(events)
+        await settle()
+        assert source.asked == 2
+        pieces = call.text("content")
+        for piece, asked in (("im", 4), ("port", 5)):
+            assert await anext(pieces) == piece
+            await settle()
+            assert source.asked == asked
 
 
-async def test_a_timeout_on_a_step_does_not_end_the_iteration() -> None:
-    source = Stepped(TURN)
+# Cancelled readers
+
+
+async def test_cancelled_step_does_not_end_the_iteration() -> None:
+    source = Stepped(0)
     async with stream(source) as events:
         calls = events.live_calls()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(calls), 0.01)
+        await cancelled(anext(calls))
         source.step(4)
         call = await anext(calls)
         pieces, items = call.text("content"), call.items("edits")
         read = [await anext(pieces)]
         for iterator in (pieces, items, calls):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(iterator), 0.01)
-        source.step(len(TURN))
+            await cancelled(anext(iterator))
+        source.step()
         read += [piece async for piece in pieces]
         assert read == ["im", "port", " os"]
         assert [item async for item in items] == [{"a": 1}, 2]
@@ -151,14 +177,12 @@ async def test_a_timeout_on_a_step_does_not_end_the_iteration() -> None:
 
 
 @pytest.mark.parametrize("steps", range(len(TURN) + 2))
-async def test_cancelling_at_any_moment_loses_nothing_and_repeats_nothing(steps: int) -> None:
-    """Also when the answer is there, but the one who waited has not run since."""
-    source = Stepped(TURN)
+async def test_cancelling_at_any_moment_loses_and_repeats_nothing(steps: int) -> None:
+    """Also when the value is there, but the waiting task has not run since."""
+    source = Stepped(2)
     async with stream(source) as events:
-        source.step(2)
-        call = await first(events)
         read: list[str] = []
-        pieces = call.text("content")
+        pieces = (await first(events)).text("content")
 
         async def reading() -> None:
             async for piece in pieces:
@@ -171,79 +195,49 @@ async def test_cancelling_at_any_moment_loses_nothing_and_repeats_nothing(steps:
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-        source.step(len(TURN))
+        source.step()
         await reading()
         assert "".join(read) == "import os"
 
 
-async def test_one_who_is_cancelled_does_not_hold_up_the_others() -> None:
-    source = Stepped(TURN)
+async def test_cancelled_reader_does_not_hold_up_others() -> None:
+    source = Stepped(2)
     async with stream(source) as events:
-        source.step(2)
         call = await first(events)
-        waiting = [asyncio.create_task(call.argument("content")) for _ in range(3)]
-        await settle()
-        waiting[0].cancel()
-        await settle()
-        source.step(len(TURN))
-        assert await asyncio.gather(*waiting[1:]) == ["import os"] * 2
-        assert waiting[0].cancelled()
+        waiting = [asyncio.create_task(call.argument("content")) for _ in range(2)]
+        await cancelled(call.argument("content"))
+        source.step()
+        assert await asyncio.gather(*waiting) == ["import os"] * 2
 
 
-# Early close
+# Closing
 
 
-async def test_leaving_ends_those_who_wait_with_a_clear_error() -> None:
-    source = Stepped(TURN)
+async def test_closing_ends_waiting_readers_with_an_error() -> None:
+    async def rest() -> list[str]:
+        return [piece async for piece in call.text("content")]
+
+    async def calls() -> list[AsyncCallReader]:
+        return [call async for call in events.live_calls()]
+
+    source = Stepped(4)
     async with stream(source) as events:
-        source.step(4)
         call = await first(events)
         assert await call.argument("path") == "a.py"
-
-        async def rest() -> list[str]:
-            return [piece async for piece in call.text("content")]
-
-        async def calls() -> list[AsyncCallReader]:
-            return [call async for call in events.live_calls()]
-
-        waiting = [
-            asyncio.create_task(call.argument("content")),
-            asyncio.create_task(call.arguments()),
-            asyncio.create_task(rest()),
-        ]
-        others = asyncio.create_task(calls())
+        asked = (call.argument("content"), call.arguments(), rest(), calls())
+        waiting = asyncio.gather(*asked, return_exceptions=True)
         await settle()
-    found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [str(error).partition(": ")[2] for error in found] == [
-        "the call is aborted (reading was stopped)",
-        "the call is aborted (reading was stopped); it has 'path', 'content'",
-        "the call is aborted (reading was stopped)",
-    ]
-    assert [call.name for call in await others] == ["write"]
+    *errors, others = await waiting
+    stopped = "the call is aborted (reading was stopped)"
+    found = [str(error).partition(": ")[2] for error in errors]
+    assert found == [stopped, f"{stopped}; it has 'path', 'content'", stopped]
+    assert [call.name for call in others] == ["write"]
     assert await call.argument("path") == "a.py"
     assert source.closed
     assert source.interrupted
 
 
-async def test_a_source_that_swallows_the_cancellation_is_closed_too() -> None:
-    async def stubborn() -> AsyncIterator[Any]:
-        for item in TURN[:3]:
-            yield item
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            yield TURN[3]
-        await asyncio.sleep(3600)
-
-    async with stream(stubborn()) as events:
-        call = await first(events)
-        waiting = asyncio.create_task(call.arguments())
-        await settle()
-    with pytest.raises(ArgumentUnavailable, match="aborted"):
-        await waiting
-
-
-async def test_what_a_source_says_to_being_closed_is_raised_to_the_one_who_closes_it() -> None:
+async def test_error_of_closing_is_raised_to_the_closer() -> None:
     class Unclosable:
         async def __aenter__(self) -> AsyncSource:
             return AsyncSource(TURN)
@@ -258,23 +252,21 @@ async def test_what_a_source_says_to_being_closed_is_raised_to_the_one_who_close
     assert call.verdict == "aborted"
 
 
-async def test_a_stream_that_nobody_holds_any_more_is_closed_in_silence() -> None:
-    for steps in (2, 3):  # idle, and in the middle of fetching
-        source = Stepped(TURN)
-        source.step(steps)
-        async for call in stream(source).live_calls():
-            if steps == 3:
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(call.argument("content"), 0.01)
-            break
-        del call
-        gc.collect()
-        await settle()
-        assert source.closed
-        assert source.interrupted
+@pytest.mark.parametrize("steps", [2, 3], ids=["idle", "fetching"])
+async def test_stream_without_references_is_closed(steps: int) -> None:
+    source = Stepped(steps)
+    async for call in stream(source).live_calls():
+        if steps == 3:
+            await cancelled(call.argument("content"))
+        break
+    del call
+    gc.collect()
+    await settle()
+    assert source.closed
+    assert source.interrupted
 
 
-async def test_a_reader_keeps_its_stream_alive() -> None:
+async def test_reader_keeps_its_stream_alive() -> None:
     call = await first(stream(AsyncSource(TURN)))
     gc.collect()
     await settle()
@@ -282,45 +274,27 @@ async def test_a_reader_keeps_its_stream_alive() -> None:
     assert await call.argument("path") == "a.py"
 
 
-def test_an_event_loop_that_ends_with_a_stream_still_open_is_quiet(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def main() -> AsyncEventStream:
-        events = stream(AsyncSource(TURN))
-        await first(events)
-        return events
+async def test_waiting_reader_does_not_wait_for_the_source_to_close() -> None:
+    class Hanging(Stepped):
+        async def aclose(self) -> None:
+            await asyncio.Event().wait()
 
-    events = asyncio.run(main())
-    assert [call.verdict for call in events.calls] == ["aborted"]
-    del events
-    gc.collect()
-    assert caplog.records == []
-
-
-# Slow consumers
-
-
-async def test_nothing_is_fetched_but_for_someone_who_waits() -> None:
-    source = Stepped(TURN)
-    source.step(len(TURN))
-    async with stream(source) as events:
-        call = await first(events)
-        await settle()
-        assert source.asked == 2
-        pieces = call.text("content")
-        assert await anext(pieces) == "im"
-        await settle()
-        assert source.asked == 4
-        assert await anext(pieces) == "port"
-        await settle()
-        assert source.asked == 5
+    events = stream(Hanging(2))
+    call = await first(events)
+    waiting = asyncio.create_task(call.argument("content"))
+    await settle()
+    closing = asyncio.create_task(events.aclose())
+    with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+        await waiting
+    assert not closing.done()
+    closing.cancel()
+    cancel_tasks_of_argstream()
 
 
 # Beside a loop over the events
 
 
-async def test_a_loop_in_one_task_and_readers_in_others_see_everything() -> None:
-    expected = [event async for event in stream(AsyncSource(TWO))]
+async def test_loop_and_readers_in_other_tasks_see_everything() -> None:
     read = {}
 
     async def handle(call: AsyncCallReader) -> None:
@@ -334,13 +308,13 @@ async def test_a_loop_in_one_task_and_readers_in_others_see_everything() -> None
             seen.append(event)
             if event.type == "tool_call_started":
                 tasks.create_task(handle(events.live_call(event.call_id)))
-            await asyncio.sleep(0.001)
-    assert seen == expected
+            await settle()
+    assert seen == await collect(stream(AsyncSource(TWO)))
     assert read == {"read": "a.py", "write": "b"}
 
 
-async def test_a_loop_may_wait_for_tasks_that_read() -> None:
-    """Which would be a deadlock if only the loop fetched."""
+async def test_loop_may_wait_for_tasks_that_read() -> None:
+    """It would be a deadlock if only the loop fetched."""
     seen = []
     async with stream(AsyncSource(TURN)) as events:
         async for event in events:
@@ -350,11 +324,11 @@ async def test_a_loop_may_wait_for_tasks_that_read() -> None:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(call.argument("path"))
                     tasks.create_task(call.argument("content"))
-    assert seen == [event async for event in stream(AsyncSource(TURN))]
+    assert seen == await collect(stream(AsyncSource(TURN)))
 
 
-async def test_a_reader_that_comes_while_the_loop_fetches_waits_for_it() -> None:
-    source = Stepped(TURN)
+async def test_reader_waits_while_the_loop_fetches() -> None:
+    source = Stepped(2)
     events = stream(source)
     seen: list[Any] = []
 
@@ -362,19 +336,18 @@ async def test_a_reader_that_comes_while_the_loop_fetches_waits_for_it() -> None
         async for event in events:
             seen.append(event)
             if event.type == "argument_delta":
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
 
     looping = asyncio.create_task(loop())
-    source.step(2)
     await settle()
     call = events.live_call("toolu_1")
     path = asyncio.create_task(call.argument("path"))
     content = asyncio.create_task(call.argument("content"))
     await settle()
     assert source.asked == 3
-    source.step()  # for the loop, which then stands still
+    source.step(1)  # for the loop, which then stands still
     assert await path == "a.py"
-    source.step(len(TURN))
+    source.step()
     assert await content == "import os"
     assert types(seen)[-1] == "argument_delta"
     looping.cancel()
@@ -382,44 +355,30 @@ async def test_a_reader_that_comes_while_the_loop_fetches_waits_for_it() -> None
     await events.aclose()
 
 
-async def test_cancelling_the_loop_ends_the_stream_also_for_readers() -> None:
-    """As ever: a loop that is cancelled closes its source."""
-    for with_reader in (False, True):
-        source = Stepped(TURN)
-        events = stream(source)
-
-        async def loop(events: AsyncEventStream = events) -> None:
-            async for _ in events:
-                pass
-
-        looping = asyncio.create_task(loop())
-        source.step(3)
+@pytest.mark.parametrize("has_fetched", [False, True])
+async def test_cancelling_the_loop_closes_the_source_for_readers_too(has_fetched: bool) -> None:
+    source = Stepped(3)
+    _, looping, call = await read_in_a_loop(source)
+    waiting = asyncio.create_task(call.argument("content"))
+    await settle()
+    if has_fetched:
+        source.step(1)
         await settle()
-        call = events.live_call("toolu_1")
-        waiting = asyncio.create_task(call.argument("content"))
-        await settle()
-        if with_reader:
-            source.step()
-            await settle()
-        looping.cancel()
-        await asyncio.wait([looping])
-        with pytest.raises(ArgumentUnavailable, match="aborted"):
-            await waiting
-        assert source.closed
+    looping.cancel()
+    await asyncio.wait([looping])
+    with pytest.raises(ArgumentUnavailable, match="aborted"):
+        await waiting
+    assert source.closed
 
 
 @pytest.mark.parametrize("with_reader", [False, True])
-async def test_closing_ends_a_loop_in_another_task_that_fetches(with_reader: bool) -> None:
-    source = Stepped(TURN)
-    events = stream(source)
-    looping = asyncio.create_task(types_of(events))
-    source.step(3)
-    await settle()
-    call = events.live_call("toolu_1")
+async def test_closing_ends_a_loop_that_fetches_in_another_task(with_reader: bool) -> None:
+    source = Stepped(3)
+    events, looping, call = await read_in_a_loop(source)
     waiting = asyncio.create_task(call.argument("content")) if with_reader else None
     await settle()
     await asyncio.gather(events.aclose(), events.aclose())
-    assert (await looping)[-1] == "argument_completed"
+    assert types(await looping)[-1] == "argument_completed"
     assert looping.cancelling() == 0
     assert (call.verdict, source.closed, source.interrupted) == ("aborted", True, True)
     assert source.tasks == {looping}
@@ -428,43 +387,35 @@ async def test_closing_ends_a_loop_in_another_task_that_fetches(with_reader: boo
             await waiting
 
 
-async def types_of(events: AsyncEventStream) -> list[str]:
-    return [event.type async for event in events]
-
-
-async def test_closing_ends_a_loop_in_another_task_that_is_busy() -> None:
+@pytest.mark.parametrize("with_reader", [False, True])
+async def test_closing_ends_a_busy_loop_in_another_task(with_reader: bool) -> None:
     class SlowToClose(Stepped):
         async def aclose(self) -> None:
             await settle()
             self.closed = True
 
-    for with_reader in (False, True):
-        source = SlowToClose(TURN)
-        source.step(3)
-        events = stream(source)
-        read: list[str] = []
-
-        async def loop(events: AsyncEventStream = events, read: list[str] = read) -> None:
-            async for event in events:
-                read.append(event.type)
-                await asyncio.sleep(0)
-
-        looping = asyncio.create_task(loop())
-        while "argument_started" not in read:
-            await asyncio.sleep(0)
-        if with_reader:
-            await events.live_call("toolu_1").argument("path")
-        await events.aclose()
-        await looping
-        assert source.closed
-
-
-async def test_a_loop_that_is_cancelled_while_it_is_closed_is_cancelled() -> None:
-    source = Stepped(TURN)
+    source = SlowToClose(3)
     events = stream(source)
-    looping = asyncio.create_task(types_of(events))
-    source.step(3)
-    await settle()
+    read: list[str] = []
+
+    async def loop() -> None:
+        async for event in events:
+            read.append(event.type)
+            await asyncio.sleep(0)
+
+    looping = asyncio.create_task(loop())
+    while "argument_started" not in read:
+        await asyncio.sleep(0)
+    if with_reader:
+        await events.live_call("toolu_1").argument("path")
+    await events.aclose()
+    await looping
+    assert source.closed
+
+
+async def test_loop_cancelled_during_close_is_cancelled() -> None:
+    source = Stepped(3)
+    events, looping, _ = await read_in_a_loop(source)
     closing = asyncio.create_task(events.aclose())
     await asyncio.sleep(0)
     looping.cancel()
@@ -474,16 +425,14 @@ async def test_a_loop_that_is_cancelled_while_it_is_closed_is_cancelled() -> Non
     assert source.closed
 
 
-@pytest.mark.parametrize("with_reader", [False, True])
+@pytest.mark.parametrize("consumer", ["loop", "loop after live_calls", "reader"])
 @pytest.mark.parametrize("error", [OSError("cannot be closed"), None])
-async def test_closing_ends_a_loop_whatever_the_source_makes_of_it(
-    error: Exception | None, with_reader: bool
-) -> None:
+async def test_closing_ends_a_source_that_resists(error: Exception | None, consumer: str) -> None:
     async def stubborn() -> AsyncIterator[Any]:
         for item in TURN[:3]:
             yield item
         try:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             if error is not None:
                 raise error from None
@@ -491,42 +440,24 @@ async def test_closing_ends_a_loop_whatever_the_source_makes_of_it(
             yield item
 
     events = stream(stubborn())
-    if with_reader:
-        events.live_calls()
-    looping = asyncio.create_task(types_of(events))
-    await settle()
-    if error is None:
-        await events.aclose()
+    calls = None if consumer == "loop" else events.live_calls()
+    if consumer == "reader" and calls is not None:
+        waiting: asyncio.Task[Any] = asyncio.create_task((await anext(calls)).arguments())
     else:
-        with pytest.raises(OSError, match="cannot be closed"):
-            await events.aclose()
-    assert (await looping)[-1] == "argument_completed"
-    assert looping.cancelling() == 0
+        waiting = asyncio.create_task(collect(events))
+    await settle()
+    closed = await asyncio.gather(events.aclose(), return_exceptions=True)
+    if consumer == "reader":
+        with pytest.raises(ArgumentUnavailable, match="aborted"):
+            await waiting
+    else:
+        assert types(await waiting)[-1] == "argument_completed"
+    assert closed == [error]
+    assert waiting.cancelling() == 0
     assert [call.verdict for call in events.calls] == ["aborted"]
 
 
-async def test_who_waits_does_not_wait_for_the_source_to_close() -> None:
-    class Hanging(Stepped):
-        async def aclose(self) -> None:
-            await asyncio.sleep(3600)
-
-    source = Hanging(TURN)
-    source.step(2)
-    events = stream(source)
-    call = await first(events)
-    waiting = asyncio.create_task(call.argument("content"))
-    await settle()
-    closing = asyncio.create_task(events.aclose())
-    with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
-        await waiting
-    assert not closing.done()
-    closing.cancel()
-    for task in asyncio.all_tasks():
-        if task.get_name() == "argstream reader":
-            task.cancel()
-
-
-async def test_a_failure_of_the_source_reaches_everybody() -> None:
+async def test_failure_of_the_source_is_raised_to_all() -> None:
     failure = ConnectionResetError("gone")
     events = stream(AsyncSource(TURN[:4], failure))
 
@@ -546,18 +477,17 @@ async def test_a_failure_of_the_source_reaches_everybody() -> None:
 
 
 @pytest.mark.parametrize("loops", [False, True])
-async def test_a_cancellation_that_is_the_sources_own_is_a_failure_of_it(loops: bool) -> None:
+async def test_cancellation_by_the_source_itself_is_its_failure(loops: bool) -> None:
     async def source() -> AsyncIterator[Any]:
         for item in TURN[:3]:
             yield item
-        inner = asyncio.create_task(asyncio.sleep(3600))
+        inner = asyncio.create_task(asyncio.Event().wait())
         inner.cancel()
         await inner
 
     async with stream(source()) as events:
         if loops:
-            looping = asyncio.create_task(types_of(events))
-            await asyncio.wait([looping])
+            await asyncio.wait([asyncio.create_task(collect(events))])
         calls = events.live_calls()
         call = await anext(calls)
         assert await call.argument("path") == "a.py"
@@ -566,52 +496,25 @@ async def test_a_cancellation_that_is_the_sources_own_is_a_failure_of_it(loops: 
                 await ask
 
 
-async def test_a_task_that_somebody_else_cancels_leaves_nobody_waiting() -> None:
-    """As a program does that ends all its tasks."""
-    source = Stepped(TURN)
-    events = stream(source)
-    looping = asyncio.create_task(types_of(events))
-    source.step(3)
+async def test_cancelling_the_task_of_argstream_leaves_nothing_waiting() -> None:
+    """As a program does that cancels all tasks at its end."""
+    source = Stepped(3)
+    _, looping, call = await read_in_a_loop(source)
+    waiting = asyncio.create_task(call.argument("content"))
     await settle()
-    waiting = asyncio.create_task(events.live_call("toolu_1").argument("content"))
-    await settle()
-    for task in asyncio.all_tasks():
-        if task.get_name() == "argstream reader":
-            task.cancel()
+    cancel_tasks_of_argstream()
     with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
         await waiting
-    assert (await looping)[-1] == "argument_completed"
+    assert types(await looping)[-1] == "argument_completed"
     assert source.closed
 
 
-# What it needs
+# Tasks and event loops
 
 
-async def test_one_task_works_with_the_source_from_its_start_to_its_end() -> None:
-    """A cancel scope, of anyio for instance, must be left where it was entered."""
-
-    async def scoped() -> AsyncIterator[Any]:
-        with anyio.CancelScope():
-            for item in TURN:
-                await anyio.sleep(0)
-                yield item
-
-    async with stream(scoped()) as events:
-        call = await first(events)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(call.argument("mode"), 0)
-        assert await asyncio.create_task(call.argument("path")) == "a.py"
-    source = Stepped(TURN)
-    source.step(len(TURN))
-    async with stream(source) as events:
-        call = await first(events)
-        await asyncio.create_task(call.arguments())
-        assert [call async for call in events.live_calls()] != []
-    assert len(source.tasks) == 1
-
-
-async def test_a_loop_that_begins_after_live_calls_leaves_the_source_to_the_task() -> None:
-    """So a source that holds a cancel scope, or a context, is read by one task."""
+@pytest.mark.parametrize("loops", [False, True])
+async def test_one_task_uses_the_source_from_start_to_end(loops: bool) -> None:
+    """A cancel scope, a task group and a context variable must be left where they were entered."""
     span: ContextVar[str] = ContextVar("span")
 
     async def scoped() -> AsyncIterator[Any]:
@@ -623,16 +526,24 @@ async def test_a_loop_that_begins_after_live_calls_leaves_the_source_to_the_task
         span.reset(token)
 
     async with stream(scoped()) as events:
-        events.live_calls()
-        seen = []
-        async for event in events:
-            seen.append(event)
-            if event.type == "tool_call_started":
-                assert await events.live_call(event.call_id).argument("path") == "a.py"
-    assert seen == [event async for event in stream(AsyncSource(TURN))]
+        calls = events.live_calls()
+        if loops:
+            seen = []
+            async for event in events:
+                seen.append(event)
+                if event.type == "tool_call_started":
+                    assert await events.live_call(event.call_id).argument("path") == "a.py"
+            assert seen == await collect(stream(AsyncSource(TURN)))
+        else:
+            call = await anext(calls)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call.argument("mode"), 0)
+            assert await asyncio.create_task(call.argument("path")) == "a.py"
+            await asyncio.create_task(call.arguments())
+            assert [call async for call in calls] == []
 
 
-def test_another_event_loop_is_refused_and_spoils_nothing() -> None:
+def test_second_event_loop_raises_and_spoils_nothing() -> None:
     with asyncio.Runner() as one, asyncio.Runner() as other:
         events = stream(AsyncSource(TURN))
         call = one.run(first(events))
@@ -643,11 +554,8 @@ def test_another_event_loop_is_refused_and_spoils_nothing() -> None:
         one.run(events.aclose())
 
 
-def test_without_asyncio_it_says_what_is_missing() -> None:
-    async def source() -> AsyncIterator[Any]:
-        yield TURN[0]
-
-    waiting = anext(stream(source()).live_calls())
+def test_readers_without_asyncio_raise() -> None:
+    waiting = anext(stream(AsyncSource(TURN)).live_calls())
     with pytest.raises(UsageError, match="the readers of an async stream need asyncio"):
         waiting.__await__().send(None)
 
@@ -662,10 +570,9 @@ def test_sync_readers_do_not_load_asyncio() -> None:
     assert done.stdout.split() == ["['a.py']", "False"]
 
 
-async def test_a_call_in_a_later_turn_is_found_by_its_id() -> None:
+async def test_newest_call_with_an_id_is_returned() -> None:
     later = [tool_use(0, "again", id_="toolu_1"), input_json(0, '{"b": 2, "c"')]
-    payloads = [*anthropic_call('{"a": 1}'), TURN[0], *later]
-    async with stream(AsyncSource(payloads)) as events:
+    async with stream(AsyncSource([*anthropic_call('{"a": 1}'), TURN[0], *later])) as events:
         live = events.live_calls()
         calls = [await anext(live), await anext(live)]
         assert [await calls[0].argument("a"), await calls[1].argument("b")] == [1, 2]

@@ -1,4 +1,4 @@
-"""LangChain: its own message objects, from real models of ours, and every form they come in."""
+"""LangChain: its own message objects, from scripted models, and every form they come in."""
 
 import asyncio
 import json
@@ -23,8 +23,6 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from argstream import stream
 from argstream.events import (
-    StreamFailed,
-    TextDelta,
     ThinkingDelta,
     ToolArgsDelta,
     ToolCallCompleted,
@@ -34,14 +32,19 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import ONE_ARGUMENT_IN_TWO_PIECES, Reader, of_type, types
+from tests.provider_streams import (
+    ONE_ARGUMENT_IN_TWO_PIECES,
+    failures,
+    of_type,
+    results,
+    texts,
+    turns,
+    types,
+)
+from tests.providers.tables import Tables
 
-READER = Reader("langchain")
+READER = Tables("langchain")
 assemble, verdicts = READER.assemble, READER.verdicts
-
-
-def found(payloads: list[Any]) -> list[tuple[str, Any]]:
-    return [(call.name, call.arguments) for call in assemble(payloads)[0]]
 
 
 def piece(
@@ -67,7 +70,7 @@ WRITTEN = [chunk(piece('{"path": "/t', "write", "call_1")), chunk(piece('mp"}'))
 
 
 class Scripted(BaseChatModel):
-    """A chat model that says these chunks."""
+    """A chat model that streams these chunks."""
 
     chunks: list[AIMessageChunk]
 
@@ -91,8 +94,8 @@ class Scripted(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for said in self.chunks:
-            yield ChatGenerationChunk(message=said.model_copy())
+        for one in self.chunks:
+            yield ChatGenerationChunk(message=one.model_copy())
 
     async def _astream(
         self,
@@ -101,43 +104,38 @@ class Scripted(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for said in self._stream(messages, stop, None, **kwargs):
-            yield said
+        for one in self._stream(messages, stop, None, **kwargs):
+            yield one
 
 
 def scripted(*chunks: AIMessageChunk) -> Scripted:
-    """A model that, as most do, leaves the ids of messages to LangChain."""
-    return Scripted(chunks=[said.model_copy(update={"id": None}) for said in chunks])
+    """A model that leaves the IDs of messages to LangChain, as most do."""
+    return Scripted(chunks=[one.model_copy(update={"id": None}) for one in chunks])
 
 
 MODEL_EVENTS = ["text_delta", *ONE_ARGUMENT_IN_TWO_PIECES, "turn_completed"]
 
 
-def test_the_stream_of_a_model_is_a_stream() -> None:
+def test_stream_and_events_of_a_model_are_sources() -> None:
     model = scripted(chunk(content="Well."), *WRITTEN, end())
     events = stream(model.stream("hi"), protocol="langchain")
     assert types(events) == MODEL_EVENTS
     assert [(call.id, call.arguments) for call in events.calls] == [("call_1", {"path": "/tmp"})]
 
-
-def test_the_events_of_a_model_are_a_stream() -> None:
     async def read() -> list[str]:
-        model = scripted(chunk(content="Well."), *WRITTEN, end())
         source = model.astream_events("hi", version="v2")
         return [event.type async for event in stream(source, protocol="langchain")]
 
     assert asyncio.run(read()) == MODEL_EVENTS
 
 
-def test_what_langchain_adds_up_is_what_we_say() -> None:
-    """Its own sum of the chunks is right where ids and indexes are."""
+def test_result_equals_the_sum_that_langchain_computes() -> None:
+    """Its own sum of the chunks is right if IDs and indexes are."""
     usage = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
     model = scripted(
-        chunk(content="One, "),
-        chunk(content="two."),
+        *(chunk(content="One, "), chunk(content="two.")),
         chunk(piece('{"a":', "f", "c1", 0), piece('{"b":', "g", "c2", 1)),
-        chunk(piece("[1]}", index=0)),
-        chunk(piece('"x"}', index=1)),
+        *(chunk(piece("[1]}", index=0)), chunk(piece('"x"}', index=1))),
         end(usage_metadata=usage),
     )
     chunks = list(model.stream("hi"))
@@ -146,81 +144,109 @@ def test_what_langchain_adds_up_is_what_we_say() -> None:
     assert [(call.id, call.name, call.arguments) for call in calls] == [
         (call["id"], call["name"], call["args"]) for call in whole.tool_calls
     ]
-    assert "".join(event.text for event in of_type(events, TextDelta)) == whole.text
-    (turn,) = of_type(events, TurnCompleted)
-    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (3, 4)
+    assert "".join(texts(events)) == whole.text
+    assert turns(events)[0].usage == Usage(3, 4)
 
 
-# Which call a piece belongs to
+# Which call a piece belongs to, and its verdict
 
 
-@pytest.mark.parametrize(
-    "payloads",
-    [
-        [
-            chunk(piece('{"a":', "f", "c1", 0)),
-            chunk(piece('{"b":', "g", "c2", 1)),
-            chunk(piece("1}", index=0), piece("2}", index=1)),
-        ],
-        # As ChatOllama sends them: whole, without an index, all in one chunk.
-        [chunk(piece('{"a": 1}', "f", "c1", None), piece('{"b": 2}', "g", "c2", None))],
-        [chunk(piece('{"a": 1}', "f", "c1", 0)), chunk(piece('{"b": 2}', "g", "c2", 0))],
+def one_call(text: str, *ends: Any) -> list[Any]:
+    return [chunk(piece(text, "f", "c1")), *ends]
+
+
+def metadata(**fields: Any) -> AIMessageChunk:
+    return chunk(response_metadata=fields)
+
+
+ANSWER = [chunk(content="Done.", id="lc_run--2"), end("stop", id="lc_run--2")]
+RESULT = ToolMessage("ok", tool_call_id="c1")
+FAILED = ToolMessage("boom", tool_call_id="c1", status="error")
+TWO_CALLS = {
+    "by index": [
+        chunk(piece('{"a":', "f", "c1", 0)),
+        chunk(piece('{"b":', "g", "c2", 1)),
+        chunk(piece("1}", index=0), piece("2}", index=1)),
     ],
-    ids=["indexes", "ids", "the same index with another id and a name"],
+    # ChatOllama sends whole calls without an index in one chunk.
+    "by ID": [chunk(piece('{"a": 1}', "f", "c1", None), piece('{"b": 2}', "g", "c2", None))],
+    "by ID and name at the same index": [
+        chunk(piece('{"a": 1}', "f", "c1", 0)),
+        chunk(piece('{"b": 2}', "g", "c2", 0)),
+    ],
+}
+ENDS: dict[str, list[Any]] = {
+    "complete": [
+        *(end(), end("STOP"), metadata(stop_reason="tool_use", stop_sequence=None)),
+        *(metadata(stopReason="end_turn"), metadata(done=True, done_reason="stop")),
+        metadata(object="response", status="completed"),
+    ],
+    "truncated": [
+        *(end("length"), end("MALFORMED_FUNCTION_CALL"), metadata(stop_reason="max_tokens")),
+        *(metadata(stopReason="guardrail_intervened"), metadata(status="incomplete")),
+        metadata(status="incomplete", incomplete_details={"reason": "content_filter"}),
+    ],
+}
+SERVER_USE = {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 0}
+SERVER_TEXT = {"type": "input_json_delta", "partial_json": '{"a":1}', "index": 0}
+SUM = chunk(content=[SERVER_USE]) + chunk(content=[SERVER_TEXT]) + end("stop")
+UNKNOWN_ENDS = {"no reason": LAST, "a new reason": end("brand_new")}
+
+test_outcomes = READER.test_outcomes(
+    {
+        **{name: ([*sent, end()], [{"a": 1}, {"b": 2}]) for name, sent in TWO_CALLS.items()},
+        **{
+            f"{name}, cut": ([*sent, end("length")], [{"a": 1}, "truncated"])
+            for name, sent in TWO_CALLS.items()
+        },
+        **{
+            f"{'no ' * (not text)}text and {last.response_metadata}": (
+                one_call(text, last, LAST),
+                [(arguments if verdict == "complete" else "truncated")],
+            )
+            for verdict, ends in ENDS.items()
+            for last in ends
+            for text, arguments in (('{"a":1}', {"a": 1}), ("", {}))
+        },
+        **{f"text and {name}": (one_call("{}", last), [{}]) for name, last in UNKNOWN_ENDS.items()},
+        **{
+            f"no text and {name}": (one_call("", last), ["truncated"])
+            for name, last in UNKNOWN_ENDS.items()
+        },
+        # Not every model sends a reason, but tools run only on whole messages.
+        "text and a result": (one_call('{"a":1}', RESULT, *ANSWER), [{"a": 1}]),
+        "no text and a result": (one_call("", RESULT, *ANSWER), [{}]),
+        "text and a failed result": (one_call('{"a":1}', FAILED), ["truncated"]),
+        "no text and a failed result": (one_call("", FAILED), ["truncated"]),
+        "sum of chunks": ([message_chunk_to_message(SUM)], [{"a": 1}]),
+        "no name and a lost payload": (
+            [chunk(piece("{}", None, "c1")), b"?", chunk(piece(None, "f")), end()],
+            ["truncated"],
+        ),
+    }
 )
-def test_pieces_are_told_apart(payloads: list[Any]) -> None:
-    assert found([*payloads, end()]) == [("f", {"a": 1}), ("g", {"b": 2})]
-    assert verdicts([*payloads, end("length")]) == ["complete", "truncated"]
 
 
-def test_guesses_at_unfinished_arguments_are_not_read() -> None:
+def test_parsed_prefixes_of_langchain_are_not_used() -> None:
     first = chunk(piece('{"path": "/t', "write", "call_1"))
     assert first.tool_calls[0]["args"] == {"path": "/t"}
     (call,), events = assemble([first])
     assert (call.verdict, call.raw) == ("truncated", '{"path": "/t')
     assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"path": "/t']
-    assert of_type(events, StreamFailed)[0].code == "truncated"
+    assert failures(events)[0].code == "truncated"
+    cut = chunk(piece('{"path": "/etc", "recursive": tr', "write", "call_1"))
+    message = message_chunk_to_message(cut)
+    assert isinstance(message, AIMessage)
+    assert message.tool_calls[0]["args"] == {"path": "/etc"}
+    assert verdicts([message]) == ["truncated"]
+    dumped = chunk(piece('{"a": tr', "f", "c1")).model_dump()
+    assert dumped["tool_calls"][0]["args"] == {}
+    ended = {**dumped, "type": "ai", "response_metadata": {"finish_reason": "stop"}}
+    (call,), _ = assemble([ended])
+    assert (call.verdict, call.raw) == ("truncated", '{"a": tr')
 
 
-# How a message ends
-
-
-@pytest.mark.parametrize(
-    ("metadata", "verdict"),
-    [
-        ({"finish_reason": "tool_calls"}, "complete"),
-        ({"finish_reason": "STOP"}, "complete"),
-        ({"stop_reason": "tool_use", "stop_sequence": None}, "complete"),
-        ({"stopReason": "end_turn"}, "complete"),
-        ({"done": True, "done_reason": "stop"}, "complete"),
-        ({"object": "response", "status": "completed"}, "complete"),
-        ({"finish_reason": "length"}, "truncated"),
-        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, "truncated"),
-        ({"stop_reason": "max_tokens"}, "truncated"),
-        ({"stopReason": "guardrail_intervened"}, "truncated"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "truncated"),
-        ({"status": "incomplete"}, "truncated"),
-    ],
-)
-@pytest.mark.parametrize("text", ['{"a":1}', ""])
-def test_a_message_ends_in_the_words_of_its_provider(
-    metadata: dict[str, Any], verdict: str, text: str
-) -> None:
-    payloads = [chunk(piece(text, "f", "c1")), chunk(response_metadata=metadata), LAST]
-    calls, events = assemble(payloads)
-    assert [call.verdict for call in calls] == [verdict]
-    assert len(of_type(events, TurnCompleted)) == 1
-
-
-@pytest.mark.parametrize(("text", "verdict"), [('{"a":1}', "complete"), ("", "truncated")])
-@pytest.mark.parametrize("payload", [LAST, end("brand_new")])
-def test_an_end_that_does_not_say_why_closes_what_is_whole_and_nothing_else(
-    payload: AIMessageChunk, text: str, verdict: str
-) -> None:
-    assert verdicts([chunk(piece(text, "f", "c1")), payload]) == [verdict]
-
-
-def test_usage_comes_in_parts_which_add_up_also_after_the_stop_reason() -> None:
+def test_parts_of_the_usage_are_added_also_after_the_stop_reason() -> None:
     def usage(read: int, written: int, **details: Any) -> AIMessageChunk:
         counts = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
         return chunk(usage_metadata={**counts, **details})
@@ -230,14 +256,13 @@ def test_usage_comes_in_parts_which_add_up_also_after_the_stop_reason() -> None:
         "output_token_details": {"reasoning": 3},
     }
     _, events = assemble([usage(10, 0), *WRITTEN, end(), usage(0, 5, **details), LAST])
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.usage == Usage(10, 5, 2, 1, 3)
+    assert [turn.usage for turn in turns(events)] == [Usage(10, 5, 2, 1, 3)]
 
 
 # Content
 
 
-def test_the_blocks_of_anthropic_do_not_say_a_call_twice() -> None:
+def test_blocks_of_anthropic_do_not_repeat_a_call() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}, "index": 1}
     part = {"type": "input_json_delta", "partial_json": '{"a":1}', "index": 1}
     payloads = [
@@ -248,9 +273,17 @@ def test_the_blocks_of_anthropic_do_not_say_a_call_twice() -> None:
     ]
     calls, events = assemble(payloads)
     assert [(call.id, call.arguments) for call in calls] == [("toolu_1", {"a": 1})]
-    assert [event.text for event in of_type(events, TextDelta)] == ["Well."]
-    (turn,) = of_type(events, TurnCompleted)
-    assert [type(part).__name__ for part in turn.message.parts] == ["TextPart", "CallPart"]
+    assert texts(events) == ["Well."]
+    assert part_names(events) == ["TextPart", "CallPart"]
+
+
+def part_names(events: Any) -> list[str]:
+    (turn,) = turns(events)
+    return [type(part).__name__ for part in turn.message.parts]
+
+
+def block(type_: str, **fields: Any) -> dict[str, Any]:
+    return {"type": type_, **fields, "index": 0}
 
 
 @pytest.mark.parametrize(
@@ -258,86 +291,65 @@ def test_the_blocks_of_anthropic_do_not_say_a_call_twice() -> None:
     [
         (
             [
-                {"type": "thinking", "thinking": "H", "index": 0},
-                {"type": "thinking", "thinking": "m", "index": 0},
-                {"type": "thinking", "signature": "sig", "index": 0},
+                *(block("thinking", thinking="H"), block("thinking", thinking="m")),
+                block("thinking", signature="sig"),
             ],
-            {"type": "thinking", "thinking": "Hm", "signature": "sig", "index": 0},
+            block("thinking", thinking="Hm", signature="sig"),
         ),
         (
             [
-                {"type": "reasoning", "reasoning": "H", "index": 0},
-                {"type": "reasoning", "reasoning": "m", "index": 0, "extras": {"signature": "s"}},
+                block("reasoning", reasoning="H"),
+                block("reasoning", reasoning="m", extras={"signature": "s"}),
             ],
-            {"type": "reasoning", "reasoning": "Hm", "index": 0, "extras": {"signature": "s"}},
+            block("reasoning", reasoning="Hm", extras={"signature": "s"}),
         ),
         (
             [
-                {"type": "reasoning", "id": "rs", "summary": [], "index": 0},
-                {"type": "reasoning", "summary": [{"index": 0, "text": "H"}], "index": 0},
-                {"type": "reasoning", "summary": [{"index": 0, "text": "m"}], "index": 0},
-                {"type": "reasoning", "summary": [], "encrypted_content": "x", "index": 0},
+                block("reasoning", id="rs", summary=[]),
+                *(block("reasoning", summary=[{"index": 0, "text": text}]) for text in "Hm"),
+                block("reasoning", summary=[], encrypted_content="x"),
             ],
-            {
-                "type": "reasoning",
-                "id": "rs",
-                "summary": [{"index": 0, "text": "Hm"}],
-                "index": 0,
-                "encrypted_content": "x",
-            },
+            block(
+                *("reasoning",),
+                id="rs",
+                summary=[{"index": 0, "text": "Hm"}],
+                encrypted_content="x",
+            ),
         ),
         (
             [
-                {"type": "reasoning_content", "reasoning_content": {"text": "H"}, "index": 0},
-                {"type": "reasoning_content", "reasoning_content": {"text": "m"}, "index": 0},
-                {"type": "reasoning_content", "reasoning_content": {"signature": "s"}, "index": 0},
+                *(block("reasoning_content", reasoning_content={"text": text}) for text in "Hm"),
+                block("reasoning_content", reasoning_content={"signature": "s"}),
             ],
-            {
-                "type": "reasoning_content",
-                "reasoning_content": {"text": "Hm", "signature": "s"},
-                "index": 0,
-            },
+            block("reasoning_content", reasoning_content={"text": "Hm", "signature": "s"}),
         ),
     ],
 )
-def test_thoughts_are_shown_and_kept_as_their_provider_wants_them_back(
+def test_thoughts_are_shown_and_kept_in_the_form_of_their_provider(
     blocks: list[dict[str, Any]], kept: dict[str, Any]
 ) -> None:
-    payloads = [chunk(content=[block]) for block in blocks]
     answer = {"type": "text", "text": "Yes.", "index": 1}
-    _, events = assemble([*payloads, chunk(content=[answer]), end("stop")])
+    payloads = [chunk(content=[block]) for block in [*blocks, answer]]
+    _, events = assemble([*payloads, end("stop")])
     assert [event.text for event in of_type(events, ThinkingDelta)] == ["H", "m"]
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.message.parts == (ThinkingPart(text="Hm", item=kept), TextPart(text="Yes."))
+    parts = (ThinkingPart(text="Hm", item=kept), TextPart(text="Yes."))
+    assert turns(events)[0].message.parts == parts
 
 
-def test_thoughts_may_stand_beside_the_content() -> None:
-    payloads = [
-        chunk(additional_kwargs={"reasoning_content": "H"}),
-        chunk(additional_kwargs={"reasoning_content": "m"}),
-        chunk(content="Yes."),
-        end("stop"),
-    ]
-    assert types(assemble(payloads)[1]) == [
-        "thinking_started",
-        "thinking_delta",
-        "thinking_delta",
-        "thinking_completed",
-        "text_delta",
-        "turn_completed",
-    ]
+def test_thoughts_may_be_beside_the_content() -> None:
+    thoughts = [chunk(additional_kwargs={"reasoning_content": text}) for text in "Hm"]
+    _, events = assemble([*thoughts, chunk(content="Yes."), end("stop")])
+    thinking = ["thinking_started", "thinking_delta", "thinking_delta", "thinking_completed"]
+    assert types(events) == [*thinking, "text_delta", "turn_completed"]
 
 
-def test_a_block_that_nobody_knows_is_kept_as_it_came() -> None:
+def test_unknown_block_is_kept() -> None:
     search = {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0}
-    blocks = [search, "Found ", {"type": "refusal", "refusal": "nothing."}]
-    _, events = assemble([chunk(content=blocks), end("stop")])
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.message.parts[0] == OpaquePart(item=search)
-    assert "".join(event.text for event in of_type(events, TextDelta)) == "Found nothing."
     odd = {"type": "non_standard", "value": {"type": "container_upload", "file_id": "x"}}
-    (turn,) = of_type(assemble([chunk(content=[odd]), end("stop")])[1], TurnCompleted)
-    assert turn.message.parts == (OpaquePart(item=odd),)
+    blocks = [search, odd, "Found ", {"type": "refusal", "refusal": "nothing."}]
+    _, events = assemble([chunk(content=blocks), end("stop")])
+    assert turns(events)[0].message.parts[:2] == (OpaquePart(item=search), OpaquePart(item=odd))
+    assert "".join(texts(events)) == "Found nothing."
 
 
 @pytest.mark.parametrize(
@@ -345,7 +357,7 @@ def test_a_block_that_nobody_knows_is_kept_as_it_came() -> None:
     [
         (
             [
-                {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 1},
+                {**SERVER_USE, "index": 1},
                 {"type": "input_json_delta", "partial_json": '{"a"', "index": 1},
                 {"type": "input_json_delta", "partial_json": ":1}", "index": 1},
                 {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "r", "index": 2},
@@ -373,12 +385,12 @@ def test_a_block_that_nobody_knows_is_kept_as_it_came() -> None:
         ),
     ],
 )
-def test_a_call_that_the_provider_runs_is_in_the_content_with_its_result(
+def test_call_that_the_provider_runs_is_in_the_content(
     blocks: list[dict[str, Any]], kind: str
 ) -> None:
     calls, events = assemble([*(chunk(content=[block]) for block in blocks), end("stop")])
     assert [(call.kind, call.verdict) for call in calls] == [(kind, "complete")]
-    assert of_type(events, ToolCallCompleted) == [ToolCallCompleted("s1", "f", {"a": 1}, "r")]
+    assert results(events) == [ToolCallCompleted("s1", "f", {"a": 1}, "r")]
 
 
 @pytest.mark.parametrize(
@@ -388,10 +400,9 @@ def test_a_call_that_the_provider_runs_is_in_the_content_with_its_result(
         {"type": "server_tool_result", "tool_call_id": "s1", "output": "r", "status": "error"},
     ],
 )
-def test_a_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
-    use = {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 0}
-    _, events = assemble([chunk(content=[use]), chunk(content=[block]), end("stop")])
-    assert of_type(events, ToolCallFailed) == [ToolCallFailed("s1", "f", "r")]
+def test_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
+    _, events = assemble([chunk(content=[SERVER_USE]), chunk(content=[block]), end("stop")])
+    assert results(events) == [ToolCallFailed("s1", "f", "r")]
 
 
 OPERATION = {"type": "create_file", "path": "a", "diff": "+b"}
@@ -406,7 +417,7 @@ PATCH = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": 
         lambda item: chunk(additional_kwargs={"tool_outputs": [item]}),
     ],
 )
-def test_a_call_of_openai_is_a_call_in_each_version_of_the_output(said: Any) -> None:
+def test_call_of_openai_is_read_in_each_output_version(said: Any) -> None:
     (call,), _ = assemble([said(PATCH), end("stop")])
     assert (call.id, call.kind, call.arguments) == ("c1", "patch", OPERATION)
     action = {"commands": ["rm -rf /"]}
@@ -419,10 +430,10 @@ def test_program_of_openai_ends_with_its_output() -> None:
     program = {"type": "program", "id": "p", "call_id": "c1", "code": "1+1", "fingerprint": "f"}
     output = {"type": "program_output", "id": "po", "call_id": "c1", "result": "2", "index": 1}
     _, events = assemble([chunk(content=[{**program, "index": 0}, output]), end("completed")])
-    assert of_type(events, ToolCallCompleted) == [ToolCallCompleted("c1", "program", "1+1", "2")]
+    assert results(events) == [ToolCallCompleted("c1", "program", "1+1", "2")]
 
 
-def test_what_the_provider_ran_may_stand_beside_the_content() -> None:
+def test_calls_that_the_provider_ran_may_be_beside_the_content() -> None:
     outputs: list[dict[str, Any]] = [
         {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0},
         {"type": "mcp_call", "id": "s1", "name": "f", "arguments": '{"a":1}', "output": "r"},
@@ -431,105 +442,75 @@ def test_what_the_provider_ran_may_stand_beside_the_content() -> None:
     said = [chunk(additional_kwargs={"tool_outputs": [output]}) for output in outputs]
     calls, events = assemble([*said, end("completed")])
     assert [(call.kind, call.arguments) for call in calls] == [("mcp", {"a": 1}), ("code", "1+1")]
-    assert [event.result for event in of_type(events, ToolCallCompleted)] == ["r", ["2"]]
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.message.parts[0] == OpaquePart(item=outputs[0])
-
-
-def test_in_a_sum_of_chunks_the_text_of_a_call_is_beside_its_input() -> None:
-    use = {"type": "server_tool_use", "id": "s1", "name": "f", "input": {}, "index": 0}
-    part = {"type": "input_json_delta", "partial_json": '{"a":1}', "index": 0}
-    said = message_chunk_to_message(chunk(content=[use]) + chunk(content=[part]) + end("stop"))
-    assert found([said]) == [("f", {"a": 1})]
+    assert [event.result for event in results(events)] == ["r", ["2"]]
+    assert turns(events)[0].message.parts[0] == OpaquePart(item=outputs[0])
 
 
 # Several messages
 
 
-ANSWER = [chunk(content="Done.", id="lc_run--2"), end("stop", id="lc_run--2")]
-
-
-def test_each_message_is_a_turn_and_what_came_of_a_call_completes_it() -> None:
+def test_each_message_is_a_turn_and_a_tool_message_completes_its_call() -> None:
     payloads = [HumanMessage("hi"), *WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
     _, events = assemble([*payloads, *ANSWER])
-    assert types(events)[-4:] == [
-        "turn_completed",
-        "tool_call_completed",
-        "text_delta",
-        "turn_completed",
-    ]
-    assert of_type(events, ToolCallCompleted) == [
-        ToolCallCompleted("call_1", "write", {"path": "/tmp"}, "ok")
-    ]
+    assert types(events)[-4:-2] == ["turn_completed", "tool_call_completed"]
+    assert types(events)[-2:] == ["text_delta", "turn_completed"]
+    assert results(events) == [ToolCallCompleted("call_1", "write", {"path": "/tmp"}, "ok")]
+    assert len(turns(assemble(one_call("", RESULT, *ANSWER))[1])) == 2
+    assert assemble(one_call("", FAILED))[1][-1] == ToolCallFailed("c1", "f", "boom")
 
 
-@pytest.mark.parametrize("text", ['{"a":1}', ""])
-def test_a_tool_that_was_run_says_that_its_message_was_whole(text: str) -> None:
-    """Not every model tells why it ended, but tools are run on whole messages only."""
-    payloads = [chunk(piece(text, "f", "c1")), ToolMessage("ok", tool_call_id="c1"), *ANSWER]
-    calls, events = assemble(payloads)
-    assert [call.verdict for call in calls] == ["complete"]
-    assert len(of_type(events, TurnCompleted)) == 2
-    failed = ToolMessage("boom", tool_call_id="c1", status="error")
-    calls, events = assemble([chunk(piece(text, "f", "c1")), failed])
-    assert [call.verdict for call in calls] == ["truncated"]
-    assert events[-1] == ToolCallFailed("c1", "f", "boom")
-
-
-def test_a_message_keeps_its_turn_though_its_id_changes() -> None:
-    """What OpenAI names first, LangChain calls by the id of its run from then on."""
-    payloads = [
-        chunk(id="resp_1"),
-        *WRITTEN,
-        end(usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
-        LAST,
-        chunk(id="resp_2"),
-        *ANSWER,
-    ]
-    _, events = assemble(payloads)
-    turns = of_type(events, TurnCompleted)
-    assert [turn.message.id for turn in turns] == ["resp_1", "resp_2"]
-    assert of_type(events, StreamFailed) == []
+def test_message_keeps_its_turn_if_its_id_changes() -> None:
+    """LangChain replaces the ID of OpenAI by the ID of its run."""
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    first = [chunk(id="resp_1"), *WRITTEN, end(usage_metadata=usage), LAST]
+    _, events = assemble([*first, chunk(id="resp_2"), *ANSWER])
+    assert [turn.message.id for turn in turns(events)] == ["resp_1", "resp_2"]
+    assert failures(events) == []
     _, events = assemble([chunk(id="resp_1"), chunk(id="resp_2"), *ANSWER])
-    assert types(events) == ["text_delta", "turn_completed"]  # of the first, only the id came
+    assert types(events) == ["text_delta", "turn_completed"]  # the first has only an ID
 
 
-def test_a_model_that_names_its_messages_may_end_them_under_the_id_of_the_run() -> None:
+def test_message_with_its_own_id_may_end_under_the_id_of_the_run() -> None:
     model = Scripted(chunks=[chunk(piece("{}", "f", "c1"), id="mine"), end(id="mine")])
     chunks = list(model.stream("hi"))
-    assert [said.id == "mine" for said in chunks] == [True, True, False]
+    assert [one.id == "mine" for one in chunks] == [True, True, False]
     calls, events = assemble(chunks)
     assert [call.verdict for call in calls] == ["complete"]
     assert types(events)[-1] == "turn_completed"
-    assert len(of_type(events, TurnCompleted)) == 1
+    assert len(turns(events)) == 1
 
 
-def test_the_parts_of_a_message_may_have_ids_of_their_own() -> None:
-    """As OpenAI's have with output_version="v0"."""
+def test_parts_of_a_message_may_have_their_own_ids() -> None:
+    """OpenAI with output_version="v0" sends them."""
     payloads = [
-        chunk(),
-        chunk(id="msg_1"),
-        chunk(content="One, "),
-        chunk(id="msg_1"),
-        chunk(id="msg_2"),
-        chunk(content="two."),
-        chunk(id="msg_2"),
-        *WRITTEN,
-        end("completed"),
-        LAST,
+        *(chunk(), chunk(id="msg_1"), chunk(content="One, "), chunk(id="msg_1")),
+        *(chunk(id="msg_2"), chunk(content="two."), chunk(id="msg_2")),
+        *(*WRITTEN, end("completed"), LAST),
     ]
     _, events = assemble(payloads)
-    assert of_type(events, StreamFailed) == []
-    (turn,) = of_type(events, TurnCompleted)
-    assert [type(part).__name__ for part in turn.message.parts] == ["TextPart", "CallPart"]
+    assert failures(events) == []
+    assert part_names(events) == ["TextPart", "CallPart"]
 
 
-def test_messages_without_ids_are_told_apart_by_their_ends() -> None:
-    first = [chunk(piece("{}", "f", "c1"), id=None), end(id=None)]
-    second = [chunk(piece("{}", "f", "c2"), id=None), end(id=None)]
-    calls, events = assemble([*first, *second])
+def test_messages_without_ids_are_separated_by_their_ends() -> None:
+    messages = [[chunk(piece("{}", "f", id_), id=None), end(id=None)] for id_ in ("c1", "c2")]
+    calls, events = assemble([*messages[0], *messages[1]])
     assert [call.verdict for call in calls] == ["complete", "complete"]
-    assert len(of_type(events, TurnCompleted)) == 2
+    assert len(turns(events)) == 2
+
+
+def test_run_is_not_merged_into_a_message_that_continues_under_its_own_id() -> None:
+    payloads = [
+        chunk(piece('{"path":', "rm", "c1"), id="own"),
+        chunk(piece('{"path":', "ls", "c2"), id="lc_run--2"),
+        *(chunk(piece('"/a"}'), id="own"), end(id="own")),
+        *(chunk(piece('"/b"}'), id="lc_run--2"), end(id="lc_run--2")),
+    ]
+    found = {call.name: call.arguments for call in assemble(payloads)[0]}
+    assert found == {"rm": {"path": "/a"}, "ls": {"path": "/b"}}
+
+
+# Messages that were not streamed
 
 
 def whole(*calls: tuple[str, dict[str, Any]], reason: str = "", **fields: Any) -> AIMessage:
@@ -538,92 +519,72 @@ def whole(*calls: tuple[str, dict[str, Any]], reason: str = "", **fields: Any) -
     return AIMessage(tool_calls=given, response_metadata=metadata, **{"content": "", **fields})
 
 
-def test_a_message_that_was_not_streamed_has_whole_calls() -> None:
+def test_message_that_was_not_streamed_has_whole_calls() -> None:
     invalid = [{"name": "g", "args": '{"b', "id": "c3", "error": "no"}]
     message = whole(("c1", {"a": [1]}), ("c2", {}), reason="tool_calls", invalid_tool_calls=invalid)
     calls, events = assemble([message])
-    assert {call.id: call.verdict for call in calls} == {
-        "c1": "complete",
-        "c2": "complete",
-        "c3": "truncated",
-    }
+    found = {call.id: call.verdict for call in calls}
+    assert found == {"c1": "complete", "c2": "complete", "c3": "truncated"}
     assert [call.arguments for call in calls if call.name == "f"] == [{"a": [1]}, {}]
     assert types(events)[-1] == "turn_completed"
 
 
 @pytest.mark.parametrize("reason", ["", "brand_new", "length", "lengthlength"])
-def test_a_whole_message_may_have_guessed_at_its_last_call(reason: str) -> None:
+def test_last_call_of_a_whole_message_may_be_cut(reason: str) -> None:
     calls, events = assemble([whole(("c1", {"a": 1}), ("c2", {"a": "tr"}), reason=reason)])
     assert [call.verdict for call in calls] == ["complete", "truncated"]
-    assert of_type(events, StreamFailed) == []
-    (turn,) = of_type(events, TurnCompleted)
-    assert turn.stop_reason == (reason.replace("lengthlength", "length") or None)
+    assert failures(events) == []
+    assert turns(events)[0].stop_reason == (reason.replace("lengthlength", "length") or None)
 
 
-def test_what_langchain_makes_of_chunks_that_were_cut_is_not_complete() -> None:
-    cut = chunk(piece('{"path": "/etc", "recursive": tr', "write", "call_1"))
-    message = message_chunk_to_message(cut)
-    assert isinstance(message, AIMessage)
-    assert message.tool_calls[0]["args"] == {"path": "/etc"}
-    assert verdicts([message]) == ["truncated"]
-
-
-def test_a_call_that_nothing_proves_is_cut_when_its_writer_goes_on() -> None:
+def test_unproven_call_is_truncated_when_its_writer_continues() -> None:
     _, events = assemble([whole(("c1", {"a": 1}), id="m1"), *ANSWER])
-    assert types(events)[-4:] == [
-        "tool_args_invalid",
-        "turn_completed",
-        "text_delta",
-        "turn_completed",
-    ]
-
-
-def test_another_writer_does_not_say_that_a_whole_message_is_over() -> None:
-    result = ToolMessage("ok", tool_call_id="c1")
+    assert types(events)[-4:-2] == ["tool_args_invalid", "turn_completed"]
+    assert types(events)[-2:] == ["text_delta", "turn_completed"]
+    # A message of another node proves nothing.
     first = (whole(("c1", {"a": 1}), id="m1"), node("f"))
-    beside = [(message, node("g")) for message in ANSWER]
-    assert verdicts([first, *beside, (result, node("tools"))]) == ["complete"]
+    others = [(message, node("g")) for message in ANSWER]
+    assert verdicts([first, *others, (RESULT, node("tools"))]) == ["complete"]
 
 
 @pytest.mark.parametrize(("status", "verdict"), [("success", "complete"), ("error", "truncated")])
-def test_a_tool_that_was_run_says_whether_a_call_was_a_guess(status: Any, verdict: str) -> None:
+def test_result_proves_the_last_call_of_a_whole_message(status: Any, verdict: str) -> None:
     message = whole(("c1", {"a": 1}), ("c2", {"a": 2}))
-    first = ToolMessage("?", tool_call_id="c1", status="error")
     last = ToolMessage("?", tool_call_id="c2", status=status)
-    assert verdicts([message, first]) == ["complete", "truncated"]
-    calls, events = assemble([message, first, last])
+    assert verdicts([message, FAILED]) == ["complete", "truncated"]
+    calls, events = assemble([message, FAILED, last])
     assert [call.verdict for call in calls] == ["complete", verdict]
-    assert len(of_type(events, TurnCompleted)) == 1
-    results = of_type(events, ToolCallCompleted, ToolCallFailed)
-    assert [event.call_id for event in results] == ["c1", "c2"]
-
-
-def test_the_text_of_a_call_is_better_than_what_was_made_of_it() -> None:
-    cut = chunk(piece('{"a": tr', "f", "c1")).model_dump()
-    assert cut["tool_calls"][0]["args"] == {}
-    (call,), _ = assemble([{**cut, "type": "ai", "response_metadata": {"finish_reason": "stop"}}])
-    assert (call.verdict, call.raw) == ("truncated", '{"a": tr')
+    assert len(turns(events)) == 1
+    assert [event.call_id for event in results(events)] == ["c1", "c2"]
 
 
 @pytest.mark.parametrize(("reason", "verdict"), [("MAX_TOKENS", "truncated"), ("STOP", "complete")])
-def test_a_reason_that_langchain_has_joined_is_still_the_reason(reason: str, verdict: str) -> None:
+def test_reason_that_langchain_repeats_is_one_reason(reason: str, verdict: str) -> None:
     said = chunk(piece("{}", "f", "c1")) + end(reason) + end(reason) + end(reason)
     assert said.response_metadata["finish_reason"] == reason * 3
     for message in (said, message_chunk_to_message(said)):
         (call,), events = assemble([message])
-        assert call.verdict == verdict
-        (turn,) = of_type(events, TurnCompleted)
-        assert turn.stop_reason == reason
+        assert (call.verdict, turns(events)[0].stop_reason) == (verdict, reason)
 
 
-# What is around a message
+def test_copy_of_a_streamed_message_is_ignored() -> None:
+    streamed = [chunk(piece('{"a": 1}', "f", "c1"), id="lc_run--1"), end(id="lc_run--1")]
+    again = AIMessage("", id="other", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "c1"}])
+    calls, events = assemble([*streamed, again])
+    assert [call.id for call in calls] == ["c1"]
+    assert len(turns(events)) == 1
+    calls, _ = assemble([*streamed, RESULT, again])
+    assert [call.id for call in calls] == ["c1", "c1"]  # IDs may repeat across turns
+
+
+# Envelopes of a message
 
 
 PAYLOADS: list[BaseMessage] = [*WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
 
 
 class StreamPart(NamedTuple):
-    """What the client of LangGraph's server gives."""
+    """An item of the client of LangGraph's server."""
 
     event: str
     data: Any
@@ -654,25 +615,20 @@ def node(name: str) -> dict[str, Any]:
         lambda message: StreamPart("messages|sub:1", [message.model_dump(), node("agent")], "7"),
     ],
 )
-def test_a_message_is_the_same_in_every_form(form: Any) -> None:
-    plain = assemble(list(PAYLOADS))
-    given = assemble([form(message) for message in PAYLOADS])
-    assert given[1] == plain[1]
-    assert types(plain[1])[-1] == "tool_call_completed"
+def test_every_form_of_a_message_gives_the_same_events(form: Any) -> None:
+    _, expected = assemble(list(PAYLOADS))
+    assert assemble([form(message) for message in PAYLOADS])[1] == expected
+    assert types(expected)[-1] == "tool_call_completed"
 
 
-def test_what_holds_no_message_is_ignored() -> None:
+def test_items_without_a_message_are_ignored() -> None:
     odd: list[object] = [
-        ("updates", {"agent": {"messages": []}}),
-        ("values", {}),
+        *(("updates", {"agent": {"messages": []}}), ("values", {})),
         StreamPart("metadata", {"run_id": "1"}),
         StreamPart("messages/partial", [WRITTEN[0].model_dump()]),
-        ((), {"agent": {"messages": []}}),
-        [1, 2, 3],
+        *(((), {"agent": {"messages": []}}), [1, 2, 3], {"a": 1}, b"[]"),
         {"event": "on_chain_start", "data": {"input": "hi"}, "run_id": "r"},
         {"event": "on_tool_end", "data": {"output": "3"}, "run_id": "r"},
-        {"a": 1},
-        b"[]",
     ]
     payloads = [*WRITTEN, end()]
     assert assemble([payloads[0], *odd, *payloads[1:]])[1] == assemble(payloads)[1]
@@ -682,121 +638,79 @@ def event(name: str, run: str = "run", **data: Any) -> dict[str, Any]:
     return {"event": name, "run_id": run, "data": data, "metadata": {}}
 
 
-def test_an_event_at_the_end_of_a_run_says_nothing_twice() -> None:
+def test_end_event_of_a_run_repeats_nothing() -> None:
     streamed = [event("on_chat_model_stream", chunk=said) for said in WRITTEN]
-    whole = WRITTEN[0] + WRITTEN[1]
-    for output in (whole, AIMessage("", id="lc_run--1")):
+    for output in (WRITTEN[0] + WRITTEN[1], AIMessage("", id="lc_run--1")):
         calls, events = assemble([*streamed, event("on_chat_model_end", output=output)])
         assert [call.verdict for call in calls] == ["complete"]
         assert types(events)[-1] == "turn_completed"
 
 
-def test_a_run_that_was_not_streamed_is_told_at_its_end() -> None:
-    whole = chunk(piece('{"a":1}', "f", "c1"))
-    result = ToolMessage("ok", tool_call_id="c1")
-    payloads = [event("on_chat_model_end", output=whole), event("on_tool_end", "t", output=result)]
-    assert types(assemble(payloads)[1])[-3:] == [
-        "tool_args_completed",
-        "turn_completed",
-        "tool_call_completed",
-    ]
+def test_end_event_has_the_message_of_a_run_that_was_not_streamed() -> None:
+    ended = event("on_chat_model_end", output=chunk(piece('{"a":1}', "f", "c1")))
+    _, events = assemble([ended, event("on_tool_end", "t", output=RESULT)])
+    assert types(events)[-3] == "tool_args_completed"
+    assert types(events)[-2:] == ["turn_completed", "tool_call_completed"]
 
 
-def beside(first: list[Any], second: list[Any]) -> list[Any]:
+# Concurrent messages
+
+
+def zipped(first: list[Any], second: list[Any]) -> list[Any]:
     return [one for pair in zip(first, second, strict=True) for one in pair]
 
 
 @pytest.mark.parametrize("nodes", [("f", "g"), ("agent", "agent")])
-@pytest.mark.parametrize("order", [beside, lambda first, second: [*first[:2], *second, *first[2:]]])
-def test_messages_side_by_side_keep_their_turns(order: Any, nodes: tuple[str, str]) -> None:
+@pytest.mark.parametrize("order", [zipped, lambda first, second: [*first[:2], *second, *first[2:]]])
+def test_concurrent_messages_keep_their_turns(order: Any, nodes: tuple[str, str]) -> None:
     def written(name: str, run: str, writer: str) -> list[Any]:
+        id_ = "lc_run--" + run
         messages = [
             chunk(id="resp_" + run),
-            chunk(piece('{"a":', name, "c" + run), id="lc_run--" + run),
-            chunk(piece(f"{run}}}"), id="lc_run--" + run),
-            end("completed", id="lc_run--" + run),
-            chunk(id="lc_run--" + run, chunk_position="last"),
+            chunk(piece('{"a":', name, "c" + run), id=id_),
+            chunk(piece(f"{run}}}"), id=id_),
+            *(end("completed", id=id_), chunk(id=id_, chunk_position="last")),
         ]
         return [(message, node(writer)) for message in messages]
 
     first, second = written("f", "1", nodes[0]), written("g", "2", nodes[1])
     calls, events = assemble(order(first, second))
     assert [(call.id, call.arguments) for call in calls] == [("c1", {"a": 1}), ("c2", {"a": 2})]
-    assert of_type(events, StreamFailed) == []
-    turns = {turn.message.id: turn.message.parts for turn in of_type(events, TurnCompleted)}
-    assert {id_: [part.arguments for part in parts] for id_, parts in turns.items()} == {
-        "resp_1": [{"a": 1}],
-        "resp_2": [{"a": 2}],
-    }
-    first_two = of_type(events, ToolCallStarted, TurnCompleted)[:2]
-    assert [event.type for event in first_two] == ["tool_call_started"] * 2
+    assert failures(events) == []
+    found = [(turn.message.id, turn.message.parts[0].arguments) for turn in turns(events)]
+    assert sorted(found, key=str) == [("resp_1", {"a": 1}), ("resp_2", {"a": 2})]
+    both = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+    assert types(both) == ["tool_call_started"] * 2
     assert verdicts([*first[:3], *second[:3]]) == ["truncated", "truncated"]
     assert verdicts([*first[:3], *second[:3], b"?", *first[3:]]) == ["truncated", "truncated"]
 
 
-def test_a_run_that_ends_is_that_of_the_message_that_has_ended() -> None:
+def test_end_of_a_run_belongs_to_the_message_that_has_ended() -> None:
     first, second = chunk(piece("{", "f", "c1"), id="one"), chunk(piece("{}", "g", "c2"), id="two")
     last = [chunk(id="lc_run--" + run, chunk_position="last") for run in "21"]
     payloads = [first, second, end(id="two"), last[0], chunk(piece("}"), id="one"), end(id="one")]
     calls, events = assemble([*payloads, last[1]])
     assert [call.verdict for call in calls] == ["complete", "complete"]
-    assert [turn.message.id for turn in of_type(events, TurnCompleted)] == ["two", "one"]
+    assert [turn.message.id for turn in turns(events)] == ["two", "one"]
 
 
-# What cannot be read
+# Unreadable payloads
 
 
-@pytest.mark.parametrize(
-    "bad",
+test_unreadable_payload_truncates_the_call = READER.test_unreadable(
+    one_call("{}"),
     [
-        b"?",
-        b"7",
+        *(b"?", b"7", {"type": "AIMessageChunk", "tool_call_chunks": "?"}),
         {"type": "AIMessageChunk", "tool_call_chunks": [{"args": 7, "index": 0}]},
-        {"type": "AIMessageChunk", "tool_call_chunks": "?"},
         b'{"type": "AIMessageChunk", "tool_call_chunks": [{"args": ["{"], "index": 0}]}',
         {"lc": 1, "type": "constructor", "kwargs": {"type": "AIMessageChunk", "content": 7}},
         b'{"type":"AIMessageChunk","tool_call_chunks":[{"name":"g","args":{"a":1,"a":2}}]}',
         b'{"type":"ai","content":[{"type":"mcp_tool_use","name":"g","input":{"a":1,"a":2}}]}',
     ],
+    [end()],
 )
-def test_a_payload_of_a_wrong_form_cuts_what_is_open(bad: object) -> None:
-    calls, events = assemble([chunk(piece("{}", "f", "c1")), bad, end()])
-    assert calls[0].verdict == "truncated"
-    assert "complete" not in [call.verdict for call in calls]
-    assert "bad_payload" in [event.code for event in of_type(events, StreamFailed)]
 
 
-def test_a_call_without_a_name_is_known_when_something_is_lost() -> None:
-    calls, _ = assemble([chunk(piece("{}", None, "c1")), b"?", chunk(piece(None, "f")), end()])
-    assert [call.verdict for call in calls] == ["truncated"]
-
-
-def test_half_a_surrogate_pair_does_not_cost_the_line() -> None:
+def test_line_with_a_lone_surrogate_is_read() -> None:
     line = r'{"type": "ai", "id": "m", "content": "a\ud83d", "tool_calls": []}'
-    assert [event.text for event in of_type(assemble([line])[1], TextDelta)] == ["a"]
-
-
-def test_a_message_that_somebody_made_of_what_was_streamed_is_no_other() -> None:
-    streamed = [chunk(piece('{"a": 1}', "f", "c1"), id="lc_run--1"), end(id="lc_run--1")]
-    again = AIMessage("", id="other", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "c1"}])
-    calls, events = assemble([*streamed, again])
-    assert [call.id for call in calls] == ["c1"]
-    assert len(of_type(events, TurnCompleted)) == 1
-    calls, _ = assemble([*streamed, ToolMessage("ok", tool_call_id="c1"), again])
-    assert [call.id for call in calls] == ["c1", "c1"]  # ids may repeat across turns
-
-
-def test_a_run_is_not_put_into_a_message_that_speaks_under_its_own_id() -> None:
-    payloads = [
-        chunk(piece('{"path":', "rm", "c1"), id="own"),
-        chunk(piece('{"path":', "ls", "c2"), id="lc_run--2"),
-        chunk(piece('"/a"}'), id="own"),
-        end(id="own"),
-        chunk(piece('"/b"}'), id="lc_run--2"),
-        end(id="lc_run--2"),
-    ]
-    calls, _ = assemble(payloads)
-    assert {call.name: call.arguments for call in calls} == {
-        "rm": {"path": "/a"},
-        "ls": {"path": "/b"},
-    }
+    assert texts(assemble([line])[1]) == ["a"]

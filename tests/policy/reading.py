@@ -1,4 +1,4 @@
-"""Feed a call to a policy as a stream does, and tell when it was decided."""
+"""Feed a call to a policy as a stream does, and find when it is decided."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,15 +12,14 @@ from argstream.policy import Policy, PolicyCheck
 
 class Outcome(NamedTuple):
     decision: PolicyDecision
-    after: object
-    """The path of the value whose end decided; before any value, "open"."""
+    after: object  # the path of the value whose end decided; "open" before any value
     error: ArgumentsError | None = None
 
 
 def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
-    """Judge a call whose arguments come in these chunks, up to the decision.
+    """Check a call whose arguments come in these chunks, up to the decision.
 
-    A second judge gets each fragment alone: both must decide alike, at the same fragment.
+    A second check gets each fragment alone. Both must decide alike, at the same fragment.
     """
     check, by_one = policy.open(tool), policy.open(tool)
     assert check is not None
@@ -45,7 +44,7 @@ def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
             assert refusal.error == refusal_by_one.error
             return Outcome(decision, fragment.path, refusal.error)
         assert (check.policy_decision, refusal) == (None, None)
-    raise AssertionError("the arguments are whole, and nothing is decided")
+    raise AssertionError("the arguments are complete, and nothing is decided")
 
 
 def decision_of(check: PolicyCheck) -> PolicyDecision | None:

@@ -1,4 +1,4 @@
-"""Rules and policies that cannot work are refused when they are made, with what to do instead."""
+"""Rules and policies that cannot work raise when they are created, with advice."""
 
 import re
 from typing import Any
@@ -51,7 +51,7 @@ from argstream.policy import (
         ({"action": "allow", "where": {("a", ANY_ITEM): Equals(1)}}, 'in TOML { item = "every" }'),
     ],
 )
-def test_a_rule_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: str) -> None:
+def test_wrong_rule_raises_with_advice(given: dict[str, Any], advice: str) -> None:
     action: Any = given.pop("action", "deny")
     with pytest.raises(UsageError, match=re.escape(advice)):
         Rule(action, **given)
@@ -75,61 +75,55 @@ def test_a_rule_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: 
         ),
     ],
 )
-def test_a_policy_that_cannot_work_says_what_to_do(given: dict[str, Any], advice: str) -> None:
+def test_wrong_policy_raises_with_advice(given: dict[str, Any], advice: str) -> None:
     with pytest.raises(UsageError, match=re.escape(advice)):
         Policy(**given)
 
 
-@pytest.mark.parametrize("arguments", [[1], None, 5])
-def test_arguments_that_no_call_has_are_not_decided_on(arguments: Any) -> None:
-    with pytest.raises(UsageError, match="arguments are a dict, or a str for a tool of free text"):
-        Policy().decide("tool", arguments)
+def test_arguments_of_a_decision_must_be_a_dict_or_a_string() -> None:
+    arguments: Any
+    for arguments in ([1], None, 5):
+        with pytest.raises(UsageError, match="are a dict, or a str for a tool of free text"):
+            Policy().decide("tool", arguments)
 
 
-def test_a_rule_says_what_it_is() -> None:
+def test_repr_of_a_rule_has_its_conditions() -> None:
     rule = Rule("deny", tool=["a", "b*"], where={("x", "*"): Equals(1), "y": Prefix("p")}, name="n")
-    assert repr(rule) == (
-        "<Rule 'n': deny a, b* if ['x', ANY_ITEM] is 1 and ['y'] begins with \"p\">"
-    )
-    assert repr(Rule("ask")) == "<Rule: ask all tools>"
+    expected = "<Rule 'n': deny a, b* if ['x', ANY_ITEM] is 1 and ['y'] begins with \"p\">"
+    assert repr(rule) == expected
 
 
-def test_a_policy_does_not_change_the_rules_that_it_is_given() -> None:
+def test_root_of_a_policy_does_not_change_the_given_rule() -> None:
     rule = Rule("deny", argument="a", when=Under("src"))
     first, second = Policy([rule], root="/first"), Policy([rule], root="/second")
     assert [policy.rules[0].conditions[0][1] for policy in (first, second)] == [
         Under("/first/src", base="/first"),
         Under("/second/src", base="/second"),
     ]
+    assert first.rules[0].digest != second.rules[0].digest
 
 
 def network(host: str, name: str = "") -> Rule:
     return Rule("ask", tool="fetch", argument="url", when=Prefix(f"https://{host}"), name=name)
 
 
-def test_two_rules_of_one_name_are_refused() -> None:
-    """An approval for all that one of them asks about would cover the other, too."""
+def test_rules_need_different_names() -> None:
+    """An approval for all calls of one rule would cover the other, too."""
     rules = [network("docs.python.org", "network"), network("evil.example", "network")]
     with pytest.raises(UsageError, match='rule 2: another rule is already named "network"'):
         Policy(rules)
-
-
-def test_two_rules_of_one_name_are_refused_in_toml() -> None:
     rule = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'
     with pytest.raises(UsageError, match='policy: rule 2: another rule is already named "network"'):
         Policy.from_toml(rule * 2)
+    for name in ("rule 2", "rule 7"):
+        with pytest.raises(UsageError, match=f'rule 1: "{name}" is the automatic name of'):
+            Policy([network("docs.python.org", name), network("evil.example")])
 
 
-@pytest.mark.parametrize("name", ["rule 2", "rule 7"])
-def test_rule_with_the_automatic_name_of_another_is_refused(name: str) -> None:
-    rules = [network("docs.python.org", name), network("evil.example")]
-    with pytest.raises(UsageError, match=f'rule 1: "{name}" is the automatic name of'):
-        Policy(rules)
-
-
-def test_rule_may_have_its_own_automatic_name() -> None:
+def test_automatic_name_of_a_rule_is_its_position() -> None:
     policy = Policy([network("docs.python.org"), network("evil.example", "rule 2")])
     assert policy.decide("fetch", {"url": "https://evil.example/"}).rule == "rule 2"
+    assert policy.decide("fetch", {"url": "https://docs.python.org/"}).rule == "rule 1"
     assert policy.find_rule("rule 1") is policy.rules[0]
     assert policy.find_rule("rule 3") is None
 
@@ -141,25 +135,15 @@ def test_digest_of_a_rule_is_that_of_its_content() -> None:
         return Rule("deny", **given)
 
     assert rule().digest == rule().digest == Policy([rule()]).rules[0].digest
-    changed = [
-        Rule("deny", name="n"),
-        rule(tool="a"),
-        rule(name="m"),
-        rule(reason="other"),
-        rule(where={("a", EVERY_ITEM): Equals(1), ("b", ExactKey("*")): Prefix("p")}),
-        rule(where={("a", "*"): Equals(True), ("b", ExactKey("*")): Prefix("p")}),
-    ]
+    every = {("a", EVERY_ITEM): Equals(1), ("b", ExactKey("*")): Prefix("p")}
+    is_true = {("a", "*"): Equals(True), ("b", ExactKey("*")): Prefix("p")}
+    changed = [Rule("deny", name="n"), rule(tool="a"), rule(name="m"), rule(reason="other")]
+    changed += [rule(where=every), rule(where=is_true)]
     assert len({rule().digest, *(other.digest for other in changed)}) == 7
 
 
-def test_digest_of_a_rule_depends_on_where_its_paths_begin() -> None:
-    rule = Rule("ask", argument="a", when=Under("/srv"))
-    first, second = Policy([rule], root="/first"), Policy([rule], root="/second")
-    assert first.rules[0].digest != second.rules[0].digest
-
-
 @pytest.mark.parametrize("wrap", [lambda test: test, Not, lambda test: AllOf(Equals(1), test)])
-def test_rules_with_a_function_are_never_taken_for_each_other(wrap: Any) -> None:
+def test_rules_with_a_function_have_different_digests(wrap: Any) -> None:
     def is_even(value: int) -> bool:
         return value % 2 == 0
 

@@ -1,8 +1,8 @@
-"""stream(tools=…, policy=…): a call is refused while it is written, in every protocol."""
+"""stream(tools=…, policy=…): a call is rejected while it is written, in every protocol."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +49,14 @@ from tests.provider_streams import (
     tool_use,
     types,
 )
-from tests.providers.test_gemini import begin, leaf, piece
-from tests.providers.test_gemini import chunk as gemini_chunk
 from tests.streaming.faces import collect
+from tests.streaming.test_readers import leaves
 from tests.turns import STREAMED, Streamed
 
+PROPERTIES = {"path": {"type": "string"}, "mode": {"enum": ["append", "write"]}}
 SCHEMA = {
     "type": "object",
-    "properties": {
-        "path": {"type": "string"},
-        "mode": {"enum": ["append", "write"]},
-        "content": {"type": "string"},
-    },
+    "properties": {**PROPERTIES, "content": {"type": "string"}},
     "required": ["path", "content"],
     "additionalProperties": False,
 }
@@ -70,6 +66,7 @@ NO_SECRETS = Policy(
     [Rule("deny", argument="path", when=Glob("**/.env"), name="secrets", reason="it has keys")],
     default="allow",
 )
+DENIED_CALL = anthropic_call('{"path": ".env"', ', "content": "x', "x" * 100, '"}')
 
 every_protocol = pytest.mark.parametrize("streamed", STREAMED, ids=lambda one: one.protocol)
 
@@ -82,14 +79,18 @@ def arriving(streamed: Streamed, *pieces: str) -> list[bytes]:
 def judged(payloads: Any, **options: Any) -> tuple[list[Call], list[Event]]:
     """Read payloads to their end, with the tool ``write``."""
     events = stream(payloads, **{"tools": [WRITE], **options})
-    told = list(events)
-    return events.calls, told
+    found = list(events)
+    return events.calls, found
 
 
 def read(payloads: Any, **options: Any) -> tuple[Call, list[Event]]:
     """Read a turn with one call."""
-    (call,), told = judged(payloads, **options)
-    return call, told
+    (call,), events = judged(payloads, **options)
+    return call, events
+
+
+def verdict(payloads: Any, **options: Any) -> str:
+    return read(payloads, **options)[0].verdict
 
 
 def refusal(events: list[Event]) -> ArgumentsError:
@@ -104,42 +105,25 @@ def ended(events: list[Event]) -> TurnCompleted:
     return events[-1]
 
 
-def turn(*calls: tuple[str, ...]) -> list[Any]:
-    """A turn with several calls, each in these pieces."""
-    payloads: list[Any] = [message_start()]
-    for index, pieces in enumerate(calls):
-        texts = [input_json(index, text) for text in pieces]
-        payloads += [tool_use(index, id_=f"toolu_{index}"), *texts, block_stop(index)]
-    return [*payloads, *message_end()]
-
-
-# By a schema
+# Schemas
 
 
 @every_protocol
-def test_a_right_call_is_complete_as_if_nobody_judged(streamed: Streamed) -> None:
-    pieces = cut(RIGHT, [5])
-    unjudged = list(stream(arriving(streamed, *pieces), streamed.protocol))
-    assert read(arriving(streamed, *pieces), protocol=streamed.protocol)[1] == unjudged
+def test_valid_call_has_the_same_events_as_without_checks(streamed: Streamed) -> None:
+    payloads = arriving(streamed, *cut(RIGHT, [5]))
+    unjudged = list(stream(payloads, streamed.protocol))
+    assert read(payloads, protocol=streamed.protocol)[1] == unjudged
 
 
 @every_protocol
-def test_a_wrong_call_is_rejected_with_the_piece_that_makes_it_wrong(streamed: Streamed) -> None:
+def test_invalid_call_is_rejected_with_the_piece_that_makes_it_invalid(streamed: Streamed) -> None:
     pieces = ['{"path": "a.txt", "mo', 'de": "wr', "ong", '", "content": "long"}']
     events = stream(arriving(streamed, *pieces), streamed.protocol, [WRITE])
-    for event in events:
-        if isinstance(event, ToolArgsInvalid):
-            assert event.raw == "".join(pieces[:3])
-            break
-    else:
-        pytest.fail("it was not rejected")
-    assert event.error == ArgumentsError(
-        "schema",
-        '\'mode\' must be one of "append" or "write", not "wro…',
-        offset=29,
-        path=("mode",),
-        keyword="enum",
-    )
+    event = next(event for event in events if isinstance(event, ToolArgsInvalid))
+    assert event.raw == "".join(pieces[:3])
+    message = '\'mode\' must be one of "append" or "write", not "wro…'
+    expected = ArgumentsError("schema", message, offset=29, path=("mode",), keyword="enum")
+    assert event.error == expected
 
 
 @every_protocol
@@ -153,36 +137,34 @@ def test_a_wrong_call_is_rejected_with_the_piece_that_makes_it_wrong(streamed: S
         ('{"path": "a"}', "required", 13),
     ],
 )
-def test_however_the_text_is_cut_the_refusal_is_the_same(
+def test_rejection_is_the_same_in_every_chunking(
     streamed: Streamed, text: str, keyword: str, offset: int
 ) -> None:
-    told: list[Any] = []
+    found: list[Any] = []
     for _, pieces in chunkings(text):
         payloads = arriving(streamed, *(one for one in pieces if one))
         call, events = read(payloads, protocol=streamed.protocol)
         error = refusal(events)
         assert (error.keyword, error.offset) == (keyword, offset)
         arguments = [event for event in joined(events) if event.type.startswith("argument")]
-        told.append((error, arguments, call.partial, call.path, call.raw))
-    assert all(one == told[0] for one in told)
+        found.append((error, arguments, call.partial, call.path, call.raw))
+    assert all(one == found[0] for one in found)
 
 
-def test_what_comes_after_a_refusal_is_kept_and_makes_no_events() -> None:
+def test_text_after_a_rejection_is_kept_and_makes_no_events() -> None:
     pieces = ['{"path": 7', ', "content": ', '"long"}']
     call, events = read(anthropic_call(*pieces))
-    place = types(events).index("tool_args_invalid")
-    assert types(events)[place + 1 :] == ["turn_completed"]
+    assert types(events)[types(events).index("tool_args_invalid") + 1 :] == ["turn_completed"]
     assert call.raw == "".join(pieces)
     assert call.arguments == {"INVALID_JSON": "".join(pieces)}
-
-
-def test_the_next_call_of_the_turn_is_read_all_the_same() -> None:
-    calls, _ = judged(turn(('{"path": 7}',), (RIGHT,)))
+    # The next call of the turn is read all the same.
+    again = [tool_use(1, id_="toolu_2"), input_json(1, RIGHT), block_stop(1), *message_end()]
+    calls, _ = judged([*anthropic_call(*pieces)[:-2], *again])
     assert [call.verdict for call in calls] == ["rejected", "complete"]
 
 
 @pytest.mark.parametrize(
-    ("payloads", "tools", "verdict"),
+    ("payloads", "tools", "expected"),
     [
         (anthropic_call('{"path": "a"', stop_reason="max_tokens"), [WRITE], "truncated"),
         (anthropic_call('{"path": "a", oops'), [WRITE], "malformed"),
@@ -191,28 +173,26 @@ def test_the_next_call_of_the_turn_is_read_all_the_same() -> None:
         (anthropic_call(), [ToolSpec("write", "", {"type": "object"})], "complete"),
         (anthropic_call('{"a": 1}'), [ToolSpec("write")], "complete"),  # no schema
         (anthropic_call(RIGHT), [], "rejected"),  # no tools
-        (anthropic_call(RIGHT), [ToolSpec("write_all", "", {})], "rejected"),  # not a beginning
+        (anthropic_call(RIGHT), [ToolSpec("write_all", "", {})], "rejected"),  # another name
     ],
 )
-def test_the_verdict_on_a_call(payloads: list[Any], tools: list[ToolSpec], verdict: str) -> None:
-    assert read(payloads, tools=tools)[0].verdict == verdict
+def test_verdict_on_a_call(payloads: list[Any], tools: list[ToolSpec], expected: str) -> None:
+    assert verdict(payloads, tools=tools) == expected
     if not any("oops" in str(payload) for payload in payloads):
-        assert read(payloads, tools=tools, policy=NO_SECRETS)[0].verdict == verdict
+        assert verdict(payloads, tools=tools, policy=NO_SECRETS) == expected
 
 
 # Tools
 
 
-@pytest.mark.parametrize(
-    "streamed",
-    [one for one in STREAMED if one.protocol != "claude-agent"],
-    ids=lambda one: one.protocol,
-)
-def test_an_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) -> None:
-    other = ToolSpec("read", "", SCHEMA)
-    call, events = read(arriving(streamed, RIGHT), protocol=streamed.protocol, tools=[other])
-    place = types(events).index("tool_call_started")
-    assert types(events)[place + 1] == "tool_args_invalid"
+@every_protocol
+def test_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) -> None:
+    payloads, other = arriving(streamed, RIGHT), ToolSpec("read", "", SCHEMA)
+    call, events = read(payloads, protocol=streamed.protocol, tools=[other])
+    if streamed.protocol == "claude-agent":  # an agent has tools of its own
+        assert call.verdict == "complete"
+        return
+    assert types(events)[types(events).index("tool_call_started") + 1] == "tool_args_invalid"
     error = refusal(events)
     assert error.reason == "unknown_tool"
     assert "'write'" in error.message
@@ -220,60 +200,47 @@ def test_an_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) ->
     assert call.raw == RIGHT
 
 
-def test_calls_that_the_provider_runs_itself_are_left_alone() -> None:
-    payloads = [
-        message_start(),
-        block_start(0, "server_tool_use", id="srvtoolu_1", name="web_search", input={}),
-        input_json(0, '{"query": "x"}'),
-        block_stop(0),
-        *message_end("end_turn"),
-    ]
-    denying = Policy(default="deny")
-    assert read(payloads, policy=denying)[0].verdict == "complete"
+def test_policy_applies_to_the_own_tools_of_an_agent() -> None:
+    agent = next(one for one in STREAMED if one.protocol == "claude-agent")
+    denying = Policy([Rule("deny", tool="write")], default="allow")
+    for tools in (None, [ToolSpec("mine", "", SCHEMA)]):
+        _, events = read(arriving(agent, RIGHT), tools=tools, policy=denying)
+        assert refusal(events).reason == "denied"
+        assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
+
+
+def test_call_that_the_provider_runs_is_not_checked() -> None:
+    search = block_start(0, "server_tool_use", id="srvtoolu_1", name="web_search", input={})
+    block = [search, input_json(0, '{"query": "x"}'), block_stop(0)]
+    payloads = [message_start(), *block, *message_end("end_turn")]
+    assert verdict(payloads, policy=Policy(default="deny")) == "complete"
 
 
 def custom_call(name: str) -> list[Any]:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": name}
-    done = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": "SELECT 1"}
-    return [
-        response_created(),
-        item_added(0, **item, input=""),
-        done,
-        item_done(0, **item, input="SELECT 1", status="completed"),
-        response_ended(),
-    ]
+    text = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": "SELECT 1"}
+    done = item_done(0, **item, input="SELECT 1", status="completed")
+    return [response_created(), item_added(0, **item, input=""), text, done, response_ended()]
 
 
-def test_custom_tools_must_be_known_and_take_any_text() -> None:
+def test_custom_tool_must_be_known_and_accepts_any_text() -> None:
     tools = [{"type": "custom", "name": "sql"}]
     assert read(custom_call("sql"), tools=tools)[0].arguments == "SELECT 1"
     assert refusal(read(custom_call("sqlite"), tools=tools)[1]).reason == "unknown_tool"
     _, events = read(custom_call("sql"), tools=[ToolSpec("sql", "", {"type": "object"})])
     assert "not free text" in refusal(events).message
     policy = Policy([Rule("deny", argument=(), when=Equals("SELECT 1"))], default="allow")
-    assert read(custom_call("sql"), tools=tools, policy=policy)[0].verdict == "rejected"
+    assert verdict(custom_call("sql"), tools=tools, policy=policy) == "rejected"
 
 
-def test_an_agent_has_tools_of_its_own_but_a_policy_counts_for_them() -> None:
-    agent = next(one for one in STREAMED if one.protocol == "claude-agent")
-    other = ToolSpec("mine", "", SCHEMA)
-    call, _ = read(arriving(agent, RIGHT), tools=[other])
-    assert call.verdict == "complete"
-    denying = Policy([Rule("deny", tool="write")], default="allow")
-    for tools in (None, [other]):
-        _, events = read(arriving(agent, RIGHT), tools=tools, policy=denying)
-        assert refusal(events).reason == "denied"
-        assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
-
-
-def named(*names: str, arguments: str = RIGHT) -> list[Any]:
+def named(*names: str) -> list[Any]:
     """A call whose name comes in pieces."""
     starts = [tool_calls(entry("", id="call_1", name=name)) for name in names]
-    return [*starts, tool_calls(entry(arguments)), chunk(finish="tool_calls")]
+    return [*starts, tool_calls(entry(RIGHT)), chunk(finish="tool_calls")]
 
 
-def test_a_name_that_comes_in_pieces_is_not_refused_at_its_first() -> None:
-    assert read(named("wri", "te"))[0].verdict == "complete"
+def test_name_in_pieces_is_not_rejected_at_the_first_piece() -> None:
+    assert verdict(named("wri", "te")) == "complete"
     call, events = read(named("wri"))
     assert call.verdict == "rejected"
     assert types(events)[:3] == ["tool_call_started", "tool_args_delta", "tool_args_invalid"]
@@ -283,31 +250,30 @@ def test_a_name_that_comes_in_pieces_is_not_refused_at_its_first() -> None:
 
 
 @pytest.mark.parametrize("names", [("read_file",), ("rea", "d_file"), ("read", "_file")])
-def test_a_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
-    for denied, verdict in (("read", "complete"), ("read_file", "rejected")):
+def test_name_is_not_denied_by_its_beginning(names: tuple[str, ...]) -> None:
+    for denied, expected in (("read", "complete"), ("read_file", "rejected")):
         policy = Policy([Rule("deny", tool=denied)], default="allow")
         call, _ = read(named(*names), tools=None, policy=policy)
-        assert call.verdict == verdict
+        assert call.verdict == expected
         assert call.policy_decision is not None
 
 
 @pytest.mark.parametrize("schema", [{"type": "strng"}, {"$ref": "https://example.com/schema"}])
-def test_a_schema_that_cannot_be_used_says_of_which_tool_it_is(schema: Any) -> None:
+def test_unusable_schema_raises_with_the_name_of_its_tool(schema: Any) -> None:
     with pytest.raises(SchemaError, match="'write'"):
         stream([], tools=[ToolSpec("write", "", schema)])
 
 
-def test_a_schema_may_be_compiled_before_with_options_of_its_own() -> None:
+def test_schema_may_be_compiled_with_its_own_options() -> None:
     schema = Schema({"properties": {"path": {"format": "date"}}}, formats=True)
     _, events = read(anthropic_call(RIGHT), tools=[ToolSpec("write", "", schema)])
     assert refusal(events).keyword == "format"
 
 
-def test_a_judge_may_be_made_once_for_many_streams_and_assemblers() -> None:
+def test_judge_can_be_shared_by_streams_and_assemblers() -> None:
     judge = make_judge([WRITE], NO_SECRETS)
     for _ in range(2):
-        call, _ = read(anthropic_call('{"path": 7}'), tools=None, judge=judge)
-        assert call.verdict == "rejected"
+        assert verdict(anthropic_call('{"path": 7}'), tools=None, judge=judge) == "rejected"
         assembler = Assembler(judge=judge)
         events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
         assert refusal(events).keyword == "type"
@@ -316,7 +282,9 @@ def test_a_judge_may_be_made_once_for_many_streams_and_assemblers() -> None:
         stream([], tools=[WRITE], judge=judge)
 
 
-# Texts that are meant in another way
+# Texts that are read in another way later
+
+MODE = ['{"mode": "w', '{"mode": "write"']
 
 
 @pytest.mark.parametrize(
@@ -326,11 +294,10 @@ def test_a_judge_may_be_made_once_for_many_streams_and_assemblers() -> None:
         (["{}", RIGHT], "empty_prefix"),
         ([RIGHT[:9], RIGHT[9:], RIGHT], "replay"),
         (['{"path": "a', '{"path": "a.txt", "mode": "write', RIGHT], "cumulative"),
-        (['{"mode": "w', '{"mode": "write"', f'{{"mode": "write", {RIGHT[1:16]}, "content": ""}}'],
-         "cumulative"),
+        ([*MODE, f'{{"mode": "write", {RIGHT[1:16]}, "content": ""}}'], "cumulative"),
     ],
-)  # fmt: skip
-def test_a_text_is_judged_by_what_it_means(pieces: list[str], reinterpreted: str) -> None:
+)
+def test_valid_text_in_another_reading_is_complete(pieces: list[str], reinterpreted: str) -> None:
     call, events = read(chat_call(*pieces))
     assert (call.verdict, call.reinterpreted) == ("complete", reinterpreted)
     assert not of_type(events, ToolArgsInvalid)
@@ -339,57 +306,43 @@ def test_a_text_is_judged_by_what_it_means(pieces: list[str], reinterpreted: str
 @pytest.mark.parametrize(
     "pieces",
     [
-        [json.dumps('{"path": 7}')],
-        ["{}", '{"path": 7}'],
-        ['{"mode": "w', '{"mode": "write"', '{"mode": "write", "path": 7}'],
-        ["null"],
+        *([json.dumps('{"path": 7}')], ["{}", '{"path": 7}'], ["null"]),
+        [*MODE, f'{MODE[1]}, "path": 7}}'],
     ],
 )
-def test_what_it_means_may_be_wrong(pieces: list[str]) -> None:
-    call, events = read(chat_call(*pieces))
-    assert call.verdict == "rejected"
-    assert refusal(events).keyword in ("type", "required")
+def test_invalid_text_in_another_reading_is_rejected(pieces: list[str]) -> None:
+    assert refusal(read(chat_call(*pieces))[1]).keyword in ("type", "required")
 
 
-def test_pieces_that_turn_out_not_to_repeat_each_other_are_refused_then() -> None:
-    call, events = read(chat_call('{"mode": "', '{"mode": "x', "yz", '"}'))
-    assert call.verdict == "rejected"
+def test_text_that_turns_out_not_to_be_cumulative_is_rejected() -> None:
+    _, events = read(chat_call('{"mode": "', '{"mode": "x', "yz", '"}'))
     assert refusal(events).offset == 10
 
 
-def in_leaves(*leaves: tuple[str, dict[str, Any]]) -> list[Any]:
-    """A call of Gemini, leaf by leaf."""
-    chunks = [
-        gemini_chunk(piece(leaf(path, **value), goes_on=number < len(leaves)))
-        for number, (path, value) in enumerate(leaves, 1)
-    ]
-    return [begin(), *chunks, gemini_chunk(finish="STOP")]
+def test_policy_is_applied_to_the_final_reading() -> None:
+    denied = chat_call(json.dumps('{"path": ".env", "content": ""}'))
+    assert refusal(read(denied, policy=NO_SECRETS)[1]).reason == "denied"
+    call, _ = read(chat_call('{"path": ".env', f'{{"path": ".env{RIGHT[10:]}'), policy=NO_SECRETS)
+    assert (call.verdict, call.reinterpreted) == ("complete", "cumulative")
 
 
-X = {"stringValue": "x"}
-
-
-def test_leaves_that_come_late_count_before_something_is_missed() -> None:
+def test_late_leaves_count_before_an_argument_is_missing() -> None:
     inner = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["a"]}
     tool = ToolSpec("write", "", {"properties": {"to": inner}, "required": ["to"]})
-    late = in_leaves(("$.to.b", X), ("$.z", X), ("$.to.a", X))
-    assert read(late, tools=[tool])[0].verdict == "complete"
-    _, events = read(in_leaves(("$.to.b", X), ("$.z", X), ("$.y", X)), tools=[tool])
+    late = leaves(("$.to.b", "x"), ("$.z", "x"), ("$.to.a", "x"))
+    assert verdict(late, tools=[tool]) == "complete"
+    _, events = read(leaves(("$.to.b", "x"), ("$.z", "x"), ("$.y", "x")), tools=[tool])
     assert refusal(events).keyword == "required"
 
 
-def test_what_rests_on_a_container_that_was_left_waits() -> None:
-    schema = {
-        "anyOf": [
-            {"properties": {"to": {"required": ["force"]}}},
-            {"properties": {"mode": {"enum": ["y"]}}},
-        ]
-    }
-    payloads = in_leaves(("$.to.a", X), ("$.mode", X), ("$.to.force", {"boolValue": True}))
+def test_checks_of_an_open_container_wait_for_late_leaves() -> None:
+    to, mode = {"to": {"required": ["force"]}}, {"mode": {"enum": ["y"]}}
+    schema = {"anyOf": [{"properties": to}, {"properties": mode}]}
+    payloads = leaves(("$.to.a", "x"), ("$.mode", "x"), ("$.to.force", 1))
     call, _ = read(payloads, tools=[ToolSpec("write", "", schema)])
     assert (call.verdict, call.reinterpreted) == ("complete", "restated")
     rules = [
-        Rule("allow", argument=("to", "force"), when=Equals(True)),
+        Rule("allow", argument=("to", "force"), when=Equals(1)),
         Rule("deny", argument="mode", when=Equals("x")),
     ]
     call, _ = read(payloads, tools=None, policy=Policy(rules, default="deny"))
@@ -398,17 +351,17 @@ def test_what_rests_on_a_container_that_was_left_waits() -> None:
     assert call.policy_decision.action == "allow"
 
 
-def test_a_wrong_leaf_is_refused_at_once() -> None:
-    events = stream(in_leaves(("$.path", {"numberValue": 7}), ("$.content", X)), tools=[WRITE])
+def test_invalid_leaf_is_rejected_at_once() -> None:
+    events = stream(leaves(("$.path", 7), ("$.content", "x")), tools=[WRITE])
     error = next(event.error for event in events if isinstance(event, ToolArgsInvalid))
     assert (error.path, error.keyword) == (("path",), "type")
 
 
-# By a policy
+# Policies
 
 
 class Source(Iterator[Any]):
-    """Payloads, and how many were asked for, and whether it was closed."""
+    """Payloads, those that are left, and whether it was closed."""
 
     def __init__(self, payloads: list[Any]) -> None:
         self.rest = list(payloads)
@@ -424,47 +377,39 @@ class Source(Iterator[Any]):
 
 
 @every_protocol
-def test_a_denied_call_closes_the_source_before_its_content_is_written(
-    streamed: Streamed,
-) -> None:
+def test_denied_call_closes_the_source_before_its_content_is_written(streamed: Streamed) -> None:
     pieces = ['{"path": "/srv/.env"', ', "content": "', *("x" for _ in range(100)), '"}']
     source = Source(arriving(streamed, *pieces))
-    events = stream(source, streamed.protocol, [WRITE], NO_SECRETS)
-    told = list(events)
+    call, events = read(source, protocol=streamed.protocol, policy=NO_SECRETS)
     assert source.closed
     assert len(source.rest) > 100
-    assert types(told)[-3:] == ["argument_completed", "tool_args_invalid", "turn_completed"]
-    error = refusal(told)
+    assert types(events)[-3:] == ["argument_completed", "tool_args_invalid", "turn_completed"]
+    error = refusal(events)
     assert (error.reason, error.path, error.offset) == ("denied", ("path",), 20)
     assert "it has keys" in error.message
-    end = told[-1]
-    assert isinstance(end, TurnCompleted)
+    end = ended(events)
     assert (end.stop_reason, end.characters_read) == ("rejected", 20)
     assert end.message.parts[0].verdict == "rejected"  # type: ignore[union-attr]  # it is a call
-    (call,) = events.calls
     assert call.policy_decision is not None
     assert (call.policy_decision.action, call.policy_decision.rule) == ("deny", "secrets")
 
 
-def test_a_source_that_fails_to_close_does_not_hide_the_refusal() -> None:
+def test_source_that_fails_to_close_does_not_hide_the_rejection() -> None:
     class Failing(Source):
         def close(self) -> None:
             raise OSError("it does not close")
 
-    events = stream(
-        Failing(anthropic_call('{"path": ".env"', ', "content": ""}')), policy=NO_SECRETS
-    )
-    told: list[Event] = []
+    found: list[Event] = []
     with pytest.raises(OSError, match="does not close"):
-        told.extend(events)
-    assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
+        found.extend(stream(Failing(DENIED_CALL), policy=NO_SECRETS))
+    assert types(found)[-2:] == ["tool_args_invalid", "turn_completed"]
 
 
 class AsyncSource:
-    """Payloads, then an error or the end; closing it does what the test says."""
+    """Payloads, then an error or the end; closing it calls ``close``."""
 
     def __init__(self, payloads: list[Any], close: Any, error: Exception | None = None) -> None:
-        self.rest, self.aclose, self.error = payloads, close, error
+        self.rest, self.aclose, self.error = list(payloads), close, error
 
     def __aiter__(self) -> "AsyncSource":
         return self
@@ -475,16 +420,35 @@ class AsyncSource:
         raise self.error or StopAsyncIteration
 
 
-async def test_who_is_cancelled_while_a_source_is_closed_is_cancelled() -> None:
+async def test_denied_call_closes_an_async_source() -> None:
+    closing = asyncio.Event()
+
+    async def close() -> None:
+        closing.set()
+
+    source = AsyncSource(DENIED_CALL, close)
+    events = await collect(stream(source, policy=NO_SECRETS))
+    assert (closing.is_set(), len(source.rest)) == (True, 6)
+    assert ended(events).stop_reason == "rejected"
+
+
+async def test_reader_cancelled_while_the_source_closes_is_cancelled() -> None:
+    closing = asyncio.Event()
+
     async def hang() -> None:
-        await asyncio.sleep(60)
+        closing.set()
+        await asyncio.Event().wait()
 
-    source = AsyncSource(anthropic_call('{"path": ".env"', ', "content": ""}'), hang)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(collect(stream(source, policy=NO_SECRETS)), 0.05)
+    reading = asyncio.create_task(
+        collect(stream(AsyncSource(DENIED_CALL, hang), policy=NO_SECRETS))
+    )
+    await closing.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
 
 
-async def test_what_is_awaited_is_closed_only_if_it_was_left_and_hides_no_error() -> None:
+async def test_awaited_source_is_closed_only_if_left_and_hides_no_error() -> None:
     async def fail() -> None:
         raise RuntimeError("it does not close")
 
@@ -496,39 +460,22 @@ async def test_what_is_awaited_is_closed_only_if_it_was_left_and_hides_no_error(
         await collect(stream(ask(ConnectionError("lost"))))
 
 
-async def test_an_async_source_is_closed_too() -> None:
-    closed: list[bool] = []
-
-    async def close() -> None:
-        closed.append(True)
-
-    payloads = anthropic_call('{"path": ".env"', ', "content": "x', "x" * 100, '"}')
-    source = AsyncSource(payloads, close)
-    told = await collect(stream(source, policy=NO_SECRETS))
-    assert (closed, len(source.rest)) == ([True], 6)
-    assert ended(told).stop_reason == "rejected"
-
-
-def test_the_end_of_a_recording_is_not_told_of_after_a_denial(tmp_path: Path) -> None:
+def test_end_of_a_recording_after_a_denial_is_not_reported(tmp_path: Path) -> None:
     file = tmp_path / "turn.rec"
     with Recorder(file) as recorder:
-        recorder.write(sse(anthropic_call('{"path": ".env"', ', "content": "')[:4]))
+        recorder.write(sse(DENIED_CALL[:4]))
         recorder.close("cut")
-    recorded = file.read_bytes()
-    for _, pieces in chunkings(recorded):
-        told = list(stream(pieces, policy=NO_SECRETS))
-        assert types(told)[-2:] == ["tool_args_invalid", "turn_completed"]
+    for _, pieces in chunkings(file.read_bytes()):
+        events = list(stream(pieces, policy=NO_SECRETS))
+        assert types(events)[-2:] == ["tool_args_invalid", "turn_completed"]
 
 
-def test_a_denial_without_a_condition_shows_what_was_read() -> None:
-    policy = Policy(
-        [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")],
-        default="deny",
-    )
+def test_denial_without_a_condition_is_at_the_last_argument_read() -> None:
+    rules = [Rule("allow", argument="path", when=Glob("src/**")), Rule("deny", reason="elsewhere")]
+    policy = Policy(rules, default="deny")
     call, events = read(anthropic_call('{"path": "/etc/x", "mode": "w'), policy=policy)
     assert call.partial == {"path": "/etc/x"}
-    error = refusal(events)
-    assert (error.path, error.offset) == (("path",), 17)
+    assert (refusal(events).path, refusal(events).offset) == (("path",), 17)
 
 
 def chat(*pieces: tuple[int, str]) -> list[Any]:
@@ -552,7 +499,7 @@ CLOSED = [input_json(0, '", "path": "a"}'), block_stop(0)]
     ("payloads", "verdicts", "unread"),
     [
         pytest.param([*OPEN, *DENIED, *CLOSED, *MORE], "complete rejected", 4, id="is written"),
-        # Whether nothing of it was cut only the stop reason could tell, which does not come.
+        # Only the stop reason, which does not come, could say that nothing of it was cut.
         pytest.param([*OPEN[:2], CLOSED[1], *DENIED, *MORE], "aborted rejected", 4, id="is empty"),
         pytest.param(
             chat((0, '{"path": "a"}'), (1, '{"path": ".env"'), (1, ', "content": ""}')),
@@ -564,31 +511,31 @@ CLOSED = [input_json(0, '", "path": "a"}'), block_stop(0)]
         ),
     ],
 )  # fmt: skip
-def test_reading_stops_when_no_other_call_is_being_written(
+def test_reading_stops_when_no_other_call_is_open(
     payloads: list[Any], verdicts: str, unread: int
 ) -> None:
     source = Source(payloads)
-    calls, told = judged(source, tools=None, policy=NO_SECRETS)
+    calls, events = judged(source, tools=None, policy=NO_SECRETS)
     assert " ".join(call.verdict for call in calls) == verdicts
     assert len(source.rest) == unread
-    assert ended(told).stop_reason == "rejected"
-    assert ended(told).characters_read == sum(len(call.raw) for call in calls)
+    assert ended(events).stop_reason == "rejected"
+    assert ended(events).characters_read == sum(len(call.raw) for call in calls)
 
 
-def test_a_turn_that_has_failed_does_not_end_twice() -> None:
+def test_failed_turn_with_a_denied_call_does_not_complete() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    _, told = judged([*OPEN, *DENIED, error], tools=None, policy=NO_SECRETS)
-    assert types(told)[-1] == "stream_failed"
-    assert "turn_completed" not in types(told)
+    _, events = judged([*OPEN, *DENIED, error], tools=None, policy=NO_SECRETS)
+    assert types(events)[-1] == "stream_failed"
+    assert "turn_completed" not in types(events)
 
 
-def test_a_call_denied_in_the_last_payload_changes_nothing_about_the_end() -> None:
+def test_denial_in_the_last_payload_keeps_the_stop_reason() -> None:
     payloads = [tool_calls(entry('{"path": ".env"}', id="c", name="write"), finish="tool_calls")]
-    _, told = judged(payloads, policy=NO_SECRETS)
-    assert (ended(told).stop_reason, ended(told).characters_read) == ("tool_calls", None)
+    _, events = judged(payloads, policy=NO_SECRETS)
+    assert (ended(events).stop_reason, ended(events).characters_read) == ("tool_calls", None)
 
 
-def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
+def test_denial_completes_open_thinking_and_counts_all_text() -> None:
     payloads = [
         message_start(),
         block_start(0, "text", text=""),
@@ -598,9 +545,9 @@ def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
         tool_use(2),
         input_json(2, '{"path": ".env"'),
     ]
-    _, told = judged(payloads, policy=NO_SECRETS)
-    assert types(told)[-2:] == ["thinking_completed", "turn_completed"]
-    assert ended(told).characters_read == len('I will.Or not?{"path": ".env"')
+    _, events = judged(payloads, policy=NO_SECRETS)
+    assert types(events)[-2:] == ["thinking_completed", "turn_completed"]
+    assert ended(events).characters_read == len('I will.Or not?{"path": ".env"')
 
 
 @pytest.mark.parametrize(
@@ -614,19 +561,20 @@ def test_thinking_that_goes_on_is_ended_and_text_counts_as_read() -> None:
         ("never", 7, False),
     ],
 )
-def test_one_can_choose_what_stops_the_stream(stop_on: Any, path: Any, is_stopped: bool) -> None:
+def test_stop_on_selects_what_stops_the_stream(stop_on: Any, path: Any, is_stopped: bool) -> None:
     source = Source(anthropic_call(f'{{"path": {json.dumps(path)}', ', "content": "x', '"}'))
-    calls, told = judged(source, policy=NO_SECRETS, stop_on=stop_on)
-    assert calls[0].verdict == "rejected"
+    call, events = read(source, policy=NO_SECRETS, stop_on=stop_on)
+    assert call.verdict == "rejected"
     assert source.closed is is_stopped
-    assert (ended(told).stop_reason == "rejected") is is_stopped
+    assert (ended(events).stop_reason == "rejected") is is_stopped
 
 
 @pytest.mark.parametrize("action", ["allow", "ask"])
-def test_what_is_not_denied_is_told_on_the_call(action: Any) -> None:
+def test_call_has_the_policy_decision_as_soon_as_it_is_made(action: Any) -> None:
     policy = Policy([Rule(action, argument="path", when=Glob("**"), name="mine")], default="deny")
-    source = anthropic_call('{"path": "a"', ', "content": "x"}')
-    events = stream(source, policy=policy, on_ask="report")
+    events = stream(
+        anthropic_call('{"path": "a"', ', "content": "x"}'), policy=policy, on_ask="report"
+    )
     for event in events:
         call = events.calls[0]
         if isinstance(event, ToolCallStarted):
@@ -640,15 +588,33 @@ def test_what_is_not_denied_is_told_on_the_call(action: Any) -> None:
     assert events.calls[0].verdict == "complete"
 
 
-def test_without_a_policy_there_is_no_decision() -> None:
+def test_without_a_policy_there_is_no_policy_decision() -> None:
     call, events = read(anthropic_call(RIGHT))
     (completed,) = of_type(events, ToolArgsCompleted)
-    assert call.policy_decision is None
-    assert completed.policy_decision is None
+    assert call.policy_decision is completed.policy_decision is None
     assert b"policy_decision" not in to_json(completed)
 
 
-# A policy that can answer "ask"
+def test_first_of_schema_and_policy_rejects() -> None:
+    for text, reason in (
+        ('{"path": ".env", "mode": "x"}', "denied"),
+        ('{"mode": "x", "path": ".env"}', "schema"),
+    ):
+        for source in (anthropic_call(text), sse(anthropic_call(text))):
+            assert refusal(judged(source, policy=NO_SECRETS)[1]).reason == reason
+
+
+def test_waiting_reader_raises_the_rejection() -> None:
+    events = stream(DENIED_CALL, policy=NO_SECRETS)
+    call = next(events.live_calls())
+    assert call.argument("path") == ".env"
+    with pytest.raises(ArgumentUnavailable, match="secrets") as caught:
+        "".join(call.text("content"))
+    assert caught.value.verdict == "rejected"
+    assert list(events.live_calls())[1:] == []
+
+
+# Policies that can answer "ask"
 
 ASKING = {
     "default": Policy(),
@@ -658,40 +624,38 @@ ASKING = {
 can_ask = pytest.mark.parametrize("policy", ASKING.values(), ids=ASKING)
 
 
-@can_ask
-def test_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
-    assert policy.can_ask
-    for make in (
-        lambda: stream([], policy=policy),
-        lambda: stream(endless(), policy=policy),
-        lambda: make_judge(policy=policy),
-        lambda: make_judge([WRITE], policy),
-    ):
-        with pytest.raises(UsageError, match=r'on_ask="deny" .* on_ask="report"'):
-            make()
-
-
-@can_ask
-def test_policy_that_can_ask_is_not_accepted_as_a_judge(policy: Policy) -> None:
-    for make in (lambda: stream([], judge=policy), lambda: Assembler(judge=policy)):
-        with pytest.raises(UsageError, match=r'make_judge\(policy=policy, on_ask="deny"\)'):
-            make()
-
-
 async def endless() -> AsyncIterator[bytes]:
     while True:
         yield b""
 
 
+@can_ask
+def test_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
+    assert policy.can_ask
+    needs_option, needs_judge = (
+        r'on_ask="deny" .* on_ask="report"',
+        r"make_judge\(policy=policy, on",
+    )
+    for make, message in (
+        (lambda: stream([], policy=policy), needs_option),
+        (lambda: stream(endless(), policy=policy), needs_option),
+        (lambda: make_judge(policy=policy), needs_option),
+        (lambda: make_judge([WRITE], policy), needs_option),
+        (lambda: stream([], judge=policy), needs_judge),
+        (lambda: Assembler(judge=policy), needs_judge),
+    ):
+        with pytest.raises(UsageError, match=message):
+            make()
+
+
 def test_policy_that_cannot_ask_needs_no_on_ask() -> None:
     assert not NO_SECRETS.can_ask
     for on_ask in (None, "deny", "report"):
-        call, _ = read(anthropic_call(RIGHT), policy=NO_SECRETS, on_ask=on_ask)
-        assert call.verdict == "complete"
+        assert verdict(anthropic_call(RIGHT), policy=NO_SECRETS, on_ask=on_ask) == "complete"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"on_ask": "allow"}, 'on_ask must be "deny" or "report", not \'allow\''),
         ({"on_ask": "allow", "policy": NO_SECRETS}, 'on_ask must be "deny" or "report"'),
@@ -703,17 +667,17 @@ def test_policy_that_cannot_ask_needs_no_on_ask() -> None:
         ({"policy": [Rule("deny")]}, r"Policy\.load"),
     ],
 )
-def test_options_that_cannot_work_are_refused_at_once(options: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_impossible_options_raise_at_once(options: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         stream([], **options)
 
 
 @can_ask
-def test_denied_ask_rejects_the_call_and_closes_the_source(policy: Policy) -> None:
+def test_on_ask_deny_rejects_the_call_and_closes_the_source(policy: Policy) -> None:
     source = Source(anthropic_call(RIGHT))
-    told = list(stream(source, policy=policy, on_ask="deny"))
-    assert types(told) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
-    error = refusal(told)
+    events = list(stream(source, policy=policy, on_ask="deny"))
+    assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
+    error = refusal(events)
     assert error.reason == "denied"
     assert error.message.startswith("a call to write needs approval by the policy")
     assert "this stream has no approver" in error.message
@@ -721,22 +685,14 @@ def test_denied_ask_rejects_the_call_and_closes_the_source(policy: Policy) -> No
     assert source.closed
 
 
-LATE = Rule("deny", argument="content", when=Glob("**"))
+@pytest.mark.parametrize(("glob", "default"), [("*.py", "allow"), ("*.md", None)])
+def test_on_ask_deny_rejects_as_early_as_a_denial(glob: str, default: Any) -> None:
+    def make_policy(action: Any) -> Policy:
+        """By a rule, or by the default if that is None."""
+        rule = Rule(action if default else "allow", argument="path", when=Glob(glob))
+        late = Rule("deny", argument="content", when=Glob("**"))
+        return Policy([rule, late], default=default or action)
 
-
-@pytest.mark.parametrize(
-    "make_policy",
-    [
-        lambda action: Policy(
-            [Rule(action, argument="path", when=Glob("*.py")), LATE], default="allow"
-        ),
-        lambda action: Policy(
-            [Rule("allow", argument="path", when=Glob("*.md")), LATE], default=action
-        ),
-    ],
-    ids=["rule", "default"],
-)
-def test_denied_ask_rejects_as_early_as_a_denial(make_policy: Callable[[Any], Policy]) -> None:
     source = anthropic_call('{"path": "a.py"', ', "content": "long"}')
     _, denied = judged(source, policy=make_policy("deny"))
     _, asked = judged(source, policy=make_policy("ask"), on_ask="deny")
@@ -746,41 +702,11 @@ def test_denied_ask_rejects_as_early_as_a_denial(make_policy: Callable[[Any], Po
 
 
 @can_ask
-def test_reported_ask_completes_the_call_with_the_answer(policy: Policy) -> None:
-    for options in ({"tools": None}, {"tools": [WRITE]}):
-        call, told = read(anthropic_call(RIGHT), policy=policy, on_ask="report", **options)
-        (completed,) = of_type(told, ToolArgsCompleted)
+def test_on_ask_report_completes_the_call_with_the_decision(policy: Policy) -> None:
+    for tools in (None, [WRITE]):
+        call, events = read(anthropic_call(RIGHT), policy=policy, on_ask="report", tools=tools)
+        (completed,) = of_type(events, ToolArgsCompleted)
         assert completed.policy_decision is not None
         assert completed.policy_decision.action == "ask"
         assert completed.policy_decision == call.policy_decision
         assert from_json(to_json(completed)) == completed
-
-
-def test_the_first_of_schema_and_policy_counts() -> None:
-    for text, reason in (
-        ('{"path": ".env", "mode": "x"}', "denied"),
-        ('{"mode": "x", "path": ".env"}', "schema"),
-    ):
-        for source in (anthropic_call(text), sse(anthropic_call(text))):
-            assert refusal(judged(source, policy=NO_SECRETS)[1]).reason == reason
-
-
-def test_a_policy_judges_what_a_text_means() -> None:
-    call, events = read(chat_call(json.dumps('{"path": ".env", "content": ""}')), policy=NO_SECRETS)
-    assert call.verdict == "rejected"
-    assert refusal(events).reason == "denied"
-    call, _ = read(chat_call('{"path": ".env', f'{{"path": ".env{RIGHT[10:]}'), policy=NO_SECRETS)
-    assert (call.verdict, call.reinterpreted) == ("complete", "cumulative")
-
-
-# Readers
-
-
-def test_a_reader_that_waits_is_told_of_the_refusal() -> None:
-    events = stream(anthropic_call('{"path": ".env"', ', "content": "x', '"}'), policy=NO_SECRETS)
-    call = next(events.live_calls())
-    assert call.argument("path") == ".env"
-    with pytest.raises(ArgumentUnavailable, match="secrets") as caught:
-        "".join(call.text("content"))
-    assert caught.value.verdict == "rejected"
-    assert list(events.live_calls())[1:] == []

@@ -13,12 +13,12 @@ from argstream.recording import Recorder
 from tests.provider_streams import anthropic_call, sse
 
 COMMAND = Path(sys.executable).parent / "argstream"
-# As for most users: Python buffers its output, and no variable is set for colours. COVERAGE_ is
+# As for most users: Python buffers its output and caches bytecode. COVERAGE_ is
 # removed here too, because tests/conftest.py removes it later than this module is read.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if name not in ("PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
+    if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR")
     and not name.startswith("COVERAGE_")
 }
 

@@ -1,4 +1,4 @@
-"""A live terminal: nobody waits for it, it paints when it should, and nothing is lost."""
+"""A live terminal: callers never wait for it, it paints at its own pace, and nothing is lost."""
 
 import io
 import os
@@ -31,9 +31,11 @@ from argstream.events import (
 from argstream.terminal import Line, LiveTerminal, Palette, Scene, Screen, line, shown
 from tests.terminal.emulator import Emulator
 
+REQUEST = ApprovalRequested("call", "send", {}, "digest", "why")
+
 
 class Words(Scene):
-    """A scene in which each completed line is final, and the others are in the tail."""
+    """A scene that commits complete lines and requests. The open line is in the tail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,6 +46,8 @@ class Words(Scene):
         del now
         if isinstance(event, TextDelta):
             self.text += event.text
+        elif isinstance(event, ApprovalRequested) and event.name == "send":
+            self.text += "send?\n"
 
     def committed(self) -> list[Line]:
         *complete, self.text = self.text.split("\n")
@@ -69,15 +73,17 @@ class Clock:
         return self.now
 
 
-def on(emulator: Emulator, clock: Callable[[], float] = time.monotonic) -> LiveTerminal:
+def on(
+    emulator: Emulator, clock: Callable[[], float] = time.monotonic, scene: Scene | None = None
+) -> LiveTerminal:
     screen = Screen(emulator.output, size=emulator.size, palette=Palette())
-    return LiveTerminal(Words(), screen=screen, clock=clock)
+    return LiveTerminal(scene or Words(), screen=screen, clock=clock)
 
 
-def eventually(is_so: Callable[[], bool]) -> None:
+def eventually(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline, "it never came"
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
@@ -89,153 +95,122 @@ def said(text: str) -> TextDelta:
     return TextDelta(text, 0)
 
 
+@pytest.fixture
+def emulator() -> Emulator:
+    return Emulator(40, 12)
+
+
 class TestShowing:
-    def test_what_is_shown_appears(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator, clock=Clock()) as terminal:
+    def test_events_are_painted(self, emulator: Emulator) -> None:
+        with on(emulator, Clock()) as terminal:
             terminal.show(said("one\ntw"))
             eventually(lambda: emulator.all_lines() == ["one", "tw", "after 0 s"])
             terminal.show(said("o\n"))
             eventually(lambda: emulator.all_lines() == ["one", "two"])
 
-    def test_what_moves_moves_while_something_is_open(self) -> None:
-        emulator = Emulator(40, 12)
+    def test_time_and_size_are_followed_without_an_event(self, emulator: Emulator) -> None:
         clock = Clock()
-        with on(emulator, clock=clock) as terminal:
-            terminal.show(said("open"))
-            for now in range(1, 4):
+        with on(emulator, clock) as terminal:
+            terminal.show(said("a long text that does not fit"))
+            for now in range(1, 3):
                 clock.now = now
                 eventually(partial(is_seen, emulator, f"after {now} s"))
-
-    def test_a_resize_is_noticed_without_an_event(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator, clock=Clock()) as terminal:
-            terminal.show(said("a long text that does not fit"))
-            eventually(lambda: len(emulator.frames) == 1)
             emulator.resize(20, 12)
             eventually(lambda: emulator.all_lines()[:1] == ["a long text that d…"])
 
-    def test_it_sleeps_when_nothing_is_open(self) -> None:
-        emulator = Emulator(40, 12)
+    def test_it_sleeps_when_nothing_is_open(self, emulator: Emulator) -> None:
         scene = Words()
-        with LiveTerminal(scene, screen=Screen(emulator.output, size=emulator.size)) as terminal:
+        with on(emulator, scene=scene) as terminal:
             terminal.show(said("done\n"))
             eventually(lambda: emulator.all_lines() == ["done"])
             looks = scene.looks
-            time.sleep(0.3)
+            time.sleep(0.2)  # two ticks
             assert scene.looks == looks
 
-    def test_lines_of_ours_come_behind_what_is_final(self) -> None:
-        emulator = Emulator(40, 12)
+    def test_said_lines_follow_committed_ones(self, emulator: Emulator) -> None:
         with on(emulator) as terminal:
             terminal.show(said("one\n"))
             terminal.say(line("ours"), line("too"))
             terminal.show(said("two\n"))
         assert emulator.all_lines() == ["one", "ours", "too", "two"]
 
-    def test_a_question_stands_where_the_status_was(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator, clock=Clock()) as terminal:
+    def test_question_replaces_the_status_or_the_whole_tail(self, emulator: Emulator) -> None:
+        with on(emulator, Clock()) as terminal:
             terminal.show(said("open"))
             terminal.ask(lambda now, columns, rows: [line(f"really? {now:.0f} {columns} {rows}")])
             eventually(lambda: emulator.all_lines() == ["open", "really? 0 39 4"])
-            terminal.ask(None)
-            eventually(lambda: emulator.all_lines() == ["open", "after 0 s"])
-
-    def test_a_question_may_take_all_of_the_tail(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator) as terminal:
-            terminal.show(said("open"))
             terminal.ask(lambda *_: [line(str(number)) for number in range(9)])
             eventually(lambda: emulator.all_lines() == list("5678"))
-
-
-class Talking(Words):
-    """A scene in which requests for approval are told, too."""
-
-    def take(self, event: Event, now: float) -> None:
-        super().take(event, now)
-        if isinstance(event, ApprovalRequested):
-            self.text += f"{event.name}?\n"
-
-
-REQUEST = ApprovalRequested("call", "send", {}, "digest", "why")
+            terminal.ask(None)
+            eventually(lambda: emulator.all_lines() == ["open", "after 0 s"])
 
 
 class TestAsking:
     @pytest.fixture
-    def terminal(self) -> Iterator[LiveTerminal]:
-        self.emulator = Emulator(40, 12)
-        screen = Screen(self.emulator.output, size=self.emulator.size)
-        with LiveTerminal(Talking(), screen=screen) as terminal:
+    def terminal(self, emulator: Emulator) -> Iterator[LiveTerminal]:
+        with on(emulator) as terminal:
             yield terminal
 
-    def test_it_is_known_whether_a_request_is_what_was_last_committed(
-        self, terminal: LiveTerminal
-    ) -> None:
+    def test_is_last_reports_what_was_committed_last(self, terminal: LiveTerminal) -> None:
         terminal.show(said("before\n"))
         assert not terminal.is_last(REQUEST)
         terminal.show(REQUEST)
         terminal.show(said("not final"))
         assert terminal.is_last(REQUEST)
-        assert not terminal.is_last(replace(REQUEST, name="receive"))
+        other = replace(REQUEST, name="receive")
+        assert not terminal.is_last(other)
         terminal.show(said(" but now\n"))
         assert not terminal.is_last(REQUEST)
-
-    def test_a_scene_that_does_not_show_a_request_has_not_committed_it(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator) as terminal:
-            terminal.show(said("before\n"))
-            terminal.show(REQUEST)
-            assert not terminal.is_last(REQUEST)
-
-    def test_so_it_is_of_lines_of_ours(self, terminal: LiveTerminal) -> None:
+        terminal.show(other)  # of which the scene shows nothing
+        assert not terminal.is_last(other)
         terminal.say(line("it"), about="it")
         assert terminal.is_last("it")
         terminal.say(line("else"))
         assert not terminal.is_last("it")
 
-    def test_alone_only_what_is_said_is_committed(self, terminal: LiveTerminal) -> None:
+    def test_question_alone_holds_events_back(
+        self, terminal: LiveTerminal, emulator: Emulator
+    ) -> None:
         terminal.ask(lambda *_: [line("really?")], alone=True)
         terminal.say(line("it"), about="it")
         terminal.show(REQUEST)
-        eventually(partial(is_seen, self.emulator, "really?"))
+        eventually(partial(is_seen, emulator, "really?"))
         assert terminal.is_last("it")
         terminal.ask(None)
-        eventually(lambda: self.emulator.all_lines() == ["it", "send?"])
+        eventually(lambda: emulator.all_lines() == ["it", "send?"])
         assert not terminal.is_last("it")
 
-    def test_a_question_stands_since_it_was_painted(self, terminal: LiveTerminal) -> None:
+    def test_question_counts_from_when_it_is_painted(
+        self, terminal: LiveTerminal, emulator: Emulator
+    ) -> None:
         begun = time.monotonic()
-        terminal.ask(lambda *_: [line("really?")])
+        with terminal.suspended():
+            terminal.ask(lambda *_: [line("really?")])
+            time.sleep(0.1)
+            assert terminal.asked_since() is None
         eventually(lambda: terminal.asked_since() is not None)
-        assert self.emulator.all_lines() == ["really?"]
+        assert emulator.all_lines() == ["really?"]
         first = terminal.asked_since()
         assert first is not None
         assert begun < first < time.monotonic()
         terminal.ask(lambda *_: [line("really?")])
         assert terminal.asked_since() != first
 
-    def test_it_does_not_stand_while_it_cannot_be_painted(self, terminal: LiveTerminal) -> None:
-        with terminal.suspended():
-            terminal.ask(lambda *_: [line("really?")])
-            time.sleep(0.1)
-            assert terminal.asked_since() is None
-        eventually(lambda: terminal.asked_since() is not None)
-
-    def test_all_of_it_begins_anew_when_the_process_goes_on(self, terminal: LiveTerminal) -> None:
+    def test_everything_is_painted_again_when_the_process_continues(
+        self, terminal: LiveTerminal, emulator: Emulator
+    ) -> None:
         terminal.say(line("it"), about="it")
         terminal.ask(lambda *_: [line("really?")])
         eventually(lambda: terminal.asked_since() is not None)
-        frames, before = len(self.emulator.frames), terminal.asked_since()
+        frames, before = len(emulator.frames), terminal.asked_since()
         os.kill(os.getpid(), signal.SIGCONT)
         assert not terminal.is_last("it")
         eventually(lambda: terminal.asked_since() not in (None, before))
-        assert len(self.emulator.frames) > frames
+        assert len(emulator.frames) > frames
 
 
 class SlowOutput(io.StringIO):
-    """A terminal that takes its time, or all the time in the world."""
+    """A terminal that is slow, or stopped while ``can_go_on`` is not set."""
 
     def __init__(self, delay: float = 0) -> None:
         super().__init__()
@@ -254,7 +229,7 @@ class SlowOutput(io.StringIO):
 
 
 class TestPace:
-    def test_a_stopped_terminal_holds_nobody_up(self) -> None:
+    def test_stopped_terminal_does_not_block_callers(self) -> None:
         output = SlowOutput()
         output.can_go_on.clear()
         with LiveTerminal(Words(), output) as terminal:
@@ -266,24 +241,18 @@ class TestPace:
         written = [row for row in output.getvalue().split("\r\n") if "line" in row]
         assert len(written) == 1_000
 
-    def test_it_paints_twenty_frames_a_second_at_most(self) -> None:
-        output = SlowOutput()
+    @pytest.mark.parametrize(("delay", "least"), [(0.0, 0.05), (0.05, 0.15)])
+    def test_frames_are_at_least_50_ms_apart_and_more_on_a_slow_terminal(
+        self, delay: float, least: float
+    ) -> None:
+        """After a frame that takes 50 ms, it rests for twice as long."""
+        output = SlowOutput(delay)
         with LiveTerminal(Words(), output) as terminal:
             begun = time.monotonic()
-            while output.frames < 8:
+            while output.frames < 4:
                 terminal.show(said("."))
                 time.sleep(0.001)
-            assert output.frames <= (time.monotonic() - begun) * 20 + 1
-
-    def test_a_slow_terminal_gets_fewer(self) -> None:
-        output = SlowOutput(delay=0.1)
-        with LiveTerminal(Words(), output) as terminal:
-            begun = time.monotonic()
-            while output.frames < 3:
-                terminal.show(said("."))
-                time.sleep(0.001)
-            # A frame takes 0.1 s, and the rest after it twice as long.
-            assert output.frames <= (time.monotonic() - begun) / 0.3 + 1
+            assert output.frames <= (time.monotonic() - begun) / least + 1
 
 
 class BrokenOutput(io.StringIO):
@@ -292,74 +261,106 @@ class BrokenOutput(io.StringIO):
 
 
 class TestFailures:
-    def test_a_terminal_that_is_gone_is_told_once(self) -> None:
+    def test_broken_output_raises_once(self) -> None:
         terminal = LiveTerminal(Words(), BrokenOutput())
 
-        def is_told() -> bool:
+        def raises() -> bool:
             with suppress(BrokenPipeError):
                 terminal.show(said("one\n"))
                 return False
             return True
 
-        eventually(is_told)
+        eventually(raises)
         terminal.show(said("two\n"))
         with terminal.suspended():
             pass
         terminal.close()
 
-    def test_if_nobody_asked_the_end_tells(self) -> None:
-        terminal = LiveTerminal(Words(), BrokenOutput())
-        terminal.show(said("one\n"))
-        with pytest.raises(BrokenPipeError):
-            terminal.close()
-        terminal.close()
-
-    def test_a_scene_that_fails_is_told_too(self) -> None:
+    def test_failures_are_raised_by_close_at_the_latest(self, emulator: Emulator) -> None:
         class Failing(Words):
             def committed(self) -> list[Line]:
                 raise ZeroDivisionError
 
-        emulator = Emulator()
-        terminal = LiveTerminal(Failing(), screen=Screen(emulator.output, size=emulator.size))
-        terminal.show(said("one\n"))
+        broken = LiveTerminal(Words(), BrokenOutput())
+        broken.show(said("one\n"))
+        with pytest.raises(BrokenPipeError):
+            broken.close()
+        broken.close()
+        failing = on(emulator, scene=Failing())
+        failing.show(said("one\n"))
         with pytest.raises(ZeroDivisionError):
-            terminal.close()
+            failing.close()
         assert not emulator.is_cursor_hidden()
 
-    def test_a_question_that_fails_is_told_too(self) -> None:
-        terminal = on(Emulator())
-        terminal.ask(lambda *_: [line(str(1 // 0))])
-        time.sleep(0.2)
+    def test_failing_question_is_raised_by_close(self, emulator: Emulator) -> None:
+        terminal = on(emulator)
+        called = threading.Event()
+
+        def ask(*_: object) -> list[Line]:
+            called.set()
+            raise ZeroDivisionError
+
+        terminal.ask(ask)
+        assert called.wait(10)
         with pytest.raises(ZeroDivisionError):
             terminal.close()
 
-    def test_what_is_shown_after_the_end_is_a_mistake(self) -> None:
-        terminal = on(Emulator())
+    def test_closed_terminal_refuses_events(self, emulator: Emulator) -> None:
+        terminal = on(emulator)
         terminal.close()
         with pytest.raises(UsageError, match="closed"):
             terminal.show(said("late"))
 
 
-class TestLeaving:
-    def test_the_end_shows_what_was_open_and_leaves_a_clean_screen(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator) as terminal:
+_OPEN = """
+import os, sys, time
+from argstream.events import TextDelta
+from argstream.terminal import LiveTerminal, line
+from tests.terminal.test_live import Words
+scene = Words()
+terminal = LiveTerminal(scene)
+terminal.show(TextDelta("open", 0))
+while not scene.looks:
+    time.sleep(0.01)
+time.sleep(0.1)
+"""
+
+
+def start_in_terminal(script: str, terminal: int) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    try:
+        return subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
+    finally:
+        os.close(terminal)
+
+
+def run_in_terminal(script: str) -> str:
+    """Run Python in a pseudo-terminal, and return all that it writes."""
+    ours, theirs = pty.openpty()
+    with start_in_terminal(script, theirs):
+        written = b""
+        with suppress(OSError):  # raised when the other side is closed
+            while piece := os.read(ours, 65_536):
+                written += piece
+    os.close(ours)
+    return written.decode()
+
+
+class TestClosing:
+    @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+    def test_open_text_is_committed_and_the_screen_is_clean(
+        self, emulator: Emulator, error: type[BaseException] | None
+    ) -> None:
+        with suppress(KeyboardInterrupt), on(emulator) as terminal:
             terminal.show(said("one\nunfinished"))
+            if error is not None:
+                raise error
         assert emulator.all_lines() == ["one", "unfinished"]
         assert not emulator.is_cursor_hidden()
         assert not [one for one in threading.enumerate() if one.name == "argstream-painter"]
 
-    def test_an_exception_leaves_a_clean_screen_as_well(self) -> None:
-        emulator = Emulator(40, 12)
-        with pytest.raises(KeyboardInterrupt), on(emulator) as terminal:  # noqa: PT012 - it is one
-            terminal.show(said("one\nunfinished"))
-            raise KeyboardInterrupt
-        assert emulator.all_lines() == ["one", "unfinished"]
-        assert not emulator.is_cursor_hidden()
-
-    def test_an_editor_has_the_terminal_to_itself(self) -> None:
-        emulator = Emulator(40, 12)
-        with on(emulator, clock=Clock()) as terminal:
+    def test_nothing_is_painted_while_suspended(self, emulator: Emulator) -> None:
+        with on(emulator, Clock()) as terminal:
             terminal.show(said("one\nopen"))
             with terminal.suspended():
                 assert emulator.all_lines() == ["one"]
@@ -369,20 +370,22 @@ class TestLeaving:
                 assert emulator.all_lines() == ["one"]
             eventually(lambda: emulator.all_lines() == ["one", "open still", "two", "after 0 s"])
 
-    @pytest.mark.parametrize("way", ["pass", "sys.exit(3)", "os.kill(os.getpid(), 15)"])
-    def test_who_forgets_to_close_it_has_a_cursor_nonetheless(self, way: str) -> None:
+    @pytest.mark.parametrize("way", ["pass", "sys.exit(3)"])
+    def test_cursor_is_shown_after_the_process_without_close(self, way: str) -> None:
         written = run_in_terminal(f"{_OPEN}\n{way}")
         assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
 
-    def test_being_terminated_resets_what_others_have_set(self) -> None:
+    def test_sigterm_restores_cursor_and_terminal_modes(self) -> None:
         ours, theirs = pty.openpty()
         before = termios.tcgetattr(ours)
         script = f"{_OPEN}\nimport tty\ntty.setcbreak(0)\nos.kill(os.getpid(), 15)"
         start_in_terminal(script, theirs).wait()
         assert termios.tcgetattr(ours) == before
+        written = os.read(ours, 65_536)
+        assert written.rindex(b"\x1b[?25h") > written.rindex(b"\x1b[?25l")
         os.close(ours)
 
-    def test_a_forked_child_leaves_the_terminal_alone(self) -> None:
+    def test_forked_child_leaves_the_terminal_alone(self) -> None:
         script = f"""{_OPEN}
 terminal.say(line("parent before"))
 time.sleep(0.2)
@@ -400,39 +403,8 @@ terminal.close()
         assert written.index("parent before") < written.index("parent after")
 
 
-_OPEN = """
-import os, sys, time
-from argstream.events import TextDelta
-from argstream.terminal import LiveTerminal, line
-from tests.terminal.test_live import Words
-terminal = LiveTerminal(Words())
-terminal.show(TextDelta("open", 0))
-time.sleep(0.2)
-"""
-
-
-def start_in_terminal(script: str, terminal: int) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    try:
-        return subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
-    finally:
-        os.close(terminal)
-
-
-def run_in_terminal(script: str) -> str:
-    """Run Python in a pseudo-terminal, and give all that it writes."""
-    ours, theirs = pty.openpty()
-    with start_in_terminal(script, theirs):
-        written = b""
-        with suppress(OSError):  # which is how its end is told
-            while piece := os.read(ours, 65_536):
-                written += piece
-    os.close(ours)
-    return written.decode()
-
-
 @pytest.mark.timing
-def test_a_long_argument_costs_less_than_a_twentieth_of_a_core() -> None:
+def test_long_argument_costs_less_than_a_twentieth_of_a_core() -> None:
     """100 deltas a second, 20 frames a second, until the argument has 100 kB."""
     row = 'value_{0} = compute(argument, key="text {0}")  # row {0}\n'
     content = "".join(row.format(number) for number in range(2_000))[:100_000]
@@ -468,7 +440,7 @@ def opening(name: str, path: str) -> Iterator[Event]:
 
 @contextmanager
 def drained_terminal() -> Iterator[TextIO]:
-    """Give a real terminal that somebody reads from."""
+    """Yield a real terminal whose output is read and dropped."""
     ours, theirs = pty.openpty()
 
     def drain() -> None:

@@ -1,4 +1,4 @@
-"""Plain lines: what pipes, files and terminals that can do nothing get."""
+"""Plain lines and colours: what pipes, files and terminals without capabilities get."""
 
 import io
 import json
@@ -6,34 +6,47 @@ import os
 import pty
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from typing import TextIO, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.events import (
-    Event,
-    TextDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolCallStarted,
-)
+from argstream.events import Event, TextDelta, ToolArgsCompleted, ToolArgsDelta, ToolCallStarted
 from argstream.runs import with_arguments
-from argstream.terminal import File, Looks, PlainTerminal, Span, line, open_terminal
+from argstream.terminal import (
+    File,
+    LiveTerminal,
+    Looks,
+    Palette,
+    PlainTerminal,
+    Span,
+    line,
+    open_terminal,
+)
 from tests.chance_runs import claude_code, runs
 
-ARGUMENTS = {"path": "a.py", "content": "import os\nprint(os)\n"}
-CALL: list[Event] = [
-    ToolCallStarted("c1", 0, "write"),
-    *(ToolArgsDelta("c1", "write", piece) for piece in json.dumps(ARGUMENTS).partition("import")),
-    ToolArgsCompleted("c1", "write", ARGUMENTS),
-]
+
+def call(arguments: dict[str, str], cut_at: str = "import") -> list[Event]:
+    pieces = json.dumps(arguments).partition(cut_at)
+    return [
+        ToolCallStarted("c1", 0, "write"),
+        *(ToolArgsDelta("c1", "write", piece) for piece in pieces),
+        ToolArgsCompleted("c1", "write", arguments),
+    ]
+
+
+CALL = call({"path": "a.py", "content": "import os\nprint(os)\n"})
 LONG = "word " * 60
+VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TTY_INTERACTIVE", "TTY_COMPATIBLE")
+XTERM = {"TERM": "xterm-256color"}
+BAD, ADDED = Span("a", "bad"), Span("b", "added")
+COLOURED = "\x1b[1;31ma\x1b[0m\x1b[32mb\x1b[0m"
 
 
 class Pipe(io.StringIO):
-    """Knows what had been written whenever it was flushed."""
+    """Keeps what had been written at each flush."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,96 +64,143 @@ def written(events: Iterable[Event], looks: Looks | None = None) -> str:
     return pipe.getvalue()
 
 
-def test_looks_hold_in_a_pipe_too() -> None:
-    arguments = {"where": "a.py", "what": "import os\n"}
-    call: list[Event] = [
-        ToolCallStarted("c1", 0, "note"),
-        ToolArgsDelta("c1", "note", json.dumps(arguments)),
-        ToolArgsCompleted("c1", "note", arguments),
-    ]
-    shown = written(call, Looks({"note": File(text="what", path="where")}))
-    assert shown.splitlines()[:2] == ["● note  a.py", "     1 │ import os"]
+@contextmanager
+def output(kind: str, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Yield a terminal, or a pipe."""
+    ours, theirs = pty.openpty() if kind == "terminal" else os.pipe()
+    with open(theirs, "w", encoding=encoding) as file:  # noqa: PTH123 - it is no path
+        yield file
+    os.close(ours)
 
 
-def test_each_line_is_written_when_it_is_complete() -> None:
-    pipe = Pipe()
-    terminal = PlainTerminal(pipe)
-    flushes = []
-    for event in with_arguments([TextDelta("One", 0), TextDelta(" line.\nT", 0), *CALL[:3]]):
-        terminal.show(event)
-        flushes.append(len(pipe.flushed))
-    assert [text.splitlines()[-1] for text in pipe.flushed] == [
-        "│ One line.",
-        "│ T",
-        "● write  a.py",
-    ]
-    assert max(flushes) == 3
+class TestPipes:
+    def test_looks_are_used(self) -> None:
+        looks = Looks({"write": File(text="what", path="where")})
+        shown = written(call({"where": "a.py", "what": "import os\n"}), looks)
+        assert shown.splitlines()[:2] == ["● write  a.py", "     1 │ import os"]
 
+    def test_each_line_is_written_when_it_is_complete(self) -> None:
+        pipe = Pipe()
+        terminal = PlainTerminal(pipe)
+        for event in with_arguments([TextDelta("One", 0), TextDelta(" line.\nT", 0), *CALL[:3]]):
+            terminal.show(event)
+        last_lines = [text.splitlines()[-1] for text in pipe.flushed]
+        assert last_lines == ["│ One line.", "│ T", "● write  a.py"]
 
-def test_what_is_said_comes_behind_what_is_complete() -> None:
-    pipe = io.StringIO()
-    with PlainTerminal(pipe) as terminal:
-        terminal.show(TextDelta("One\nTwo", 0))
-        terminal.say(line("┄ later   "))
-    assert pipe.getvalue() == "│ One\n┄ later\n│ Two\n"
+    def test_said_lines_follow_complete_ones(self) -> None:
+        pipe = io.StringIO()
+        with PlainTerminal(pipe) as terminal:
+            terminal.show(TextDelta("One\nTwo", 0))
+            terminal.say(line("┄ later   "))
+        assert pipe.getvalue() == "│ One\n┄ later\n│ Two\n"
 
+    def test_lines_are_not_wrapped(self) -> None:
+        assert written([TextDelta(LONG, 0)]) == f"│ {LONG.rstrip()}\n"
 
-def test_in_a_pipe_a_line_is_one_line() -> None:
-    assert written([TextDelta(LONG, 0)]) == f"│ {LONG.rstrip()}\n"
-
-
-class TestColours:
-    def test_a_pipe_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("FORCE_COLOR", raising=False)
+    def test_colours_must_be_forced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
         assert "\x1b" not in written(CALL)
-
-    def test_unless_somebody_insists(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.delenv("NO_COLOR", raising=False)
         shown = written(CALL)
         assert "\x1b[36ma.py\x1b[0m" in shown
         assert not re.search(r" (\x1b\[0m)?\n", shown)
 
 
-def _pieces(seen: io.RawIOBase) -> Iterator[bytes]:
-    with suppress(OSError):  # that is how the end of a terminal is told
-        while piece := seen.read(4096):
-            yield piece
-
-
-class TestADumbTerminal:
-    @pytest.fixture
-    def shown(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        monkeypatch.setenv("TERM", "dumb")
-        main, other = pty.openpty()
-        with (
-            os.fdopen(other, "w", encoding="utf-8") as output,
-            open_terminal(None, output) as terminal,
-        ):
-            terminal.show(TextDelta(LONG, 0))
-            terminal.say(line(Span("ours ", "strong")))
-        with os.fdopen(main, "rb", buffering=0) as seen:
-            return b"".join(_pieces(seen)).decode().splitlines()
-
-    def test_each_row_has_its_margin(self, shown: list[str]) -> None:
-        assert len(shown) == 5
-        assert shown[0] == "ours"
-        assert all(row.startswith("│ word") and len(row) < 80 for row in shown[1:])
-
-    def test_nothing_acts_on_it(self, shown: list[str]) -> None:
-        assert "\x1b" not in "".join(shown)
+def test_dumb_terminal_gets_wrapped_rows_with_margins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as file, open_terminal(None, file) as terminal:
+        terminal.show(TextDelta(LONG, 0))
+        terminal.say(line(Span("ours ", "strong")))
+    shown = b""
+    with suppress(OSError):  # raised when the other side is closed
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    first, *rows = shown.decode().splitlines()
+    assert first == "ours"
+    assert len(rows) == 4
+    assert all(row.startswith("│ word") and len(row) < 80 for row in rows)
+    assert b"\x1b" not in shown
 
 
 @given(st.one_of(runs(), st.just(claude_code())), st.text())
-def test_nothing_acts_on_a_terminal(events: list[Event], text: str) -> None:
-    hostile = [
-        *events,
-        TextDelta(text + "\x1b[2J\u202e\r", 9),
-        ToolCallStarted("x", 0, text + "\n"),
-    ]
+def test_no_event_acts_on_a_terminal(events: list[Event], text: str) -> None:
     pipe = io.StringIO()
     with PlainTerminal(pipe) as terminal:
-        for event in hostile:
+        for event in [*events, TextDelta(text + "\x1b[2J\u202e\r", 9)]:
             terminal.show(event)
+        terminal.show(ToolCallStarted("x", 0, text + "\n"))
     assert all(mark.isprintable() or mark in "\n\u3000" for mark in pipe.getvalue())
+
+
+class TestPalette:
+    def test_roles_are_colours_attributes_or_nothing(self) -> None:
+        assert Palette().ansi((BAD, ADDED)) == COLOURED
+        assert Palette(has_colours=False).ansi((BAD, ADDED)) == "\x1b[1ma\x1b[0mb"
+        assert Palette(has_styles=False).ansi((BAD, ADDED)) == "ab"
+        for role in get_args(get_type_hints(Span)["role"]):
+            before, _, _ = Palette().ansi((Span("x", role),)).partition("x")
+            codes = re.findall(r"\d+", before)
+            assert all(int(code) <= 37 for code in codes), role  # of the sixteen colours
+
+    def test_control_characters_are_escaped_once(self) -> None:
+        ansi = Palette(has_styles=False).ansi
+        hidden = ansi((Span("\x1b[2J\n\t\x9b\u202e\ufe0f"),))
+        assert hidden == "⟦ESC⟧[2J⟦LF⟧⟦TAB⟧⟦CSI⟧⟦RLO⟧⟦VS16⟧"
+        assert ansi((Span("⟦ESC⟧ 世\u3000界 │"),)) == "⟦ESC⟧ 世\u3000界 │"
+
+    @given(st.text())
+    def test_no_text_acts_on_the_terminal(self, text: str) -> None:
+        written = Palette(has_styles=False).ansi((Span(text, "added"),))
+        assert written.replace("\u3000", "").isprintable()
+        written.encode()
+
+    @pytest.mark.parametrize(
+        ("kind", "environment", "written"),
+        [
+            ("terminal", XTERM, COLOURED),
+            ("terminal", {"NO_COLOR": "1", **XTERM}, "\x1b[1ma\x1b[0mb"),
+            ("terminal", {"TERM": "dumb"}, "ab"),
+            ("terminal", {"TTY_COMPATIBLE": "0", **XTERM}, "ab"),
+            ("pipe", XTERM, "ab"),
+            ("pipe", {"FORCE_COLOR": "1", **XTERM}, COLOURED),
+        ],
+    )
+    def test_output_and_environment_select_colours(
+        self, kind: str, environment: dict[str, str], written: str
+    ) -> None:
+        with output(kind) as file:
+            assert Palette.of(file, environment).ansi((BAD, ADDED)) == written
+        assert Palette.of(file, XTERM).ansi((BAD,)) == "a"  # closed
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment", "is_live"),
+    [
+        ("terminal", {}, True),
+        ("terminal", {"NO_COLOR": "1"}, True),
+        ("terminal", {"FORCE_COLOR": ""}, True),
+        ("terminal", {"TERM": "dumb"}, False),
+        ("terminal", {"TTY_INTERACTIVE": "0"}, False),
+        ("terminal", {"TTY_COMPATIBLE": "0"}, False),
+        ("pipe", {}, False),
+        ("pipe", {"FORCE_COLOR": "1"}, False),
+        ("pipe", {"TTY_INTERACTIVE": "1"}, False),
+        ("pipe", {"TTY_COMPATIBLE": "1"}, True),
+        ("pipe", {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0"}, False),
+    ],
+)
+def test_only_a_terminal_that_can_be_repainted_is_live(
+    kind: str, environment: dict[str, str], *, is_live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (XTERM | environment).items():
+        monkeypatch.setenv(name, value)
+    with output(kind) as file, open_terminal(output=file) as terminal:
+        assert isinstance(terminal, LiveTerminal) is is_live
+    with output(kind, "latin-1") as file, open_terminal(output=file) as terminal:
+        assert not isinstance(terminal, LiveTerminal)  # it cannot show every character

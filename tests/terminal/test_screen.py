@@ -1,4 +1,4 @@
-"""A screen: what is final is written once, and nothing remains of what is not."""
+"""A screen: committed lines are written once, and nothing remains of the tail."""
 
 import errno
 import io
@@ -35,66 +35,52 @@ def lines(*texts: str) -> list[Line]:
 
 
 class TestFrames:
-    def test_what_is_final_stands_above_the_tail(self) -> None:
+    def test_committed_lines_are_above_the_tail(self) -> None:
         emulator = Emulator(40, 12)
         screen = on(emulator)
         screen.paint(lines("one"), lines("tail a", "tail b"))
+        emulator.feed("printed\r\n")  # by another part of the program
         screen.paint(lines("two"), lines("tail c"))
-        assert emulator.all_lines() == ["one", "two", "tail c"]
+        assert emulator.all_lines() == ["one", "printed", "two", "tail c"]
         assert emulator.tail_lines() == ["tail c"]
-
-    def test_the_tail_shows_its_last_rows(self) -> None:
-        emulator = Emulator(40, 12)
-        on(emulator).paint([], lines(*"abcdefgh"))
-        assert emulator.all_lines() == list("efgh")
+        assert emulator.is_cursor_hidden()
+        screen.close()
+        assert emulator.all_lines() == ["one", "printed", "two"]
+        assert emulator.cursor() == (0, 3)
+        assert not emulator.is_cursor_hidden()
 
     @pytest.mark.parametrize(("rows", "bound"), [(1, 1), (5, 1), (12, 4), (24, 8), (50, 12)])
-    def test_the_tail_takes_a_third_of_the_screen_and_at_most_twelve_rows(
+    def test_tail_is_the_last_rows_at_most_a_third_of_the_screen(
         self, rows: int, bound: int
     ) -> None:
         emulator = Emulator(40, rows)
         on(emulator).paint([], lines(*"abcdefghijklmnop"))
-        assert len(emulator.tail_lines()) == bound
+        assert emulator.tail_lines() == list("abcdefghijklmnop")[-bound:]
 
-    def test_long_lines_are_wrapped_with_their_margin_and_the_tail_is_cut(self) -> None:
+    def test_long_lines_are_wrapped_and_the_tail_is_cut(self) -> None:
         emulator = Emulator(10, 12)
-        margin = (Span("> "),)
-        on(emulator).paint(
-            [Line((Span("0123456789"),), margin)], [Line((Span("0123456789"),), margin)]
-        )
+        long = Line((Span("0123456789"),), (Span("> "),))
+        on(emulator).paint([long], [long])
         assert emulator.all_lines() == ["> 0123456", "  789", "> 012345…"]
 
-    def test_a_frame_that_would_change_nothing_is_not_written(self) -> None:
-        emulator = Emulator()
+    def test_only_frames_that_change_something_are_written(self) -> None:
+        emulator = Emulator(80, 24)
         screen = on(emulator)
         for _ in range(3):
             screen.paint([], lines("tail"))
         assert len(emulator.frames) == 1
-
-    def test_after_a_resize_the_tail_is_painted_again(self) -> None:
-        emulator = Emulator(80, 24)
-        screen = on(emulator)
-        screen.paint([], lines("tail"))
         emulator.resize(70, 20)
         screen.paint([], lines("tail"))
         assert len(emulator.frames) == 2
 
-    def test_a_terminal_that_has_become_narrower_a_moment_ago_shows_no_remains(self) -> None:
+    def test_terminal_that_just_became_narrower_shows_no_remains(self) -> None:
         emulator = Emulator(40, 12, "clips")
         screen = Screen(emulator.output, size=lambda: (80, 12))
         screen.paint([], lines("t" * 70, "t" * 70))
         screen.paint(lines("c" * 60), lines("tail"))
         assert emulator.all_lines() == ["c" * 40, "c" * 20, "tail"]
 
-    def test_what_others_print_comes_out_above_the_tail(self) -> None:
-        emulator = Emulator(40, 12)
-        screen = on(emulator)
-        screen.paint(lines("one"), lines("tail"))
-        emulator.feed("printed\r\n")
-        screen.paint(lines("two"), lines("tail"))
-        assert emulator.all_lines() == ["one", "printed", "two", "tail"]
-
-    def test_a_screen_of_one_cell_is_survived(self) -> None:
+    def test_screen_of_one_cell_works(self) -> None:
         emulator = Emulator(1, 1)
         screen = on(emulator)
         screen.paint(lines("ab"), lines("tail"))
@@ -102,24 +88,11 @@ class TestFrames:
         assert not emulator.is_cursor_hidden()
 
 
-class TestLeaving:
-    def test_closing_leaves_what_is_final_and_the_cursor_below_it(self) -> None:
-        emulator = Emulator(40, 12)
-        screen = on(emulator)
-        screen.paint(lines("one"), lines("tail a", "tail b"))
-        assert emulator.is_cursor_hidden()
-        screen.close()
-        assert emulator.all_lines() == ["one"]
-        assert emulator.cursor() == (0, 1)
-        assert not emulator.is_cursor_hidden()
-
-    def test_a_screen_that_was_never_used_writes_nothing(self) -> None:
-        emulator = Emulator()
-        on(emulator).close()
-        assert not emulator.frames
-
-    def test_after_the_end_nothing_is_written(self) -> None:
-        emulator = Emulator()
+class TestClosing:
+    def test_nothing_is_written_before_the_first_frame_or_after_the_end(self) -> None:
+        unused, emulator = Emulator(), Emulator()
+        on(unused).close()
+        assert not unused.frames
         screen = on(emulator)
         screen.paint(lines("one"), [])
         screen.close()
@@ -127,7 +100,7 @@ class TestLeaving:
         screen.close()
         assert emulator.all_lines() == ["one"]
 
-    def test_while_somebody_else_has_the_terminal_lines_are_held_back(self) -> None:
+    def test_lines_are_held_back_while_suspended(self) -> None:
         emulator = Emulator(40, 12)
         screen = on(emulator)
         screen.paint(lines("one"), lines("tail"))
@@ -140,8 +113,13 @@ class TestLeaving:
         screen.paint(lines("three"), lines("tail"))
         assert emulator.all_lines() == ["one", "an editor", "two", "three", "tail"]
         assert emulator.is_cursor_hidden()
+        screen.suspend()
+        screen.paint(lines("four"), [])
+        screen.resume()
+        screen.close()
+        assert emulator.all_lines() == ["one", "an editor", "two", "three", "four"]
 
-    def test_an_editor_that_is_stopped_by_ctrl_z_keeps_the_terminal_when_it_goes_on(self) -> None:
+    def test_editor_keeps_the_terminal_after_ctrl_z_and_fg(self) -> None:
         emulator = Emulator(40, 12)
         screen = on(emulator)
         screen.suspend()
@@ -153,15 +131,6 @@ class TestLeaving:
         screen.resume()
         screen.paint([], lines("tail"))
         assert emulator.all_lines() == ["one", "tail"]
-
-    def test_what_was_held_back_is_written_at_the_end_at_the_latest(self) -> None:
-        emulator = Emulator()
-        screen = on(emulator)
-        screen.suspend()
-        screen.paint(lines("one"), [])
-        screen.resume()
-        screen.close()
-        assert emulator.all_lines() == ["one"]
 
 
 _TEXTS = st.text("ab 世\u0301🇩", max_size=60)
@@ -190,7 +159,7 @@ _STEPS = st.lists(
 @pytest.mark.parametrize("size", _SIZES)
 @settings(max_examples=settings().max_examples // 3)  # for each kind and size
 @given(steps=_STEPS)
-def test_whatever_the_size_becomes_each_line_is_there_once_and_nothing_of_the_tail(
+def test_resizing_keeps_each_line_once_and_nothing_of_the_tail(
     kind: Kind, size: tuple[int, int], steps: list[Frame | Size]
 ) -> None:
     emulator = Emulator(*size, kind)
@@ -210,22 +179,28 @@ def test_whatever_the_size_becomes_each_line_is_there_once_and_nothing_of_the_ta
     assert "TAIL" not in "".join(remaining)
     expected = [row.rstrip() for row in written]
     while expected and not expected[-1]:
-        expected.pop()  # nobody sees a blank row at the end
+        expected.pop()  # a blank row at the end cannot be seen
     if kind == "reflows":
         assert remaining == expected
-    else:  # what was cut off is lost there, and not by us
+    else:  # the terminal itself cuts rows off
         assert len(remaining) == len(expected)
         assert all(row.startswith(seen) for seen, row in zip(remaining, expected, strict=True))
 
 
 @contextmanager
 def pseudo_terminal() -> Iterator[tuple[int, TextIO]]:
+    """Yield both sides of a terminal without a size."""
     ours, theirs = pty.openpty()
-    # A terminal that nobody has told a size has none.
     with open(theirs, "w", encoding="utf-8") as output:  # noqa: PTH123 - it is no path
         yield ours, output
     with suppress(OSError):  # if the test has closed it
         os.close(ours)
+
+
+def set_echo(output: TextIO, *, is_on: bool) -> None:
+    modes = termios.tcgetattr(output)
+    modes[3] = modes[3] | termios.ECHO if is_on else modes[3] & ~termios.ECHO
+    termios.tcsetattr(output, termios.TCSANOW, modes)
 
 
 def echoes(output: TextIO) -> bool:
@@ -233,54 +208,40 @@ def echoes(output: TextIO) -> bool:
 
 
 class TestRealTerminals:
-    def test_a_terminal_without_a_size_is_taken_for_a_usual_one(self) -> None:
-        with pseudo_terminal() as (_, output):
-            assert Screen(output).size() == (80, 24)
-
-    def test_the_size_is_the_one_it_has_now_whatever_the_environment_says(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_size_is_that_of_the_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "33")
         with pseudo_terminal() as (_, output):
             screen = Screen(output)
+            assert screen.size() == (80, 24)  # the default
             for columns, rows in _SIZES:
                 termios.tcsetwinsize(output.fileno(), (rows, columns))
                 assert screen.size() == (columns, rows)
 
-    def test_keys_are_not_echoed_while_something_is_painted(self) -> None:
+    @pytest.mark.parametrize("before", [True, False])
+    def test_keys_are_not_echoed_while_a_tail_is_painted(self, before: bool) -> None:
         with pseudo_terminal() as (_, output):
+            set_echo(output, is_on=before)
             screen = Screen(output)
-            assert echoes(output)
             screen.paint([], lines("tail"))
             assert not echoes(output)
             assert termios.tcgetattr(output)[3] & termios.ISIG  # Ctrl-C works
             screen.suspend()
-            assert echoes(output)
+            assert echoes(output) is before
             screen.resume()
             screen.paint([], lines("tail"))
             assert not echoes(output)
             screen.close()
-            assert echoes(output)
+            assert echoes(output) is before
 
-    def test_a_terminal_that_did_not_echo_before_does_not_afterwards(self) -> None:
-        with pseudo_terminal() as (_, output):
-            settings = termios.tcgetattr(output)
-            settings[3] &= ~termios.ECHO
-            termios.tcsetattr(output, termios.TCSANOW, settings)
-            screen = Screen(output)
-            screen.paint([], lines("tail"))
-            screen.close()
-            assert not echoes(output)
-
-    def test_an_output_that_does_not_block_gets_all_of_it(self) -> None:
+    def test_non_blocking_output_gets_everything(self) -> None:
         with pseudo_terminal() as (ours, output):
             os.set_blocking(output.fileno(), False)
             screen = Screen(output)
             texts = [f"line {number} " + "x" * 60 for number in range(2_000)]
             painter = threading.Thread(target=screen.paint, args=(lines(*texts), []))
             painter.start()
-            painter.join(0.1)
-            assert painter.is_alive()  # the terminal takes no more until somebody reads
+            painter.join(0.05)
+            assert painter.is_alive()  # the terminal is full until it is read
             read = b""
             while b"line 1999 " not in read:
                 read += os.read(ours, 65_536)
@@ -288,7 +249,7 @@ class TestRealTerminals:
             seen = [row for row in read.decode().split("\r\n") if "line" in row]
             assert len(seen) == len(texts)
 
-    def test_a_terminal_that_hangs_up_is_told_once(self) -> None:
+    def test_closed_output_raises_once(self) -> None:
         with pseudo_terminal() as (ours, output):
             screen = Screen(output)
             screen.paint([], lines("tail"))
@@ -297,8 +258,6 @@ class TestRealTerminals:
                 screen.paint(lines("one"), [])
             screen.paint(lines("two"), [])
             screen.close()
-
-    def test_a_pipe_that_is_closed_is_told_once(self) -> None:
         reader, writer = os.pipe()
         with open(writer, "w", encoding="utf-8") as output:  # noqa: PTH123 - it is no path
             screen = Screen(output)
@@ -310,14 +269,13 @@ class TestRealTerminals:
     def test_text_that_was_printed_before_comes_first(self) -> None:
         with pseudo_terminal() as (ours, output):
             output.write("printed\n")
-            screen = Screen(output)
-            screen.paint(lines("one"), [])
+            Screen(output).paint(lines("one"), [])
             read = ""
             while "one" not in read:
                 read += os.read(ours, 1000).decode()
             assert read.startswith("printed")
 
-    def test_an_output_without_a_number_is_written_to_as_any_other(self) -> None:
+    def test_output_without_a_descriptor_works(self) -> None:
         output = io.StringIO()
         screen = Screen(output)
         screen.paint(lines("one"), lines("tail"))
@@ -325,8 +283,9 @@ class TestRealTerminals:
         assert "one" in output.getvalue()
 
 
+# Paints as many frames as each line of its input says, and leaves a tail each time.
 _PAINTING = """
-import sys, time
+import sys
 from argstream.terminal import Screen, line
 screen = Screen(sys.stdout)
 screen.open()
@@ -342,30 +301,25 @@ for word in map(str.strip, sys.stdin):
     screen.paint([], [line(f"TAIL painted {number}")])
 screen.close()
 """
-"""Paints as many frames as it is told to; a tail is left alive each time."""
-
 _WAITING = """
-import sys, time
+import os, sys, time
 from argstream.terminal import Screen, line
 screen = Screen(sys.stdout)
 screen.open()
 while True:
     screen.paint([], [line("TAIL first"), line("TAIL second")])
     time.sleep(0.05)
+    if os.path.exists("terminate"):
+        os.kill(os.getpid(), 15)
 """
 
 
-def and_after(script: Path) -> list[str]:
-    """Give a command that leaves time to look at the terminal afterwards."""
-    return ["bash", "-c", f"{shlex.join([sys.executable, str(script)])}; echo OVER; read"]
-
-
 class TestTmux:
-    def test_resizes_leave_each_line_once_and_no_remains(self, tmp_path: Path) -> None:
-        script = tmp_path / "painting.py"
-        script.write_text(_PAINTING)
+    def test_resizing_leaves_each_line_once_and_no_remains(self, tmp_path: Path) -> None:
+        (tmp_path / "painting.py").write_text(_PAINTING)
+        command = f"{shlex.quote(sys.executable)} painting.py; echo OVER; read"
         count = 0
-        with Tmux(and_after(script), columns=80, rows=24) as terminal:
+        with Tmux(["bash", "-c", command], folder=tmp_path) as terminal:
             terminal.wait_for("TAIL painted 0")
             for columns, rows in [(80, 24), (45, 24), (120, 24), (120, 10), (60, 40), (50, 12)]:
                 terminal.resize(columns, rows)
@@ -383,20 +337,22 @@ class TestTmux:
         assert "TAIL" not in "\n".join(everything)
         assert all(row.startswith("committed") for row in everything if not row[:4].isdigit())
 
-    def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(self, tmp_path: Path) -> None:
-        script = tmp_path / "waiting.py"
-        script.write_text(_WAITING)
-        with Tmux(["bash", "--norc", "-i"]) as terminal:
+    def test_terminal_belongs_to_the_shell_while_stopped_or_in_background(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "waiting.py").write_text(_WAITING)
+        with Tmux(["bash", "--norc", "-i"], folder=tmp_path) as terminal:
             terminal.wait_for("bash-")  # its prompt
-            terminal.press(shlex.join([sys.executable, str(script)]), "Enter")
+            terminal.press(f"{shlex.quote(sys.executable)} waiting.py", "Enter")
             terminal.wait_for("TAIL second")
             assert not terminal.is_cursor_shown()
             terminal.press("C-z")
             terminal.wait_for("Stopped")
             assert "TAIL" not in terminal.screen()
             assert terminal.is_cursor_shown()
-            terminal.press("echo heard", "Enter")
-            terminal.wait_for("echo heard")
+            terminal.press("bg", "Enter", "sleep 0.3; echo slept", "Enter")
+            terminal.wait_for("\nslept")
+            assert "TAIL" not in terminal.screen()
             terminal.press("fg", "Enter")
             terminal.wait_for("TAIL second")
             assert not terminal.is_cursor_shown()
@@ -404,27 +360,8 @@ class TestTmux:
             terminal.wait_for("KeyboardInterrupt")
             assert "unheard" not in terminal.screen()
             assert "TAIL" not in terminal.screen()
-
-    def test_in_the_background_nothing_is_painted(self, tmp_path: Path) -> None:
-        script = tmp_path / "waiting.py"
-        script.write_text(_WAITING)
-        with Tmux(["bash", "--norc", "-i"]) as terminal:
-            terminal.wait_for("bash-")  # its prompt
-            terminal.press(shlex.join([sys.executable, str(script)]), "Enter")
-            terminal.wait_for("TAIL second")
-            terminal.press("C-z")
-            terminal.wait_for("Stopped")
-            terminal.press("bg", "Enter", "sleep 0.5; echo slept; kill %1; wait", "Enter")
+            terminal.press("clear; touch terminate", "Enter")
+            terminal.press(f"{shlex.quote(sys.executable)} waiting.py", "Enter")
             terminal.wait_for("Terminated")
-            assert "TAIL" not in terminal.screen()
-            assert "slept" in terminal.screen()
-
-    def test_being_terminated_leaves_a_cursor_and_no_tail(self, tmp_path: Path) -> None:
-        script = tmp_path / "waiting.py"
-        script.write_text(_WAITING.replace("while True:", "import os, signal\nfor n in range(5):"))
-        with script.open("a") as file:
-            file.write("os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n")
-        with Tmux(and_after(script)) as terminal:
-            terminal.wait_for("OVER")
             assert terminal.is_cursor_shown()
             assert "TAIL" not in terminal.screen()

@@ -1,7 +1,7 @@
-"""A call that is written while somebody watches: what its view says, as text."""
+"""A call that is written piece by piece: what its view shows, as text."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wcwidth import wcswidth
@@ -10,22 +10,19 @@ from argstream.events import ToolArgsDelta, ToolCallStarted
 from argstream.history import CallKind
 from argstream.runs import with_arguments
 from argstream.sanitise import visible, visible_line
-from argstream.terminal import Line, Spans
+from argstream.terminal import Line, Spans, rows_of
 from argstream.terminal.tool_views import ArgumentEvent, Looks
 
 ROWS = 4
 
 
 class Followed(NamedTuple):
-    """What was seen of a call."""
+    """What was shown of a call."""
 
     title: str
-    lines: list[Line]
-    """All that became final, in their order."""
-    settled: list[Line]
-    """Those of them that were final before the end."""
-    growing: list[list[str]]
-    """What was not, after each event."""
+    lines: list[Line]  # all that became final, in order
+    settled: list[Line]  # those that were final before the end
+    growing: list[list[str]]  # the rest, after each event
 
     @property
     def text(self) -> str:
@@ -41,8 +38,13 @@ def texts(lines: Sequence[Line]) -> list[str]:
     return [text_of(line.margin + line.spans).rstrip() for line in lines]
 
 
+def committed_rows(lines: Iterable[Line], columns: int) -> Iterator[str]:
+    """Return lines as they stand in the scrollback."""
+    return (text_of(row).rstrip() for line in lines for row in rows_of(line, columns - 1))
+
+
 def roles(line: Line) -> list[tuple[str, str]]:
-    """The pieces of a line, without its margin."""
+    """Return the spans of a line, without its margin."""
     return [(span.text, span.role) for span in line.spans]
 
 
@@ -54,14 +56,13 @@ def follow(
     size: int = 5,
     kind: CallKind = "function",
 ) -> Followed:
-    """Write arguments piece by piece, and look after each; a str is the raw text, maybe cut."""
+    """Write arguments in pieces, and look after each; a str is the raw text, maybe cut."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
     view = (looks or Looks()).view(ToolCallStarted("c", 0, name, kind))
     lines: list[Line] = []
     growing = []
     for event in events(raw, name, kind, size):
-        was_open = view.is_title_open
-        title = view.title
+        was_open, title = view.is_title_open, view.title
         view.take(event)
         newest = view.settled()
         assert not (newest and view.is_title_open), "lines before the title is known"
@@ -81,8 +82,8 @@ def follow(
 def events(raw: str, name: str, kind: CallKind, size: int) -> list[ArgumentEvent]:
     call = ToolCallStarted("c", 0, name, kind)
     pieces = [ToolArgsDelta("c", name, raw[at : at + size]) for at in range(0, len(raw), size)]
-    told = with_arguments([call, *pieces])
-    return [event for event in told if not isinstance(event, ToolCallStarted)]  # type: ignore[misc]  # the others are all of the arguments
+    computed = with_arguments([call, *pieces])
+    return [event for event in computed if not isinstance(event, ToolCallStarted)]  # type: ignore[misc]  # the others are all of the arguments
 
 
 def expanded(text: str) -> str:
@@ -94,14 +95,11 @@ def expanded(text: str) -> str:
 
 
 def is_shown(value: str, lines: Sequence[str]) -> bool:
-    """Whether each line of a text stands in one of those that are shown, in some spelling."""
+    """Return True if each line of a text is in one of the lines, in some spelling."""
     return all(any(_is_in(piece, line) for line in lines) for piece in value.split("\n"))
 
 
 def _is_in(piece: str, line: str) -> bool:
     escaped = piece.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        expanded(visible(piece)).rstrip() in line
-        or visible_line(piece).rstrip() in line
-        or visible_line(escaped).rstrip() in line
-    )
+    spellings = (expanded(visible(piece)), visible_line(piece), visible_line(escaped))
+    return any(spelling.rstrip() in line for spelling in spellings)

@@ -34,27 +34,31 @@ PLACED = """\
 
 
 @pytest.mark.parametrize("order", [*permutations(["path", "old", "new"])])
-def test_it_is_shown_in_its_place_whatever_comes_first(order: tuple[str, ...]) -> None:
+def test_edit_is_shown_in_its_place_in_any_order_of_arguments(order: tuple[str, ...]) -> None:
     arguments = {"path": "app.py", "old": "a = 1\n", "new": "a = 2\n    b = 3\n"}
     seen = edit({name: arguments[name] for name in order})
     assert (seen.title, seen.text) == ("app.py", PLACED)
 
 
-def test_roles_tell_what_is_removed_and_added() -> None:
+def test_removed_and_added_lines_have_roles() -> None:
     seen = edit({"path": "app.py", "old": "    a = 1\n", "new": "    a = 2\n"})
     found = {line.margin[1].text: line.spans[0].role for line in seen.lines}
     assert found == {" ": "plain", "-": "removed", "+": "added"}
 
 
-def test_until_it_is_known_what_is_replaced_the_new_lines_only_grow() -> None:
-    seen = edit('{"new": "one\\ntwo\\nthr')
-    assert seen.growing[-1] == ["       + │ one", "       + │ two", "       + │ thr"]
-    assert edit('{"old": "one\\ntwo').growing[-1] == ["       - │ one", "       - │ two"]
-
-
-def test_an_old_text_that_comes_after_the_new_one_grows_below_it() -> None:
-    seen = edit('{"new": "one", "old": "two\\nthr')
-    assert seen.growing[-1] == ["       + │ one", "       - │ two", "       - │ thr"]
+@pytest.mark.parametrize(
+    ("raw", "growing"),
+    [
+        ('{"new": "one\\ntwo\\nthr', ["       + │ one", "       + │ two", "       + │ thr"]),
+        ('{"old": "one\\ntwo', ["       - │ one", "       - │ two"]),
+        (
+            '{"new": "one", "old": "two\\nthr',
+            ["       + │ one", "       - │ two", "       - │ thr"],
+        ),
+    ],
+)
+def test_text_grows_until_both_are_known(raw: str, growing: list[str]) -> None:
+    assert edit(raw).growing[-1] == growing
 
 
 def test_lines_are_settled_while_the_new_text_is_written() -> None:
@@ -75,79 +79,67 @@ def test_new_lines_are_held_until_the_texts_meet_again() -> None:
     seen = edit('{"path": "app.py", "old": "    a = 1\\n    return a", "new": "    a = 2\\n    b')
     assert seen.settled == []
     assert seen.growing[-1] == ["     5 + │     a = 2", "     6 + │     b"]
-
-
-def test_a_new_text_that_is_cut_does_not_say_that_the_rest_is_removed() -> None:
-    seen = edit('{"path": "app.py", "old": "    a = 1\\n    return a\\n", "new": "    a = 2\\n   ')
+    # The rest of the old text is not shown as removed if the new one is cut.
     assert "     6 ? │     return a" in seen.text
     assert "     6 - │" not in seen.text
 
 
-def test_without_the_file_there_are_no_numbers() -> None:
-    seen = edit({"path": "gone.py", "old": "a\nb", "new": "a\nc"})
-    assert seen.text == "         │ a\n       - │ b\n       + │ c\n"
-
-
-def test_a_text_that_is_not_in_the_file_is_said_to_be_missing() -> None:
-    seen = edit({"path": "app.py", "old": "nope", "new": "x"})
-    assert seen.text == "  (not found in app.py)\n       - │ nope\n       + │ x\n"
-    assert {span.role for span in seen.lines[0].spans} == {"warning"}
-
-
-def test_a_text_that_is_in_several_places_says_in_how_many() -> None:
-    seen = edit({"path": "app.py", "old": "f()", "new": "g()"})
-    assert seen.text.startswith("  (2 places)\n")
-    assert "     4 - │ def f():\n     4 + │ def g():\n" in seen.text
-
-
-def test_an_edit_within_a_line_shows_the_whole_line() -> None:
-    seen = edit({"path": "app.py", "old": "rint(f", "new": "retty(f"})
-    assert "     9 - │ print(f())\n     9 + │ pretty(f())\n" in seen.text
-
-
-def test_lines_that_are_joined_by_an_edit_are_both_shown() -> None:
-    seen = edit({"path": "app.py", "old": "    a = 1\n", "new": ""}, text="x\n    a = 1\ny\n")
-    assert seen.text == "     1   │ x\n     2 - │     a = 1\n     2   │ y\n"
-    seen = edit({"path": "app.py", "old": "a\n", "new": "b"}, text="a\nc\n")
-    assert seen.text == "     1 - │ a\n     2 - │ c\n     1 + │ bc\n"
-
-
-def test_a_newline_that_is_lost_at_the_end_of_the_file_is_seen() -> None:
-    seen = edit({"path": "app.py", "old": "a\n", "new": "a"}, text="a\n")
-    assert seen.text == (
-        "     1 - │ a\n"
-        "     1 + │ a\n"
-        "       · │ no newline at the end\n"
-    )  # fmt: skip
-
-
-def test_nothing_that_is_replaced_is_an_insertion() -> None:
-    assert edit({"path": "new", "old": "", "new": "a\n"}).text == "       + │ a\n"
-    assert edit({"path": "app.py", "old": "", "new": "a\n"}, text="").text == "     1 + │ a\n"
+NOT_FOUND = "  (not found in app.py)\n       - │ nope\n       + │ x\n"
+JOINED = "     1 - │ a\n     2 - │ c\n     1 + │ bc\n"
+LOST = "     1 - │ a\n     1 + │ a\n       · │ no newline at the end\n"
+DELETED = "     1   │ x\n     2 - │     a = 1\n     2   │ y\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("path", "old", "new", "file", "shown"),
+    [
+        ("gone.py", "a\nb", "a\nc", FILE, "         │ a\n       - │ b\n       + │ c\n"),
+        ("app.py", "nope", "x", FILE, NOT_FOUND),
+        ("app.py", "    a = 1\n", "", "x\n    a = 1\ny\n", DELETED),
+        ("app.py", "a\n", "b", "a\nc\n", JOINED),
+        ("app.py", "a\n", "a", "a\n", LOST),
+        ("new", "", "a\n", FILE, "       + │ a\n"),
+        ("app.py", "", "a\n", "", "     1 + │ a\n"),
+        (None, "a\n", "b\n", FILE, "       - │ a\n       + │ b\n"),
+        ("app.py", None, "x\ny", FILE, "  new =\n  │ x\n  │ y\n"),
+    ],
+)
+def test_edits_of_special_places(
+    path: str | None, old: str | None, new: str, file: str, shown: str
+) -> None:
+    arguments = {"path": path, "old": old, "new": new}
+    given_ = {name: value for name, value in arguments.items() if value is not None}
+    assert edit(given_, text=file).text == shown
+
+
+def test_place_of_an_edit_is_described() -> None:
+    missing = edit({"path": "app.py", "old": "nope", "new": "x"})
+    assert {span.role for span in missing.lines[0].spans} == {"warning"}
+    several = edit({"path": "app.py", "old": "f()", "new": "g()"})
+    assert several.text.startswith("  (2 places)\n")
+    assert "     4 - │ def f():\n     4 + │ def g():\n" in several.text
+    inside = edit({"path": "app.py", "old": "rint(f", "new": "retty(f"})
+    assert "     9 - │ print(f())\n     9 + │ pretty(f())\n" in inside.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
     [
         ({"path": "app.py", "old": "a = 1", "new": "a = 1"}, "nothing changes"),
         ({"path": "app.py", "old": "f())\n", "new": "f())"}, "no newline at the end"),
         ('{"path": "app.py", "old": "a = 1", "new": "', "cut off; what becomes of these?"),
     ],
 )
-def test_what_we_say_in_a_diff_has_a_margin_that_no_text_has(
-    arguments: dict[str, object] | str, said: str
+def test_notes_have_a_margin_that_no_text_can_have(
+    arguments: dict[str, object] | str, note: str
 ) -> None:
-    assert f"\n       · │ {said}\n" in edit(arguments).text
-    imitated = edit({"path": "app.py", "old": "a = 1", "new": "x" * 76 + said})
+    assert f"\n       · │ {note}\n" in edit(arguments).text
+    imitated = edit({"path": "app.py", "old": "a = 1", "new": "x" * 76 + note})
     rows = [text_of(row) for line in imitated.lines for row in rows_of(line, 91)]
-    assert f"         │ {said}" in rows
+    assert f"         │ {note}" in rows
 
 
-def test_a_path_that_never_comes_holds_nothing_back_for_ever() -> None:
-    assert edit({"old": "a\n", "new": "b\n"}).text == "       - │ a\n       + │ b\n"
-
-
-def test_several_edits_are_hunks_and_each_sees_what_the_ones_before_it_did() -> None:
+def test_several_edits_are_hunks_applied_in_order() -> None:
     edits = [
         {"old": "import os\n", "new": "import os\nimport sys\n"},
         {"old": "import sys\n", "new": "import re\n"},
@@ -177,7 +169,7 @@ def test_several_edits_are_hunks_and_each_sees_what_the_ones_before_it_did() -> 
     )
 
 
-def test_edits_wait_for_the_path_of_the_call() -> None:
+def test_edits_wait_for_the_path() -> None:
     edits = [{"new": "a = 2", "old": "a = 1"}, {"old": "nope", "new": ""}]
     seen = edit({"edits": edits, "path": "app.py"}, MANY)
     assert seen.title == "app.py"
@@ -185,21 +177,21 @@ def test_edits_wait_for_the_path_of_the_call() -> None:
     assert "  @@ edits[1] @@ (not found in app.py)\n       - │ nope\n" in seen.text
 
 
-def test_an_edit_may_have_a_path_of_its_own() -> None:
+def test_edit_can_have_its_own_path() -> None:
     edits = [{"path": "app.py", "old": "a = 1", "new": "a = 2"}, {"old": "x", "new": "y"}]
     seen = edit({"edits": edits}, MANY)
     assert "  @@ app.py, line 5 @@" in seen.text
     assert "  @@ edits[1] @@\n       - │ x\n       + │ y\n" in seen.text
 
 
-def test_replacing_everywhere_counts_for_the_edits_that_follow() -> None:
+def test_replace_all_counts_for_later_edits() -> None:
     edits = [{"old": "x", "new": "y", "replace_all": True}, {"old": "y\ny", "new": "z"}]
     seen = edit({"path": "app.py", "edits": edits}, MANY, "x\nx\n")
     assert "not found" not in seen.text
     assert "  edits[0].replace_all = true\n" in seen.text
 
 
-def test_what_is_no_edit_is_shown_plainly() -> None:
+def test_values_that_are_no_edits_are_shown_plainly() -> None:
     edits = [{"old": 1, "new": "x"}, {"old": "y"}, "z", {}, {"old": {"a": 1}, "note": "n"}]
     seen = edit({"path": "app.py", "edits": edits}, MANY)
     assert seen.text == (
@@ -211,15 +203,8 @@ def test_what_is_no_edit_is_shown_plainly() -> None:
         "  edits[4].old.a = 1\n"
         '  edits[4].note = "n"\n'
     )
-
-
-def test_an_edit_that_is_cut_before_it_is_one_is_shown_plainly() -> None:
-    seen = edit('{"edits": [{"old": "a", "note": "b', MANY)
-    assert seen.text == '  edits[0].note = "b\n  edits[0].old = "a"\n'
-
-
-def test_a_new_text_without_an_old_one_is_shown_plainly() -> None:
-    assert edit({"path": "app.py", "new": "x\ny"}).text == "  new =\n  │ x\n  │ y\n"
+    cut = edit('{"edits": [{"old": "a", "note": "b', MANY)
+    assert cut.text == '  edits[0].note = "b\n  edits[0].old = "a"\n'
 
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "}", "  x", "yy"]), max_size=9)
@@ -227,7 +212,7 @@ files = st.builds(lambda found, end: "\n".join(found) + end, lines, st.sampled_f
 
 
 @given(text=files, new=files, place=st.integers(0, 30), length=st.integers(1, 12))
-def test_numbers_are_true_and_nothing_is_missing(
+def test_line_numbers_are_right_and_nothing_is_missing(
     text: str, new: str, place: int, length: int
 ) -> None:
     old = text[place : place + length]
@@ -239,7 +224,7 @@ def test_numbers_are_true_and_nothing_is_missing(
     for line in edit({"path": "app.py", "old": old, "new": new}, text=text).lines:
         number, sign = line.margin[0].text.strip(), line.margin[-1 if len(line.margin) < 3 else 1]
         if not number.isdecimal():
-            continue  # something that we say
+            continue  # a note
         index = int(number) - 1
         whole = text if sign.text == "-" else after
         assert whole.split("\n")[index] == "".join(span.text for span in line.spans)

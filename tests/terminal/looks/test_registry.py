@@ -1,4 +1,4 @@
-"""Looks that users register, and calls that are no JSON."""
+"""Looks that users register, and calls that are not JSON."""
 
 from typing import Any, NamedTuple
 
@@ -8,23 +8,13 @@ from argstream.errors import UsageError
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolCallStarted
 from argstream.terminal import Line, Span, Spans
 from argstream.terminal.tool_views import ArgumentEvent, Command, File, Looks
-from tests.terminal.looks.following import follow, text_of, texts
-
-
-class Shouting:
-    """A look that somebody wrote: it shows one argument, and fails where it is told to."""
-
-    def __init__(self, fails_in: str = "") -> None:
-        self._fails_in = fails_in
-
-    def view(self, call: ToolCallStarted) -> "ShoutingView":
-        if self._fails_in == "view":
-            raise KeyError(call.name)
-        return ShoutingView(self._fails_in)
+from tests.terminal.looks.following import Followed, follow, text_of, texts
 
 
 class ShoutingView:
-    def __init__(self, fails_in: str) -> None:
+    """A view that a user wrote. It shows one argument, and fails in the named method."""
+
+    def __init__(self, fails_in: str = "") -> None:
         self._fails_in = fails_in
         self._lines: list[Line] = []
 
@@ -50,7 +40,7 @@ class ShoutingView:
     def settled(self) -> list[Line]:
         self._may("settled")
         lines, self._lines = self._lines, []
-        return lines if self._fails_in != "type" else [("no", "line")]  # type: ignore[list-item]  # what a careless person returns
+        return lines if self._fails_in != "type" else [("no", "line")]  # type: ignore[list-item]  # a user's mistake
 
     def growing(self, rows: int) -> list[Line]:
         self._may("growing")
@@ -61,106 +51,99 @@ class ShoutingView:
         return self.settled()
 
 
-class Made(NamedTuple):
-    """A look whose only view is made already."""
-
-    made: ShoutingView
+class Shouting(NamedTuple):
+    fails_in: str = ""
+    cls: type[ShoutingView] = ShoutingView
 
     def view(self, call: ToolCallStarted) -> ShoutingView:
-        return self.made
+        if self.fails_in == "view":
+            raise KeyError(call.name)
+        return self.cls(self.fails_in)
 
 
 ARGUMENTS: dict[str, Any] = {"word": "hello", "other": 1}
-CARELESS_LINE: Any = Line
-CARELESS_SPAN: Any = Span  # types are not looked at by everybody
+WRONG_LINE: Any = Line
+WRONG_SPAN: Any = Span
 
 
-def test_a_look_of_your_own_is_asked() -> None:
-    seen = follow(ARGUMENTS, "say", Looks({"say": Shouting()}))
+def say(look: Shouting) -> Followed:
+    return follow(ARGUMENTS, "say", Looks({"say": look}))
+
+
+def test_registered_look_is_used() -> None:
+    seen = say(Shouting())
     assert (seen.title, seen.text) == ("loud", "  HELLO\n")
+    # Before a decision, all arguments are shown plainly as well.
+    lines = texts(Looks({"say": Shouting()}).whole("say", ARGUMENTS))
+    assert lines == ["  loud", "  HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
 
 
 @pytest.mark.parametrize(
     "place", ["view", "take", "title", "is_title_open", "settled", "growing", "finish", "type"]
 )
-def test_one_that_fails_is_replaced_by_plain_lines_that_say_so(place: str) -> None:
-    seen = follow(ARGUMENTS, "say", Looks({"say": Shouting(place)}))
+def test_failing_look_is_replaced_by_plain_lines(place: str) -> None:
+    seen = say(Shouting(place))
     assert "  the look of this tool failed: " in seen.text
     assert seen.text.endswith('  word = "hello"\n  other = 1\n')
 
 
 @pytest.mark.parametrize(
-    ("careless", "why"),
+    ("wrong", "reason"),
     [
-        (CARELESS_LINE("x"), "a piece of a line must be a Span, not 'x'"),
-        (CARELESS_LINE((CARELESS_SPAN(5),)), "the text of a span must be a str, not 5"),
-        (CARELESS_LINE((CARELESS_SPAN("x", "loud"),)), "there is no role 'loud': it must be one"),
-        (CARELESS_LINE((CARELESS_SPAN("x", ["plain"]),)), "there is no role ['plain']"),
-        (CARELESS_LINE((Span("x"),), "  "), "a piece of a line must be a Span, not ' '"),
-        (CARELESS_LINE((Span("x"),), (), "zz"), "a piece of a line must be a Span, not 'z'"),
-        (CARELESS_LINE((Span("x"),), breaks="never"), "a line breaks at 'never': it must be one"),
+        (WRONG_LINE("x"), "a piece of a line must be a Span, not 'x'"),
+        (WRONG_LINE((WRONG_SPAN(5),)), "the text of a span must be a str, not 5"),
+        (WRONG_LINE((WRONG_SPAN("x", "loud"),)), "there is no role 'loud': it must be one"),
+        (WRONG_LINE((WRONG_SPAN("x", ["plain"]),)), "there is no role ['plain']"),
+        (WRONG_LINE((Span("x"),), "  "), "a piece of a line must be a Span, not ' '"),
+        (WRONG_LINE((Span("x"),), (), "zz"), "a piece of a line must be a Span, not 'z'"),
+        (WRONG_LINE((Span("x"),), breaks="never"), "a line breaks at 'never': it must be one"),
+        ("title", "must be a Span, not 'l'"),
     ],
 )
-def test_a_line_that_could_not_be_painted_is_a_failure_of_the_look(careless: Any, why: str) -> None:
-    class Careless(ShoutingView):
-        def settled(self) -> list[Line]:
-            return [careless]
+def test_lines_that_cannot_be_painted_are_a_failure(wrong: Any, reason: str) -> None:
+    class WrongTitle(ShoutingView):
+        title = "loud"  # type: ignore[assignment]  # a user's mistake
 
-    seen = follow(ARGUMENTS, "say", Looks({"say": Made(Careless(""))}))
-    assert why in seen.text
+    class WrongLine(ShoutingView):
+        def settled(self) -> list[Line]:
+            return [wrong]
+
+    seen = say(Shouting(cls=WrongTitle if wrong == "title" else WrongLine))
+    assert reason in seen.text
     assert seen.text.endswith('  word = "hello"\n  other = 1\n')
 
 
-def test_a_title_that_could_not_be_painted_is_a_failure_of_the_look() -> None:
-    class Careless(ShoutingView):
-        title = "loud"  # type: ignore[assignment]  # what a careless person writes
-
-    seen = follow(ARGUMENTS, "say", Looks({"say": Made(Careless(""))}))
-    assert "must be a Span, not 'l'" in seen.text
-
-
-def test_at_the_left_edge_there_is_always_a_margin() -> None:
+def test_every_line_has_a_margin() -> None:
     class Edgy(ShoutingView):
         def finish(self) -> list[Line]:
             return [Line((Span("a"),), (Span(""),), ()), Line((Span("b"),), (Span("| "),), ())]
 
-    *_, first, second = follow(ARGUMENTS, "say", Looks({"say": Made(Edgy(""))})).lines
+    *_, first, second = say(Shouting(cls=Edgy)).lines
     assert (first.margin, first.rest) == ((Span("  "),), (Span("  "),))
     assert (second.margin, second.rest) == ((Span("| "),), (Span("  "),))
 
 
-def test_before_a_decision_all_is_shown_plainly_after_a_look_of_your_own() -> None:
-    lines = texts(Looks({"say": Shouting()}).whole("say", ARGUMENTS))
-    assert lines == ["  loud", "  HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
-
-
-def test_what_is_no_look_is_refused_with_the_names_of_what_is() -> None:
+def test_look_of_another_type_is_refused() -> None:
     with pytest.raises(UsageError, match=r"the look of 'say' must be File\(…\), .* not 'file'"):
         Looks({"say": "file"})  # type: ignore[dict-item]  # what is refused
     with pytest.raises(UsageError, match="not <class"):
-        Looks({"say": Shouting})  # type: ignore[dict-item]  # a class, where an object belongs
+        Looks({"say": Shouting})  # type: ignore[dict-item]  # a class instead of an object
 
 
-def test_code_is_shown_in_its_colours_with_numbers() -> None:
+def test_code_and_free_text_are_shown() -> None:
     seen = follow("import os\nx", "code_interpreter", kind="code")
     assert seen.text == "     1 │ import os\n     2 │ x\n"
     assert seen.lines[0].spans[0] == Span("import", "keyword")
     assert ["     1 │ impor"] in seen.growing
-
-
-def test_free_text_has_a_margin_and_patches_have_colours() -> None:
     seen = follow("*** Begin Patch\n-x\n+y\n*** End Patch", "apply_patch", kind="custom")
     assert seen.text == "  │ *** Begin Patch\n  │ -x\n  │ +y\n  │ *** End Patch\n"
     assert [line.spans[0].role for line in seen.lines] == ["place", "removed", "added", "place"]
-
-
-def test_free_text_may_have_a_look_too() -> None:
     looks = Looks({"sql": File(language="sql"), "sh": Command()})
     assert follow("select 1", "sql", looks, kind="custom").text == "     1 │ select 1\n"
     assert follow("ls\npwd", "sh", looks, kind="custom").text == "  $ ls\n    pwd\n"
 
 
-def test_events_of_values_whose_beginning_was_not_seen_are_shown_too() -> None:
+def test_values_whose_start_was_not_seen_are_shown() -> None:
     view = Looks().view(ToolCallStarted("c", 0, "t"))
     view.take(ArgumentCompleted("c", "t", ("a",), "x\ny"))
     view.take(ArgumentCompleted("c", "t", ("b", "c"), 1))
@@ -168,9 +151,8 @@ def test_events_of_values_whose_beginning_was_not_seen_are_shown_too() -> None:
 
 
 @pytest.mark.parametrize("looks", [Looks(), Looks({"t": Shouting("take")})])
-def test_where_there_is_no_room_nothing_grows(looks: Looks) -> None:
+def test_growing_lines_fit_the_room(looks: Looks) -> None:
     view = looks.view(ToolCallStarted("c", 0, "t"))
     view.take(ArgumentStarted("c", "t", ("a",), "string"))
     view.take(ArgumentDelta("c", "t", ("a",), "x"))
-    assert view.growing(0) == []
-    assert len(view.growing(1)) == 1
+    assert (view.growing(0), len(view.growing(1))) == ([], 1)

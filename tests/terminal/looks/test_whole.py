@@ -1,15 +1,15 @@
-"""Nothing is ever left out: whole arguments, arguments in pieces, and what is cut."""
+"""Nothing is left out: whole arguments, arguments in pieces, and arguments that are cut."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.events import ArgumentDelta
 from argstream.jsonstream import JsonPath
-from argstream.sanitise import visible_line
 from argstream.terminal.tool_views import Command, Diff, File, Look, Looks, Plain, Table
 from tests.terminal.looks.following import events, follow, is_shown, texts
 
@@ -24,25 +24,19 @@ LOOKS: dict[str, Look] = {
 }
 ANY_LOOKS = Looks(LOOKS, read_file={"a.py": "one\ntwo\nthree\n", "b": ""}.get)
 
+names = st.sampled_from(NAMES)
 text = st.one_of(
     st.text(st.sampled_from('ab}"\\\n\n\t\r\x1b\u202e⟦日é'), max_size=24),
     st.sampled_from(["a.py", "b", "two", "one\ntwo\n", "x" * 90, "*** Begin Patch\n+x"]),
 )
 scalars = st.one_of(text, st.integers(-9, 99), st.booleans(), st.none())
-objects = st.dictionaries(st.sampled_from(NAMES), st.one_of(scalars, text), max_size=4)
-values = st.one_of(
+rows = st.lists(st.dictionaries(names, st.one_of(scalars, text), max_size=4), max_size=7)
+nested = st.recursive(
     scalars,
-    text,
-    st.lists(objects, max_size=7),
-    st.recursive(
-        scalars,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
-        ),
-        max_leaves=8,
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=8,
 )
-arguments = st.dictionaries(st.sampled_from(NAMES), values, max_size=6)
+arguments = st.dictionaries(names, st.one_of(scalars, text, rows, nested), max_size=6)
 tools = st.sampled_from([*LOOKS, "write_file", "edit", "something"])
 
 
@@ -58,19 +52,15 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def is_leaf_shown(leaf: Any, lines: Sequence[str]) -> bool:
-    return is_shown(leaf if isinstance(leaf, str) else json.dumps(leaf), lines)
-
-
 @given(tools, arguments)
-def test_every_character_of_every_argument_is_shown_to_who_decides(
+def test_approver_sees_every_character_of_every_argument(
     name: str, complete: dict[str, Any]
 ) -> None:
     lines = texts(ANY_LOOKS.whole(name, complete))
     for value in complete.values():
         for leaf in leaves(value):
-            if leaf not in NAMES:  # names of what is shown in a look are known
-                assert is_leaf_shown(leaf, lines), leaf
+            if leaf not in NAMES:  # a look replaces the names that it knows
+                assert is_shown(leaf if isinstance(leaf, str) else json.dumps(leaf), lines), leaf
 
 
 @given(tools, arguments, st.integers(1, 9))
@@ -81,40 +71,32 @@ def test_chunking_does_not_matter(name: str, complete: dict[str, Any], size: int
 
 
 @given(tools, arguments, st.floats(0, 1))
-def test_what_came_before_a_cut_is_shown(name: str, complete: dict[str, Any], part: float) -> None:
+def test_text_before_a_cut_is_shown(name: str, complete: dict[str, Any], part: float) -> None:
     raw = json.dumps(complete)
     raw = raw[: int(len(raw) * part)]
     seen = follow(raw, name, ANY_LOOKS)
     lines = [seen.title, *texts(seen.lines)]
-    came: dict[JsonPath, str] = {}
+    received: dict[JsonPath, str] = {}
     for event in events(raw, name, "function", 5):
         if isinstance(event, ArgumentDelta):
-            came[event.path] = came.get(event.path, "") + event.text
-    for value in came.values():
+            received[event.path] = received.get(event.path, "") + event.text
+    for value in received.values():
         assert is_shown(value, lines), value
 
 
-def test_the_title_is_a_line_of_the_whole() -> None:
-    looks = Looks()
-    assert texts(looks.whole("read", {"path": "a.py"})) == ['  path = "a.py"']
-    assert texts(looks.whole("bash", {"command": "ls"})) == ["  $ ls"]
-
-
-def test_a_call_that_is_text_is_shown_as_text() -> None:
-    assert texts(Looks().whole("patch", "*** Begin Patch\n+x")) == ["  │ *** Begin Patch", "  │ +x"]
-
-
-def test_what_no_json_has_is_shown_too() -> None:
-    lines = texts(Looks().whole("t", {"a": (1, 2), "b": {3}, "c": float("inf")}))
-    assert lines == ["  a = [1, 2]", '  b = "{3}"', "  c = Infinity"]
-
-
-def test_names_that_no_json_has_are_shown_too() -> None:
-    lines = texts(Looks().whole("t", {"a": {(1, 2): 3}, "b": ({b"x": 1},)}))
-    assert lines == ['  a["(1, 2)"] = 3', "  b = ({b'x': 1},)"]
-    assert texts(Looks().whole("t", {"rows": [{1: 2}]})) == ["  rows[0].1 = 2"]
-
-
-def test_a_name_is_made_visible() -> None:
-    name = "a\n  b = 1"
-    assert texts(Looks().whole("t", {name: 1})) == [f'  ["{visible_line(name)}"] = 1']
+@pytest.mark.parametrize(
+    ("name", "complete", "lines"),
+    [
+        ("read", {"path": "a.py"}, ['  path = "a.py"']),  # the title is a line, too
+        ("bash", {"command": "ls"}, ["  $ ls"]),
+        ("patch", "*** Begin Patch\n+x", ["  │ *** Begin Patch", "  │ +x"]),
+        ("t", {"a\n  b = 1": 1}, ['  ["a⟦LF⟧  b = 1"] = 1']),
+        # Values and names that JSON does not have.
+        ("t", {"a": (1, 2), "b": {3}}, ["  a = [1, 2]", '  b = "{3}"']),
+        ("t", {"c": float("inf")}, ["  c = Infinity"]),
+        ("t", {"a": {(1, 2): 3}, "b": ({b"x": 1},)}, ['  a["(1, 2)"] = 3', "  b = ({b'x': 1},)"]),
+        ("t", {"rows": [{1: 2}]}, ["  rows[0].1 = 2"]),
+    ],
+)
+def test_unusual_arguments_are_shown(name: str, complete: Any, lines: list[str]) -> None:
+    assert texts(Looks().whole(name, complete)) == lines

@@ -1,4 +1,4 @@
-"""Whether a history is well-formed: for whoever reads it, and for each API that it may go to."""
+"""Checks that the messages of a conversation are valid for each API."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,31 +14,26 @@ from tests.support.provider_rules import request_problems
 
 PROMPT: Final = Message(role="user", parts=(TextPart(text="Go on"),))
 
-
-APIS: Final[tuple[AnthropicApi | ChatApi | ResponsesApi, ...]] = (
-    AnthropicApi(),
-    ChatApi(),
-    ResponsesApi(),
-)
+APIS: Final = (AnthropicApi(), ChatApi(), ResponsesApi())
 
 
 def check_history(
     messages: Sequence[Message], tools: Iterable[OfferedTool] = (), *, is_over: bool = False
 ) -> None:
-    """Check that it alternates, answers each call, and is taken by all providers.
+    """Check that the first message is the user's, calls have results, and all APIs accept it.
 
-    That of a run that is over need not end with the user: the next prompt will.
+    If the run is over, the next prompt is added.
     """
-    assert messages[0].role == "user", "the user begins"
+    assert messages[0].role == "user", "the first message is the user's"
     check_results(messages)
     if is_over:
-        Conversation.from_json(Conversation(messages).to_json())  # it can be written down
+        Conversation.from_json(Conversation(messages).to_json())  # it can be serialized
         messages = [*messages, PROMPT]
     request = ModelRequest(messages=tuple(messages), tools=tuple(tools))
     for api in APIS:
         body = api.body("some-model", request)
         found = request_problems(api.protocol, api.headers("any"), body)
-        assert not found, f"{api.protocol} would refuse it: {found}"
+        assert not found, f"{api.protocol} would reject it: {found}"
 
 
 def check_results(messages: Sequence[Message]) -> None:
@@ -55,7 +50,7 @@ def check_results(messages: Sequence[Message]) -> None:
 
 
 def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
-    """Check that a model is told of its calls what the events said of them."""
+    """Check that the results in the messages equal those of the events."""
     ended = {
         event.call_id: event
         for event in events
@@ -64,14 +59,13 @@ def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
     for message in messages:
         for result in results_of(message) if message.role == "user" else ():
             event = ended[result.call_id]
-            if isinstance(event, ToolCallCompleted):
-                assert (result.result, result.failed) == (event.result, False)
-            else:
-                assert (result.result, result.failed) == (event.error, True)
+            failed = isinstance(event, ToolCallFailed)
+            expected = event.error if isinstance(event, ToolCallFailed) else event.result
+            assert (result.result, result.failed) == (expected, failed)
 
 
 def calls_of(message: Message) -> list[CallPart]:
-    """The calls that are not run by the provider."""
+    """Return the calls that the provider does not run."""
     calls = [part for part in message.parts if isinstance(part, CallPart)]
     return [call for call in calls if call.kind not in RUN_BY_THE_PROVIDER]
 

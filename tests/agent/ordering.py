@@ -1,83 +1,48 @@
-"""The order of events in a run, as design §3 has it: an oracle that shares nothing with the loop.
+"""The order of events in a run: an oracle that shares no code with the agent loop.
 
-It is told one event after the other, and fails at the first that may not come where it comes.
+It receives one event after the other, and fails at the first that is out of order.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnCompleted,
-    TurnStarted,
-)
+from argstream import events as ev
+from argstream.events import Event
 
 OF_ONE_CALL: Final = (
-    ToolArgsDelta,
-    ArgumentStarted,
-    ArgumentDelta,
-    ArgumentCompleted,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    ApprovalRequested,
-    ApprovalDecided,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
+    *(ev.ToolArgsDelta, ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted),
+    *(ev.ToolArgsCompleted, ev.ToolArgsInvalid, ev.ApprovalRequested, ev.ApprovalDecided),
+    *(ev.ToolExecutionStarted, ev.ToolOutputDelta, ev.ToolCallCompleted, ev.ToolCallFailed),
 )
 RUN_BY_THE_PROVIDER: Final = ("server", "mcp", "code")
 LETS_CALLS_RUN: Final = {
-    # it had finished, or paused
+    # finished, or paused
     *("end_turn", "tool_use", "stop_sequence", "pause_turn", "complete", "completed", "eos"),
     *("eos_token", "function_call", "requires_action", "stop", "tool_call", "tool_calls"),
-    # there was no room for more: what was closed before may run
+    # no room for more: calls that were closed before may run
     *("max_tokens", "model_context_window_exceeded", "length", "max_output_tokens", "max_length"),
     *("max_new_tokens", "model_length", "context_length_exceeded", "budget_exceeded"),
     *("incomplete", "error_limit"),
 }
-"""Why a turn can end whose calls may run; after any other end, or none, nothing may."""
+"""Stop reasons after which calls may run. After any other, or none, nothing may."""
 
 
 @dataclass
 class CallOrder:
-    """What has been told of one call."""
+    """The events of one call so far."""
 
     name: str
     is_ours: bool
-    is_early: bool
-    """Whether its tool may begin before its arguments are whole."""
+    is_early: bool  # its tool may start before its arguments are complete
     verdict: str = ""
     is_asked: bool = False
     decision: str = ""
     is_started: bool = False
-    may_run_again: bool = False
-    """Whether a crash has interrupted it, and its tool can stand that it is run again."""
+    may_run_again: bool = False  # a crash interrupted it, and its tool is idempotent
     attempts: int = 0
     outcome: str = ""
-    may_run: bool = False
-    """Whether the turn that it is of has ended so that its calls may run."""
+    may_run: bool = False  # its turn ended with a stop reason that lets calls run
     told: list[Event] = field(default_factory=list)
 
     @property
@@ -90,74 +55,76 @@ class CallOrder:
 
     def take(self, event: Event) -> None:
         self.told.append(event)
-        assert not self.outcome, "nothing follows the end of a call"
+        assert not self.outcome, "no event follows the end of a call"
         match event:
-            case ToolArgsDelta() | ArgumentStarted() | ArgumentDelta() | ArgumentCompleted():
+            case (
+                ev.ToolArgsDelta()
+                | ev.ArgumentStarted()
+                | ev.ArgumentDelta()
+                | ev.ArgumentCompleted()
+            ):
                 assert not self.verdict, "arguments do not grow after their verdict"
-            case ToolArgsCompleted():
+            case ev.ToolArgsCompleted():
                 assert not self.verdict, "a call has one verdict"
                 self.verdict = "complete"
-            case ToolArgsInvalid(verdict=verdict):
+            case ev.ToolArgsInvalid(verdict=verdict):
                 assert not self.verdict, "a call has one verdict"
                 self.verdict = verdict
-            case ApprovalRequested():
+            case ev.ApprovalRequested():
                 assert self.is_ours
-                assert self.verdict == "complete", "only whole arguments are shown to a person"
-                assert not self.is_asked, "a person is asked once"
+                assert self.verdict == "complete", "only complete arguments need an approval"
+                assert not self.is_asked, "a call has one approval request"
                 assert not self.is_started
                 self.is_asked = True
-            case ApprovalDecided(decision=decision):
-                assert self.is_asked, "nobody was asked"
-                assert not self.decision, "it is decided once"
+            case ev.ApprovalDecided(decision=decision):
+                assert self.is_asked, "there is no approval request"
+                assert not self.decision, "a call has one decision"
                 self.decision = decision
-            case ToolExecutionStarted(attempt=attempt):
+            case ev.ToolExecutionStarted(attempt=attempt):
                 self.attempts += 1
                 assert attempt == self.attempts
                 self._start()
-            case ToolOutputDelta():
-                assert self.is_running, "only a tool that runs says something"
-            case ToolCallCompleted():
+            case ev.ToolOutputDelta():
+                assert self.is_running, "only a running tool has output"
+            case ev.ToolCallCompleted():
                 if self.is_ours:
-                    assert self.verdict == "complete", "what is not whole has no result"
-                    assert self.is_started, "what did not run has no result"
+                    assert self.verdict == "complete", "only complete calls have a result"
+                    assert self.is_started, "only calls that ran have a result"
                 self.outcome = "completed"
-            case ToolCallFailed():
-                assert self.verdict, "the arguments have a verdict before the call has an end"
-                assert not self.is_pending, "the question is taken back before the call ends"
+            case ev.ToolCallFailed():
+                assert self.verdict, "the verdict comes before the end of the call"
+                assert not self.is_pending, "the request is withdrawn before the call ends"
                 self.outcome = "failed"
             case _:
                 raise AssertionError(f"{event} is not about a call")
 
     def _start(self) -> None:
         assert self.is_ours, "the provider runs it"
-        assert not self.is_started or self.may_run_again, "nothing runs twice"
+        assert not self.is_started or self.may_run_again, "no call runs twice"
         self.is_started, self.may_run_again = True, False
         if self.is_early and not self.verdict:
-            assert not self.is_asked, "a Streamed tool does not begin before a confirmation"
+            assert not self.is_asked, "a Streamed tool waits for its approval"
             return
-        assert self.verdict == "complete", "only what is complete runs"
-        assert self.may_run, "a call runs when its turn has ended and lets it (invariant 8)"
+        assert self.verdict == "complete", "only complete calls run"
+        assert self.may_run, "a call runs after a turn that allows it (invariant 8)"
         if self.is_asked:
-            assert self.decision in ("approved", "edited"), "only what was approved runs"
+            assert self.decision in ("approved", "edited"), "only approved calls run"
 
 
 class RunOrder:
-    """What has been told of a run, and of its calls."""
+    """The events of a run and of its calls so far."""
 
     def __init__(self, streamed: Collection[str] = (), idempotent: Collection[str] = ()) -> None:
-        """Name the tools with a ``Streamed`` text: these may begin before it has ended.
-
-        And those that may run again after a crash.
-        """
+        """Name the tools with a ``Streamed`` text and those that may run again after a crash."""
         self._idempotent = idempotent
-        self._attempt = (0, 0)  # the turn that was begun last, and how often that was
+        self._attempt = (0, 0)  # the number of the newest turn, and its attempts
         self._was_cut = False
         self.calls: dict[str, CallOrder] = {}
         self.events: list[Event] = []
         self._streamed = streamed
-        self._turn: list[CallOrder] = []  # calls of the turn that is being written
-        self._turn_has_ended = False  # what the same response says after that never runs
-        self._has_failed = False  # this turn: what was lost may be a part of any call
+        self._turn: list[CallOrder] = []  # calls of the current turn
+        self._turn_has_ended = False  # later calls of the same response never run
+        self._has_failed = False  # the stream of this turn
         self._is_paused = False
         self._end: Event | None = None
 
@@ -174,29 +141,28 @@ class RunOrder:
         return [call_id for call_id, call in self.calls.items() if call.is_running]
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
-        assert self._end is None, f"{event} comes after {self._end}, which is the last"
-        assert isinstance(event, RunStarted) == (not self.events), "RunStarted is the first"
+        assert self._end is None, f"{event} comes after {self._end}, the end of the run"
+        assert isinstance(event, ev.RunStarted) == (not self.events), "RunStarted is the first"
         self.events.append(event)
         match event:
-            case ToolCallStarted(parent_id=None):
+            case ev.ToolCallStarted(parent_id=None):
                 self._open(event)
-            case RunPaused(pending=pending):
+            case ev.RunPaused(pending=pending):
                 self._pause([request.call_id for request in pending])
-            case RunResumed(cause="pause"):
-                assert self._is_paused, "only what has paused is resumed"
+            case ev.RunResumed(cause="pause"):
+                assert self._is_paused, "only a paused run is resumed"
                 self._is_paused = False
-            case RunResumed(interrupted=interrupted):
+            case ev.RunResumed(interrupted=interrupted):
                 assert not self._is_paused
                 assert list(interrupted) == self.running
                 self._crash()
-            case TurnStarted(turn=turn, attempt=attempt):
+            case ev.TurnStarted(turn=turn, attempt=attempt):
                 self._begin_turn(turn, attempt)
-            case StreamFailed():
+            case ev.StreamFailed():
                 self._has_failed = True
-            case TurnCompleted(parent_id=None):
+            case ev.TurnCompleted(parent_id=None):
                 self._end_turn(event)
-            case RunCompleted() | RunFailed() | RunStopped():
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
                 self._end_run(event)
             case _ if isinstance(event, OF_ONE_CALL):
                 call = self.calls.get(event.call_id)
@@ -214,10 +180,10 @@ class RunOrder:
     def _begin_turn(self, turn: int, attempt: int) -> None:
         before, attempts = self._attempt
         if attempt == 1:
-            assert turn == before + 1, "turns are counted"
+            assert turn == before + 1, "turns are numbered"
             assert not self._turn, "the turn before has ended"
         else:
-            assert self._was_cut, "only what was cut off begins again"
+            assert self._was_cut, "only a turn that was cut off begins again"
             assert (turn, attempt) == (before, attempts + 1)
         self._attempt = (turn, attempt)
         self._was_cut = self._has_failed = self._turn_has_ended = False
@@ -226,7 +192,7 @@ class RunOrder:
             assert call.verdict
             assert call.outcome or not call.is_ours, "all calls end before the next turn"
 
-    def _open(self, event: ToolCallStarted) -> None:
+    def _open(self, event: ev.ToolCallStarted) -> None:
         assert event.call_id not in self.calls, "each call has its own id, and starts once"
         is_ours = event.kind not in RUN_BY_THE_PROVIDER
         call = CallOrder(event.name, is_ours, event.name in self._streamed)
@@ -234,31 +200,33 @@ class RunOrder:
         if not self._turn_has_ended:
             self._turn.append(call)
 
-    def _end_turn(self, event: TurnCompleted) -> None:
+    def _end_turn(self, event: ev.TurnCompleted) -> None:
         assert all(call.verdict for call in self._turn), "every call of a turn has its verdict"
         lets_run = (event.stop_reason or "").lower() in LETS_CALLS_RUN
-        was_left = event.characters_read is not None  # by us, because one of its calls was refused
+        was_left = (
+            event.characters_read is not None
+        )  # the agent stopped reading: a call was rejected
         for call in self._turn:
             call.may_run = not self._has_failed and (lets_run or was_left)
         self._turn, self._turn_has_ended = [], True
 
     def _pause(self, pending: list[str]) -> None:
         assert not self._is_paused
-        assert pending, "there is something to decide on"
-        assert pending == self.pending, "it says what is pending: all of it, in order"
-        assert not self.running, "nothing more can happen without a person"
-        assert not self._turn, "nothing is being written"
+        assert pending, "a paused run has pending calls"
+        assert pending == self.pending, "it names all pending calls, in order"
+        assert not self.running, "no tool runs while the run is paused"
+        assert not self._turn, "no turn is open"
         self._is_paused = True
 
     def _end_run(self, event: Event) -> None:
         self._end = event
-        assert not self.pending, "what is asked is decided, or taken back"
+        assert not self.pending, "each request is decided or withdrawn"
         for call in self.calls.values():
             assert call.verdict, f"{call} has no verdict (invariant 10)"
             assert call.outcome or not call.is_ours, f"{call} has no end"
 
     def finish(self, *, paused: bool = False) -> None:
-        """Take that no more events come."""
+        """Check that the run is over, or paused."""
         assert self.is_over or paused, "a run ends with exactly one terminal event"
         assert self._is_paused or not paused
 
@@ -270,7 +238,7 @@ def check_order(
     idempotent: Collection[str] = (),
     paused: bool = False,
 ) -> RunOrder:
-    """Check all events of a run that is over, or has paused."""
+    """Check all events of a run that is over, or paused."""
     order = RunOrder(streamed, idempotent)
     for event in events:
         order.take(event)

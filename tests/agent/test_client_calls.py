@@ -1,6 +1,6 @@
 """An agent over OpenAI Responses whose model calls a tool that the API defines.
 
-What the outputs of such calls look like is tested in ``tests/providers``.
+``tests/providers`` tests what the outputs of such calls look like.
 """
 
 import asyncio
@@ -26,20 +26,12 @@ from tests.providers.test_openai_client_calls import (
 )
 
 MISSING = "Error: the call was not run: this agent has no tool '{}'"
-SAYS_DONE = turn(
-    item_done(
-        0,
-        type="message",
-        id="msg_1",
-        role="assistant",
-        status="completed",
-        content=[{"type": "output_text", "text": "Done.", "annotations": []}],
-    )
-)
+DONE = {"type": "output_text", "text": "Done.", "annotations": []}
+SAYS_DONE = turn(item_done(0, type="message", id="msg_1", role="assistant", content=[DONE]))
 
 
 def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[Payload]]:
-    """Run an agent whose model makes this call; give its result, and the input of its next turn."""
+    """Run an agent whose model makes this call. Return the result and the next turn's input."""
     turns = [turn(item_added(0, **item), item_done(0, **item)), SAYS_DONE]
     inputs: list[list[Payload]] = []
 
@@ -59,8 +51,6 @@ def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[
 
 
 class Shell:
-    """A tool with the name of one that the API defines. It records its arguments."""
-
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
@@ -75,16 +65,17 @@ class Shell:
 @pytest.mark.parametrize(
     ("item", "name"),
     [
-        pytest.param(SHELL, "shell", id="shell"),
-        pytest.param(LOCAL_SHELL, "local_shell", id="local_shell"),
-        pytest.param(COMPUTER, "computer", id="computer"),
-        pytest.param(OLD_COMPUTER, "computer", id="computer, one action"),
-        pytest.param(SEARCH, "tool_search", id="search"),
-        pytest.param(APPROVAL, "mcp__github__delete_repo", id="approval"),
+        (SHELL, "shell"),
+        (LOCAL_SHELL, "local_shell"),
+        (COMPUTER, "computer"),
+        (OLD_COMPUTER, "computer"),
+        (SEARCH, "tool_search"),
+        (APPROVAL, "mcp__github__delete_repo"),
     ],
+    ids=["shell", "local_shell", "computer", "computer, one action", "search", "approval"],
 )
 @pytest.mark.parametrize("policy", [None, Policy(default="ask")], ids=["free", "asks"])
-def test_call_without_a_tool_is_answered_with_an_error_and_nobody_is_asked(
+def test_call_without_a_tool_fails_without_an_approval_request(
     item: Payload, name: str, policy: Policy | None
 ) -> None:
     _, (_, sent, *outputs) = played(item, policy=policy)
@@ -92,7 +83,7 @@ def test_call_without_a_tool_is_answered_with_an_error_and_nobody_is_asked(
     assert MISSING.format(name) in json.dumps(outputs)
 
 
-def test_tool_of_the_same_name_runs_the_call() -> None:
+def test_tool_with_the_name_of_the_call_runs_it() -> None:
     action = {**SHELL["action"], "max_output_length": 100}
     tools = Shell()
     _, (_, _, output) = played({**SHELL, "action": action}, tools.shell)
@@ -111,7 +102,7 @@ def test_mcp_call_is_approved_only_by_a_tool_that_returns_true(answer: object) -
     assert output["approve"] is (answer is True)
 
 
-def test_policy_denies_a_client_call_and_the_run_goes_on() -> None:
+def test_denied_client_call_does_not_end_the_run() -> None:
     rule = Rule("deny", tool="shell", argument=["commands", "*"], when=Search("rm -rf"))
     tools = Shell()
     _, (_, sent, output) = played(SHELL, tools.shell, policy=Policy([rule], default="allow"))
@@ -120,7 +111,7 @@ def test_policy_denies_a_client_call_and_the_run_goes_on() -> None:
     assert "rejected" in output["output"]
 
 
-def test_policy_that_asks_about_a_client_call_asks_before_its_tool_runs() -> None:
+def test_client_call_is_approved_before_its_tool_runs() -> None:
     tools = Shell()
     asked: list[tuple[str, int]] = []
 

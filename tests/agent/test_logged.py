@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -471,11 +472,14 @@ async def test_decision_in_the_store_wins_over_a_later_one_of_the_approver(store
     assert effects.seen == []
 
 
-async def test_decision_in_time_counts_when_the_run_resumes_after_expiry(store: Store) -> None:
-    agent, effects = mailing(send(), "Sent.", store=store, approval_timeout=0.1)
+async def test_decision_in_time_counts_when_the_run_resumes_after_expiry(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, effects = mailing(send(), "Sent.", store=store, approval_timeout=60)
     paused = await agent.run_stream("Go")
     await store.decide(paused.run_id, {paused.pending[0].call_id: Approve()})
-    await asyncio.sleep(0.15)
+    later = time.time() + 100
+    monkeypatch.setattr(time, "time", lambda: later)
     await agent.resume(paused)
     assert effects.seen == SENT
 

@@ -1,9 +1,8 @@
-"""The loop of an agent, by chance: whatever models, tools and people do, the order of events holds.
+"""Random runs of the agent loop: the order of events holds for any model, tool and approver.
 
-A run is played without waiting for anything, event by event, with real payloads of each API. The
-world does what the driver does, and compares all that the loop says with what it knows itself:
-which texts the model wrote, who was asked, what runs. No public name has the loop without a clock,
-so this test alone uses its modules.
+A run is played event by event, without a clock, with real payloads of each API. ``World`` does what
+the driver does, and compares the steps of the loop with its own record of texts, requests and
+running tools. The loop has no public name, so this test uses private modules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.agent import Approval, Approve, Conversation, Deny, ToolUse
 from argstream.agent._driver import Listening
 from argstream.agent._loop import (
@@ -34,24 +34,7 @@ from argstream.agent._loop import (
 )
 from argstream.assembly import Assembler, Call
 from argstream.errors import UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunStarted,
-    RunStopped,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolExecutionStarted,
-    TurnCompleted,
-    TurnStarted,
-    from_json,
-    to_json,
-)
+from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
 from tests.agent.chance import IDEMPOTENT, POLICY, STREAMED, TOOLS, Turn, fate_of, turns
 from tests.agent.following import PASSING, merged
 from tests.agent.histories import check_history, check_told
@@ -60,8 +43,7 @@ from tests.support import loads
 
 FREE: Final = Toolbox(TOOLS, None)
 RULED: Final = Toolbox(TOOLS, POLICY)
-SECONDS = 60.0
-"""How long somebody has to decide, if there is a limit."""
+SECONDS = 60.0  # the approval timeout, if there is one
 DECIDED = ("approved", "edited", "denied", "expired", "withdrawn")
 
 rules = st.builds(
@@ -74,7 +56,7 @@ rules = st.builds(
 
 
 @given(st.data(), st.sampled_from([FREE, RULED]), rules, st.integers(1, 2))
-def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
+def test_random_run_keeps_the_order_and_a_history_that_all_apis_accept(
     data: st.DataObject, tools: Toolbox, rules: LoopRules, runs: int
 ) -> None:
     conversation = Conversation()
@@ -85,7 +67,7 @@ def test_whatever_happens_the_order_holds_and_all_apis_take_the_history(
 
 
 class World:
-    """One run: play() makes things happen until it is over."""
+    """One run. play() draws actions until it is over."""
 
     def __init__(
         self,
@@ -104,31 +86,31 @@ class World:
         self._crashes_left = draw(st.integers(0, 2))
         self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
         self._need_not_ask: set[str] = set()  # calls
-        self._always: dict[str, Any] = {}  # what was decided for more than one call
+        self._always: dict[str, Any] = {}  # grants for more than one call
         self._numbering = conversation.numbering
         self._stream: Stream | None = None
         self._turns = len(conversation.messages)
         self._clock = 1000.0
-        self._running: dict[str, bool] = {}  # whether it must end: it was cancelled
+        self._running: dict[str, bool] = {}  # whether it was cancelled
         self._calls: dict[str, Call] = {}
         self._edited: dict[str, Any] = {}
         self._requests: dict[str, ApprovalRequested] = {}
-        self._texts: dict[str, list[bool]] = {}  # of Streamed tools: how they were told to end
+        self._texts: dict[str, list[bool]] = {}  # of Streamed tools: whether each end was regular
         self._of_turn: list[str] = []
-        self._refused: list[TurnCompleted] = []
+        self._refused: list[ev.TurnCompleted] = []
         self._is_stopped = False
-        self._is_hasty = draw(st.integers(0, 2)) == 0  # somebody will stop it
+        self._is_hasty = draw(st.integers(0, 2)) == 0  # it is stopped sooner or later
 
     def play(self) -> None:
         self._take(self.machine.begin("Go", self._history))
         while not self.machine.is_over:
             actions = self._actions()
-            assert actions, "something can happen, or the run is over"
+            assert actions, "a run that is not over has a next action"
             self.draw(st.sampled_from(actions))()
         self._check_end()
 
     def _actions(self) -> list[Callable[[], None]]:
-        """Say what may happen now, what is likely several times."""
+        """Return the possible actions, likely ones several times."""
         if self.machine.is_paused:
             self._check_idle()
             if self._crashes_left and self.draw(st.integers(0, 3)) == 0:
@@ -193,7 +175,7 @@ class World:
             assert step == Step([], [])
             return
         assert [type(event) for event in step.events] == [ToolExecutionStarted]
-        assert call.name == "note", "what must be confirmed does not begin"
+        assert call.name == "note", "a call that needs approval does not start early"
         self._running[call.id] = False
         self._texts[call.id] = []
         self._take(step)
@@ -208,7 +190,7 @@ class World:
         else:
             self._take(self.machine.tool_over(call_id, {"of": call_id}, failed=False))
 
-    # People
+    # Decisions
 
     def _decide(self) -> None:
         call_id = self.draw(st.sampled_from(self.order.pending))
@@ -219,7 +201,7 @@ class World:
             self._expect(self.machine.decided(call_id, decision, self._clock), {call_id: outcome})
 
     def _decision(self, call_id: str) -> tuple[Any, str | None]:
-        """Make up a decision, and say what must become of it; None: it is refused."""
+        """Draw a decision and its expected outcome; None if it must be refused."""
         request = self._requests[call_id]
         decision, outcome = self.draw(st.sampled_from(possible_decisions(request)))
         if outcome is not None and self._is_late(request):
@@ -234,7 +216,7 @@ class World:
         return request.expires_at is not None and self._clock >= request.expires_at
 
     def _decide_wrongly(self) -> None:
-        """Decide on what nobody was asked about, or was decided already, or once more."""
+        """Decide on a call that is unknown or not pending."""
         decided = [call_id for call_id in self._calls if call_id not in self.order.pending]
         call_id = self.draw(st.sampled_from([*decided, "no_such_call"]))
         decision = self.draw(st.sampled_from([Approve(), Deny()]))
@@ -272,19 +254,21 @@ class World:
     def _stop(self) -> None:
         was_stopped, self._is_stopped = self._is_stopped, True
         step = self.machine.stopped("enough")
-        assert not was_stopped or step == Step([], []), "it is stopped once"
+        assert not was_stopped or step == Step([], []), "the second stop changes nothing"
         self._take(step)
 
     # A crash
 
     def _crash(self) -> None:
-        """Lose all but the log, and go on with a loop that knows nothing else."""
+        """Continue with a new loop that is restored from the log."""
         self._crashes_left -= 1
         lost, was_reading = self.machine, self._stream is not None
         self.machine = Machine("run_1", self.tools, self.rules, set(self._grants))
         self.machine.restore(self._log())
         check_restored(self.machine.state, lost.state)
-        self._granted = {(grant.scope, grant.name) for grant in self._grants}  # of this run, none
+        self._granted = {
+            (grant.scope, grant.name) for grant in self._grants
+        }  # those of this run are lost
         self._stream = None
         self._running.clear()
         self._numbering = self.machine.state.numbering
@@ -292,27 +276,29 @@ class World:
             return
         if was_reading and self.machine.state.is_reading:
             self._of_turn = []
-        if self._is_stopped:  # that was written down before
+        if self._is_stopped:  # the stop is in the log
             self._take(self.machine.abandoned("enough"))
             return
         step = self.machine.recovered({}, self._clock)
         late = [one for one in self.order.pending if self._is_late(self._requests[one])]
         decided = [event.decision for event in step.events if isinstance(event, ApprovalDecided)]
-        is_cut = any(isinstance(event, TurnStarted) and event.attempt > 1 for event in step.events)
+        is_cut = any(
+            isinstance(event, ev.TurnStarted) and event.attempt > 1 for event in step.events
+        )
         assert decided.count("expired") == (0 if is_cut else len(late))
         self._take(step, is_recovery=True)
 
     def _log(self) -> list[Event]:
-        """Give what is in the log: what grew last may be lost."""
+        """Return the log. The last deltas may be lost."""
         events = list(self.order.events)
         while type(events[-1]) in PASSING and self.draw(st.booleans()):
             events.pop()
-        return [from_json(to_json(event)) for event in merged(events)]
+        return [ev.from_json(ev.to_json(event)) for event in merged(events)]
 
-    # What the loop says
+    # Steps of the loop
 
     def _refuses(self, act: Callable[[], Step]) -> None:
-        """See that something is refused, and that nothing has changed by it."""
+        """Check that an action raises and changes nothing."""
         before = deepcopy(self.machine.state)
         with pytest.raises(UsageError):
             act()
@@ -320,7 +306,7 @@ class World:
         assert self.machine.pending == tuple(map(self._requests.get, self.order.pending))
 
     def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
-        """See that this has been decided, and nothing else."""
+        """Check that a step has these decisions and no others."""
         decided = [event for event in step.events if isinstance(event, ApprovalDecided)]
         assert {event.call_id: event.decision for event in decided} == outcomes
         for event in decided:
@@ -342,11 +328,11 @@ class World:
                 assert event.arguments == self._calls[call_id].arguments
                 late = None if self.rules.approval_seconds is None else self._clock + SECONDS
                 assert event.expires_at == late
-            case ToolArgsCompleted(call_id=call_id, name=name):
+            case ev.ToolArgsCompleted(call_id=call_id, name=name):
                 by_rule = name == "shell" and ("rule", "commands") in self._granted
                 if by_rule or ("session", name) in self._granted:
                     self._need_not_ask.add(call_id)
-            case TurnCompleted(stop_reason="refusal"):
+            case ev.TurnCompleted(stop_reason="refusal"):
                 self._refused.append(event)
             case _:
                 pass
@@ -362,15 +348,14 @@ class World:
             (one.call_id, one.name, one.idempotency_key)
             for one in started
             if one.call_id not in self._texts
-        ], "what is said to run is run"
-        assert not (started and self._is_stopped), "nothing begins after a stop"
+        ], "each start is executed"
+        assert not (started and self._is_stopped), "no tool starts after a stop"
         asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
         if is_recovery and self.rules.asks_in_place:
             asked = [self._requests[call_id] for call_id in self.order.pending]
-        assert [AskPerson(event) for event in asked] == [
-            effect for effect in step.effects if isinstance(effect, AskPerson)
-        ]
-        assert not (asked and self._is_stopped), "nobody is asked after a stop"
+        effects = [effect for effect in step.effects if isinstance(effect, AskPerson)]
+        assert effects == [AskPerson(event) for event in asked]
+        assert not (asked and self._is_stopped), "no approval is requested after a stop"
         for effect in step.effects:
             self._do(effect)
 
@@ -391,7 +376,9 @@ class World:
                 assert len(self._running) <= self.rules.max_parallel_calls
                 self._check_text(call_id, text)
             case EndText(call_id, interruption):
-                assert not any(not told for told in self._texts[call_id]), "it is interrupted once"
+                assert not any(not told for told in self._texts[call_id]), (
+                    "a text is interrupted once"
+                )
                 self._texts[call_id].append(interruption is None)
             case CancelTool(call_id):
                 assert self._is_stopped
@@ -406,14 +393,14 @@ class World:
                 pass
 
     def _check_idle(self) -> None:
-        assert self._stream is None, "nothing is being read"
+        assert self._stream is None, "no stream is open"
         assert not self._running
 
     def _assembler(self, turn: Turn) -> Assembler:
         return Assembler(turn.protocol, judge=self.tools.judge, after=self._numbering)
 
     def _check_text(self, call_id: str, text: str) -> None:
-        """What runs is what the model wrote, or what a person wrote instead (invariant 12)."""
+        """Check that the model's text runs, or the edited one (invariant 12)."""
         call = self._calls[call_id]
         if self.order.calls[call_id].decision == "edited":
             assert loads(text) == self._edited[call_id]
@@ -422,7 +409,7 @@ class World:
             assert text == call.raw or call.reinterpreted is not None or not call.raw.strip()
 
     def _check_turn(self) -> None:
-        """See that of the turn before, all has run that must, and nothing else."""
+        """Check that the right calls of the last turn have run."""
         for call_id in self._of_turn:
             told, call = self.order.calls[call_id], self._calls[call_id]
             if not told.is_ours:
@@ -441,10 +428,10 @@ class World:
         self.order.finish()
         self._check_idle()
         first, last = self.order.events[0], self.order.events[-1]
-        assert isinstance(first, RunStarted)
-        if self._is_stopped:  # unless it had failed by then, and waited for its tools
-            assert isinstance(last, RunStopped | RunFailed)
-        if isinstance(last, RunCompleted):
+        assert isinstance(first, ev.RunStarted)
+        if self._is_stopped:  # or it failed before, while its tools still ran
+            assert isinstance(last, ev.RunStopped | ev.RunFailed)
+        if isinstance(last, ev.RunCompleted):
             self._check_turn()
         messages = self.machine.final_messages
         if messages:
@@ -454,39 +441,38 @@ class World:
         assert not [one for one in self._refused if one.message.id in kept], "refusals are not kept"
         for call_id, told in self._texts.items():
             ended_well = self.order.calls[call_id].outcome == "completed"
-            assert not ended_well or told == [True], "it was told that its text is whole"
+            assert not ended_well or told == [True], "its text ended regularly"
         uses = self.machine.state.uses
         assert list(uses) == list(self.order.calls)
         for use in uses.values():
             last_told = self.order.calls[use.call_id].told[-1:]
             assert use.verdict == self.order.calls[use.call_id].verdict
             match last_told:
-                case [ToolCallCompleted(arguments=arguments, result=result)]:
+                case [ev.ToolCallCompleted(arguments=arguments, result=result)]:
                     assert (use.tool_args, use.result, use.error) == (arguments, result, None)
-                case [ToolCallFailed(error=error)]:
+                case [ev.ToolCallFailed(error=error)]:
                     assert (use.result, use.error) == (None, error)
                 case _:
                     pass
 
 
-# A turn of the model, as the driver reads it, but without waiting
+# A turn of the model, read as the driver reads it
 
 
 class Stream:
-    """The events of a turn, one after the other."""
+    """The events of a turn."""
 
     def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
         self.assembler = assembler
         self.listening = Listening(tools)
-        self.is_left = False
-        """Whether nobody wants to know the rest."""
+        self.is_left = False  # the loop does not want the rest
         self._turn = turn
         self._payloads = iter(turn.payloads)
         self._events: list[Event] = []
         self._has_ended = False
 
     def next_event(self) -> Event | None:
-        """Give the next event; None when there are no more."""
+        """Return the next event, or None at the end."""
         while not self._events:
             if self._has_ended:
                 return None
@@ -495,25 +481,25 @@ class Stream:
                 self._events += self.assembler.feed(payload)
             elif self._turn.raises:
                 self._events += self.assembler.abort("truncated", "the source failed")
-                self.listening.failure = StreamFailed("overloaded", "Too much")
+                self.listening.failure = ev.StreamFailed("overloaded", "Too much")
             else:
                 self._events += self.assembler.close()
             self._has_ended = payload is None or self.assembler.stopped
         return self._events.pop(0)
 
 
-# People
+# Decisions
 
 _EDITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "send": ({"to": "bob"}, {"to": 5}),
     "shell": ({"command": "pwd"}, {"command": "rm x"}),
     "letter": ({"text": "Dear Bob"}, {"text": "Dear", "signed": True}),
 }
-"""Arguments that a person may write instead, and such that are refused."""
+"""Edited arguments of each tool: valid ones, and invalid ones."""
 
 
 def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None]]:
-    """Give decisions, each with its outcome; None: it is refused."""
+    """Return decisions with their outcomes; None if the decision is refused."""
     good, bad = _EDITS[request.name]
     return [
         (Approve(), "approved"),
@@ -530,46 +516,39 @@ def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None
     ]
 
 
-# A run that was read from its log is the one that was there
+# A run that was restored from its log has the same state
 
 
 def check_restored(restored: RunState, lost: RunState) -> None:
-    """Check that all is known again that matters for what follows."""
-    assert restored.history == lost.history
-    assert restored.messages == lost.messages
+    """Check that the state that later steps depend on is restored."""
+    check_equal(
+        *(restored, lost),
+        *("history", "messages", "usage", "status", "turns", "attempt"),
+        *("messages_before", "stop_kind", "stop_reason", "provider_calls"),
+    )
+    assert restored.grants <= lost.grants
     assert list(restored.uses) == list(lost.uses)
     for call_id, use in restored.uses.items():
         check_use(use, lost.uses[call_id])
-    assert restored.grants <= lost.grants
-    assert restored.usage == lost.usage
-    assert restored.status == lost.status
-    assert (restored.turns, restored.attempt) == (lost.turns, lost.attempt)
-    assert restored.messages_before == lost.messages_before
-    assert restored.stop_kind == lost.stop_kind
-    assert restored.stop_reason == lost.stop_reason
     assert list(restored.calls) == list(lost.calls)
-    assert restored.provider_calls == lost.provider_calls
     for call, other in zip(restored.calls.values(), lost.calls.values(), strict=True):
         check_call(call, other)
 
 
 def check_call(restored: CallState, lost: CallState) -> None:
-    assert restored.name == lost.name
-    assert restored.status == lost.status
-    if lost.status != "done" or lost.text:  # a call that was refused at once has none
-        assert restored.text == lost.text
-        assert restored.asked_text == lost.asked_text
-    assert restored.request == lost.request
-    assert restored.asking == lost.asking
-    assert restored.note == lost.note
-    assert restored.has_verdict == lost.has_verdict
-    assert restored.attempts == lost.attempts
-    if lost.status == "done":
-        assert (restored.result, restored.failed) == (lost.result, lost.failed)
+    names = ["name", "status", "request", "asking", "note", "has_verdict", "attempts"]
+    names += ["text", "asked_text"] * (lost.status != "done" or bool(lost.text))
+    names += ["result", "failed"] * (lost.status == "done")
+    check_equal(restored, lost, *names)
+
+
+def check_equal(restored: object, lost: object, *names: str) -> None:
+    for name in names:
+        assert getattr(restored, name) == getattr(lost, name), name
 
 
 def check_use(restored: ToolUse, lost: ToolUse) -> None:
     was_refused_at_once = lost.tool_args is None and lost.error is not None
-    if was_refused_at_once:  # the log has its arguments all the same
+    if was_refused_at_once:  # the log has its arguments nevertheless
         restored = replace(restored, tool_args=None)
     assert restored == lost

@@ -24,13 +24,7 @@ from argstream.events import (
     ToolCallStarted,
     Usage,
 )
-from argstream.runs import (
-    Claim,
-    MemoryStore,
-    Record,
-    Store,
-    is_durable,
-)
+from argstream.runs import Claim, MemoryStore, Record, Store, is_durable
 from tests.agent.following import complete, mailing, merged, one, only, send, steps
 from tests.agent.observing import (
     STORY,

@@ -25,14 +25,7 @@ from argstream.events import (
 from argstream.models import ScriptedModel
 from argstream.runs import MemoryStore, SqliteStore
 from tests.agent.following import complete, one, only
-from tests.agent.observing import (
-    FakeClaude,
-    asks_to_write,
-    check_observed,
-    followed,
-    logged,
-    wrote,
-)
+from tests.agent.observing import FakeClaude, asks_to_write, check_observed, followed, logged, wrote
 from tests.claude_agent import assistant, init, run_result, streamed, use
 from tests.provider_streams import Payload, input_json, message_end, message_start, tool_use
 

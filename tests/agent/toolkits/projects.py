@@ -1,8 +1,6 @@
-"""A project with tools for its files, beside a secret that must be neither read nor changed."""
+"""A project with file tools, beside a secret that must be neither read nor changed."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ CANARY = "the canary sings\n"
 
 
 class Project:
-    """A folder, its tools, and what was said by them."""
+    """A folder, its tools, and all their answers."""
 
     def __init__(self, place: Path) -> None:
         self.root = place / "project"
@@ -30,53 +28,34 @@ class Project:
         self.answers: list[str] = []
 
     def file(self, path: str, content: str | bytes = "") -> Path:
-        """Put a file into the project."""
         place = self.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content.encode() if isinstance(content, str) else content)
         return place
 
     def link(self, path: str, target: str | Path) -> None:
-        """Put a symbolic link into the project."""
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).symlink_to(target)
 
     def call(self, name: str, /, **arguments: Any) -> str:
-        """Call a tool as a runner would; give what a model is told."""
+        """Call a tool and return its answer for the model."""
         answer: str = asyncio.run(run(self.tools[name], **arguments))
         self.answers.append(answer)
         return answer
 
     def refused(self, name: str, /, **arguments: Any) -> str:
-        """Call a tool, which fails; give what a model is told."""
+        """Call a tool that fails, and return its error for the model."""
         with pytest.raises(ToolFailure) as failure:
             self.call(name, **arguments)
         self.answers.append(failure_words(failure.value))
         return self.answers[-1]
 
     def attempt(self, name: str, /, **arguments: Any) -> None:
-        """Call a tool, whatever comes of it."""
+        """Call a tool that may fail."""
         try:
             self.call(name, **arguments)
         except ToolFailure as failure:
             self.answers.append(failure_words(failure))
 
-    def require_unharmed(self) -> None:
-        """Assert that nothing outside was read, changed or made, and no draft is left."""
-        assert self.secret.read_text(encoding="utf-8") == CANARY
-        assert [path.name for path in self.outside.iterdir()] == ["secret.txt"]
-        assert {path.name for path in self.outside.parent.iterdir()} == {"outside", "project"}
-        assert not [answer for answer in self.answers if "canary" in answer]
-        assert not list(self.root.rglob(".argstream-*"))
-
     def tree(self) -> list[str]:
-        """Give all that is in the project."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
-
-
-@contextmanager
-def safe_project(place: Path) -> Iterator[Project]:
-    """Make a project; after what is done with it, all outside of it must be as before."""
-    project = Project(place)
-    yield project
-    project.require_unharmed()

@@ -1,4 +1,4 @@
-"""A function says what the tool is: name, description, schema, and which arguments fit."""
+"""A function defines a tool: its name, description, schema, and valid arguments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write(path: str, content: str, mode: Literal["w", "a"] = "w") -> int:
     return len(path + content + mode)
 
 
-def test_a_tool_is_what_its_function_says() -> None:
+def test_tool_has_the_name_docstring_and_schema_of_its_function() -> None:
     assert write.name == "write"
     assert write.description == (
         "Write a file.\n\nWhat was there is lost.\n\nReturns:\n    How many characters."
@@ -62,12 +62,7 @@ def test_a_tool_is_what_its_function_says() -> None:
         "properties": {
             "path": {"type": "string", "description": "Where it goes, below the project."},
             "content": {"type": "string", "description": "What is in it."},
-            "mode": {
-                "type": "string",
-                "enum": ["w", "a"],
-                "default": "w",
-                "description": "How.",
-            },
+            "mode": {"type": "string", "enum": ["w", "a"], "default": "w", "description": "How."},
         },
         "required": ["path", "content"],
         "additionalProperties": False,
@@ -75,22 +70,16 @@ def test_a_tool_is_what_its_function_says() -> None:
     assert (write.spec.name, write.spec.schema) == (write.name, write.schema)
 
 
-def test_options_win_over_the_function() -> None:
+def test_options_override_the_function() -> None:
     policy = Policy([])
-    made = tool(
-        name="save-file",
-        description="Save.",
-        requires_confirmation=policy,
-        timeout=2.5,
-        eager_input_streaming=True,
-    )(write.function)
-    assert (made.name, made.description, made.timeout) == ("save-file", "Save.", 2.5)
-    assert made.requires_confirmation is policy
-    assert made.eager_input_streaming is True
+    options: dict[str, Any] = {"name": "save-file", "description": "Save.", "timeout": 2.5}
+    options |= {"requires_confirmation": policy, "eager_input_streaming": True}
+    made = tool(**options)(write.function)
+    assert {name: getattr(made, name) for name in options} == options
     assert (made.spec.name, made.spec.description) == ("save-file", "Save.")
 
 
-def test_numpy_and_rest_docstrings_are_read_as_well() -> None:
+def test_numpy_and_rest_docstrings_are_parsed() -> None:
     def numpy(path: str, size: int = 0) -> None:
         """Read.
 
@@ -116,9 +105,9 @@ def test_numpy_and_rest_docstrings_are_read_as_well() -> None:
         :returns: the text
         """
 
-    for function, rest_of_it in ((numpy, "Returns\n-------\nstr"), (rest, ":returns: the text")):
+    for function, remainder in ((numpy, "Returns\n-------\nstr"), (rest, ":returns: the text")):
         made = tool(function)
-        assert made.description == f"Read.\n\n{rest_of_it}"
+        assert made.description == f"Read.\n\n{remainder}"
         assert made.schema["properties"]["path"]["description"] == "Where it is."
         assert made.schema["properties"]["size"]["description"] == "How much."
 
@@ -132,7 +121,7 @@ def test_numpy_and_rest_docstrings_are_read_as_well() -> None:
         "path - where it is",
     ],
 )
-def test_a_section_that_is_not_of_the_form_stays_in_the_description(entries: str) -> None:
+def test_malformed_args_section_stays_in_the_description(entries: str) -> None:
     def read(path: str) -> None: ...
 
     read.__doc__ = f"Read.\n\nArgs:\n    {entries}"
@@ -141,7 +130,10 @@ def test_a_section_that_is_not_of_the_form_stays_in_the_description(entries: str
     assert "description" not in made.schema["properties"]["path"]
 
 
-def test_a_description_of_pydantic_wins_over_the_docstring() -> None:
+def test_field_metadata_overrides_the_docstring_and_generated_titles_are_removed() -> None:
+    def edit(edit: Edit, title: str, first_line: Annotated[int, Field(title="The top")]) -> None:
+        """Edit."""
+
     def read(path: Annotated[str, Field(description="The real one.")]) -> None:
         """Read.
 
@@ -150,12 +142,6 @@ def test_a_description_of_pydantic_wins_over_the_docstring() -> None:
         """
 
     assert tool(read).schema["properties"]["path"]["description"] == "The real one."
-
-
-def test_titles_that_only_repeat_a_name_are_left_out() -> None:
-    def edit(edit: Edit, title: str, first_line: Annotated[int, Field(title="The top")]) -> None:
-        """Edit."""
-
     schema = tool(edit).schema
     assert "title" not in schema
     assert schema["properties"]["title"] == {"type": "string"}
@@ -163,7 +149,7 @@ def test_titles_that_only_repeat_a_name_are_left_out() -> None:
     assert schema["$defs"]["Edit"]["properties"]["line"] == {"type": "integer"}
 
 
-def test_all_kinds_of_types_and_parameters() -> None:
+def test_arguments_are_converted_to_the_types_of_the_parameters() -> None:
     def everything(  # type: ignore[no-untyped-def]  # on purpose
         day: date,
         colour: Colour,
@@ -171,14 +157,14 @@ def test_all_kinds_of_types_and_parameters() -> None:
         unknown,
         *,
         limit: Annotated[int, Field(ge=1)] = 3,
-        note: Optional[str] = None,  # noqa: UP045 - that form, too
+        note: Optional[str] = None,  # noqa: UP045 - on purpose
         deep: bool = False,
         **more: int,
     ) -> dict[str, Any]:
         return {**locals()}
 
     made = tool(everything)
-    Schema(made.schema)  # it is a valid one
+    Schema(made.schema)  # raises if it is invalid
     assert made.schema["additionalProperties"] == {"type": "integer"}
     text = (
         '{"day": "2026-03-04", "colour": "blue", "edits": [{"line": 1}], "unknown": [1], "deep": '
@@ -197,7 +183,7 @@ def test_all_kinds_of_types_and_parameters() -> None:
     }
 
 
-def test_no_model_sees_the_context() -> None:
+def test_context_is_no_argument_for_models() -> None:
     def read(context: ToolContext, path: str, again: ToolContext | None = None) -> None: ...
 
     def optional(path: str, context: ToolContext | None = None) -> None: ...
@@ -219,16 +205,7 @@ def test_no_model_sees_the_context() -> None:
         tool(read)
 
 
-def test_a_streamed_text_is_a_string_for_models() -> None:
-    @tool
-    def write(path: str, content: Annotated[Streamed[str], Field(max_length=5)]) -> None: ...
-
-    assert write.streamed == "content"
-    assert write.schema["properties"]["content"] == {"type": "string", "maxLength": 5}
-    assert as_tool(lambda_free).streamed is None
-
-
-def lambda_free(x: int) -> int:
+def plain(x: int) -> int:
     return x
 
 
@@ -237,11 +214,15 @@ Item = TypeVar("Item", bound=str)
 Pieces = TypeAliasType("Pieces", Annotated[Streamed[Item], "in pieces"], type_params=(Item,))
 
 
-def test_an_alias_of_a_streamed_text_is_one() -> None:
+def test_streamed_text_and_its_aliases_are_strings_for_models() -> None:
+    def limited(path: str, content: Annotated[Streamed[str], Field(max_length=5)]) -> None: ...
     def write(path: str, content: Words) -> None: ...
     def write_pieces(path: str, content: Pieces[str]) -> None: ...
 
-    for function in (write, write_pieces):
+    assert as_tool(plain).streamed is None
+    content = tool(limited).schema["properties"]["content"]
+    assert content == {"type": "string", "maxLength": 5}
+    for function in (limited, write, write_pieces):
         made = tool(function)
         assert made.streamed == "content"
         Schema(made.schema)
@@ -250,8 +231,6 @@ def test_an_alias_of_a_streamed_text_is_one() -> None:
 
 
 class Shelf:
-    """An object with tools."""
-
     def __init__(self, books: list[str]) -> None:
         self.books = books
 
@@ -279,7 +258,7 @@ class Shelf:
         return title
 
 
-def test_methods_of_an_object_are_tools() -> None:
+def test_methods_of_an_object_are_tools_and_unbound_ones_are_not() -> None:
     shelf = Shelf(["a b", "c"])
     assert shelf.find("b") == ["a b"]
     assert shelf.find.name == "find"
@@ -291,9 +270,6 @@ def test_methods_of_an_object_are_tools() -> None:
     assert list(as_tool(shelf.plain).schema["properties"]) == ["title"]
     assert as_tool(Shelf.bind_up).name == "bind_up"
     assert list(as_tool(Shelf.empty).schema["properties"]) == ["size"]
-
-
-def test_a_method_of_a_class_alone_is_none() -> None:
     for given in (Shelf.find, Shelf.plain):
         with pytest.raises(UsageError, match=r"an_object\.(find|plain)"):
             as_tool(given)
@@ -314,7 +290,7 @@ class Desk:
         return drawer
 
 
-def test_options_are_not_lost_below_another_decorator() -> None:
+def test_tool_below_another_decorator_raises() -> None:
     @logged
     @logged
     @tool(requires_confirmation=True)
@@ -326,7 +302,7 @@ def test_options_are_not_lost_below_another_decorator() -> None:
             as_tool(given)
 
 
-def test_what_a_function_carries_does_not_get_into_the_tool() -> None:
+def test_attributes_of_a_function_do_not_become_options() -> None:
     def read(path: str) -> str:
         return path
 
@@ -358,16 +334,16 @@ def stream_and_more(a: Streamed[str], **more: str) -> None: ...
 def context_or_text(a: ToolContext | str) -> None: ...
 def unknown_type(a: Nothing) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - wrong
 def no_schema(a: Callable[[], int]) -> None: ...
-def größe(a: str) -> None: ...  # noqa: PLC2401 - some write so
+def größe(a: str) -> None: ...  # noqa: PLC2401 - on purpose
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (lambda x: x, "a lambda has no name for a tool; define a function"),
         (partial(star), "something of the type partial cannot be a tool: give a function or"),
-        (cached, "something of the type _lru_cache_wrapper cannot be a tool: give a function or"),
-        (Caller(), "something of the type Caller cannot be a tool: give a function or"),
+        (cached, "something of the type _lru_cache_wrapper cannot be a tool"),
+        (Caller(), "something of the type Caller cannot be a tool"),
         (len, "one that calls it"),
         (Shelf.empty, "@tool is there twice"),
         (with_alias, "with_alias(): 'x' has an alias, but the arguments of a tool have the names"),
@@ -390,14 +366,14 @@ def größe(a: str) -> None: ...  # noqa: PLC2401 - some write so
         (größe, "give it another, @tool(name=…)"),
     ],
 )
-def test_what_can_be_no_tool_says_what_to_do(function: Any, told: str) -> None:
+def test_function_that_can_be_no_tool_raises_with_the_fix(function: Any, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         tool(function)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"timeout": 0}, "above 0"),
         ({"timeout": float("nan")}, "above 0"),
@@ -410,9 +386,9 @@ def test_what_can_be_no_tool_says_what_to_do(function: Any, told: str) -> None:
         ({"description": 3}, "a str or None"),
     ],
 )
-def test_wrong_options_say_what_they_must_be(options: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        tool(**options)(lambda_free)
+def test_wrong_options_raise(options: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        tool(**options)(plain)
 
 
 def even(number: int) -> int:
@@ -428,7 +404,7 @@ def falls_over(number: int) -> int:
 @tool
 def plan(
     number: Annotated[int, AfterValidator(even)],
-    edits: list[Edit] = [],  # noqa: B006 - seen in tools
+    edits: list[Edit] = [],  # noqa: B006 - as some tools have
     fragile: Annotated[int, AfterValidator(falls_over)] = 0,
 ) -> None: ...
 
@@ -453,25 +429,24 @@ def plan(
         ('{"number": 2, "fragile": 1}', "the arguments could not be checked: KeyError: 1"),
     ],
 )
-def test_a_problem_is_told_in_words_for_a_model(text: str, problem: str | None) -> None:
-    told = plan.problem(text)
-    if problem is None:
-        assert told is None
+def test_invalid_arguments_are_explained_to_the_model(text: str, problem: str | None) -> None:
+    found = plan.problem(text)
+    if problem is None or found is None:
+        assert found == problem
         return
-    assert told is not None
-    assert told.startswith(problem)
-    assert "https://" not in told
+    assert found.startswith(problem)
+    assert "https://" not in found
     with pytest.raises(UsageError, match="plan cannot be called with this"):
         plan.bind(text)
 
 
-def test_a_problem_is_never_long() -> None:
+def test_explanation_is_short() -> None:
     wrong = json.dumps({"number": "x" * 10_000, "edits": [{"line": "y" * 5_000}] * 1_000})
     for text in (wrong, json.dumps({"k" * 90_000: 1})):
         assert len(plan.problem(text) or "") < 2_000
 
 
-def test_each_binding_is_a_fresh_parse_of_exactly_this_text() -> None:
+def test_each_binding_is_a_fresh_parse() -> None:
     @tool
     def keep(data: dict[str, Any], text: str) -> None: ...
 
@@ -481,7 +456,7 @@ def test_each_binding_is_a_fresh_parse_of_exactly_this_text() -> None:
     assert second.arguments == {"data": {"a": [1]}, "text": "\ufffdx"}
 
 
-def test_a_stream_takes_the_tools_of_an_agent() -> None:
+def test_stream_accepts_tools_of_an_agent() -> None:
     @tool(name="plus")
     def add(a: int, b: int) -> int:
         return a + b

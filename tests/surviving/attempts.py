@@ -1,201 +1,200 @@
-"""A run that one process after the other drives, until it is over: some of them are killed."""
+"""Runs that one process after the other drives until they are over. Some processes are killed."""
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from argstream import Approve
-from argstream.agent import Agent, Approval, Decisions
+from argstream.agent import Agent, Approval
 from argstream.history import Message
 from argstream.models import ScriptedModel
 from argstream.runs import Record, Store
-from tests.surviving.outside import Execution, Outside
-from tests.surviving.parts import Part, Place
-from tests.surviving.stories import USER
-from tests.surviving.zygote import Zygote
+from tests.runs.redis_server import new_prefix, shared_server
+from tests.surviving.worker import USER, Execution, Part, Place, Traces, play
 
-PATIENCE = 20.0
-"""How many seconds a process waits for the claim of one that was killed."""
 MOST_PROCESSES = 8
+WORKERS = 4
 
 Answer = TypeVar("Answer")
+# When to kill: at a point, counted over all processes since the last kill, or, as a float, after
+# so many seconds of the next process.
 Kill = int | float
-"""When to kill: at which point, counted over all processes since the last kill; or, as a float,
-after how many seconds of the next process."""
+
+# An attempt runs in a process without threads, which forks those that are killed.
+_fork = multiprocessing.get_context("fork")
+
+
+@contextmanager
+def process_pool() -> Iterator[ProcessPoolExecutor]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.surviving.attempts", "pytest"])
+    with ProcessPoolExecutor(WORKERS, context) as pool:
+        yield pool
 
 
 class Passage(Struct, frozen=True):
-    """What one process has done: it took the run from one log to another."""
+    """What one process did: the log before and after it."""
 
     number: int
     before: list[Record]
     after: list[Record]
-    executed: list[Execution]
-    """What tools had done by its end, in all processes."""
+    executed: list[Execution]  # by all processes so far
     was_killed: bool
-    knew_of_stop: bool
-    """Whether the run was to be stopped before this process began."""
-
-
-class Suspension(Struct, frozen=True):
-    """How far a run had come when a process that had stopped was woken."""
-
-    executed: list[Execution]
-    log: list[Record]
+    knew_of_stop: bool  # whether a stop was acknowledged before it began
 
 
 class Attempt:
     """Plays a story, with kills."""
 
-    def __init__(self, zygote: Zygote, place: Place, directory: Path, story: str) -> None:
-        self.outside = Outside(directory)
+    def __init__(self, place: Place, directory: Path, story: str) -> None:
+        self.traces = Traces(directory)
         self.passages: list[Passage] = []
-        self._zygote = zygote
         self._place = place
         self._directory = directory
         self._story = story
 
     @property
     def log(self) -> list[Record]:
-        """All of it, as the last process left it."""
-        return self.passages[-1].after
+        """The log as the last process left it."""
+        return self.passages[-1].after if self.passages else []
 
     @property
     def kills(self) -> int:
-        """How many processes were killed."""
         return sum(passage.was_killed for passage in self.passages)
 
-    def __repr__(self) -> str:
-        places = [self.outside.reached(passage.number) for passage in self.passages]
-        return f"<Attempt at {self._directory}, killed: {[place for place in places if place]}>"
+    @property
+    def points(self) -> list[str]:
+        """The points at which processes were killed or suspended."""
+        points = [self.traces.reached(number) for number in range(1, MOST_PROCESSES)]
+        return [point for point in points if point]
 
     @contextmanager
-    def told_with_errors(self) -> Iterator[None]:
-        """Have an error say where the processes were killed, and where all of it can be seen."""
+    def described_in_errors(self) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            error.add_note(f"{self!r}")
+            error.add_note(f"in {self._directory}, killed {self.points}")
             raise
 
     def play(self, kills: Iterable[Kill] = (), *, decides_in_store: bool = True) -> None:
-        """Have processes drive the run until it is over, or was never begun."""
+        """Start processes until the run is over, or until one was killed before it began."""
         waiting = deque(kills)
         while not (self.passages and self._is_over()):
             number = len(self.passages) + 1
-            assert number <= MOST_PROCESSES, "it does not end"
-            knew_of_stop = self.outside.was_stopped
+            assert number <= MOST_PROCESSES, "the run does not end"
+            knew_of_stop = self.traces.was_stopped
             decisions = self._decisions() if self.passages else {}
             if decisions and decides_in_store:
                 self._decide(decisions)
                 decisions = {}
             was_killed = self._drive(number, decisions, waiting)
-            self._pass(number, was_killed=was_killed, knew_of_stop=knew_of_stop)
+            self._add_passage(number, was_killed=was_killed, knew_of_stop=knew_of_stop)
 
-    def _pass(self, number: int, *, was_killed: bool, knew_of_stop: bool = False) -> None:
-        """Take down what a process has left."""
-        before = self.log if self.passages else []
-        log, executed = self.read_log(), self.outside.executed
-        self.passages.append(Passage(number, before, log, executed, was_killed, knew_of_stop))
+    def suspend(self, point: int) -> None:
+        """Suspend a process at a point until others have ended its run, then continue it.
 
-    def suspend(self, point: int, other: Zygote) -> Suspension | None:
-        """Have a process stop at a point, until processes of another zygote have ended the run.
-
-        None if there was nothing to take over.
+        Do nothing if the run had not begun at the point, or was over before it.
         """
-        own = self._zygote
-        process = own.start(self._part(1, at=point, signal=signal.SIGSTOP))
-        while not (self.outside.reached(1) or self.outside.ending(1)):
+        process = self._start(1, at=point, signal=signal.SIGSTOP)
+        while not (self.traces.reached(1) or self.traces.ending(1)):
             time.sleep(0.005)
         try:
-            if not (self.outside.reached(1) and self.outside.told(1)):
-                return None
-            self._pass(1, was_killed=True)
-            self._zygote = other
-            self.play()
-            return Suspension(self.outside.executed, self.log)
+            if self.traces.reached(1) and self.traces.shown(1):
+                self._add_passage(1, was_killed=True)
+                self.play()
         finally:
-            if self.outside.reached(1):
-                os.kill(process, signal.SIGCONT)
-            assert own.wait() == 0
+            if self.traces.reached(1):
+                os.kill(process.pid, signal.SIGCONT)
+            process.join()
+            assert process.exitcode == 0
 
     def _drive(self, number: int, decisions: dict[str, Approval], kills: "deque[Kill]") -> bool:
-        """Have one process drive the run; say whether it was killed."""
+        """Run one process. Return True if it was killed."""
         kill = kills.popleft() if kills else None
-        at, lives = (kill, None) if isinstance(kill, int) else (None, kill)
-        code = self._zygote.play(self._part(number, decisions=decisions, at=at, lives=lives))
-        assert code in (0, -signal.SIGKILL), f"process {number} failed"
-        if code == 0 and at is not None:
-            ending = self.outside.ending(number)
+        at, seconds = (kill, None) if isinstance(kill, int) else (None, kill)
+        process = self._start(number, decisions=decisions, at=at)
+        process.join(seconds)
+        if seconds is not None:
+            process.kill()
+            process.join()
+        assert process.exitcode in (0, -signal.SIGKILL), f"process {number}: {process.exitcode}"
+        if process.exitcode == 0 and at is not None:
+            ending = self.traces.ending(number)
             assert ending is not None
             kills.appendleft(at - ending.points)
-        return code != 0
+        return process.exitcode != 0
 
-    def _part(self, number: int, **more: Any) -> Part:
-        return Part(
-            directory=str(self._directory),
+    def _start(self, number: int, **more: Any) -> Any:
+        part = Part(
+            directory=self._directory,
             number=number,
             place=self._place,
             story=self._story,
-            run_id=self.outside.run_id if self.passages else "",
-            wait=PATIENCE,
+            run_id=self.traces.run_id if self.passages else "",
+            wait=20.0,
             **more,
         )
+        process = _fork.Process(target=play, args=(part,))
+        process.start()
+        return process
+
+    def _add_passage(self, number: int, *, was_killed: bool, knew_of_stop: bool = False) -> None:
+        log, executed = self.read_log(), self.traces.executed
+        passage = Passage(number, self.log, log, executed, was_killed, knew_of_stop)
+        self.passages.append(passage)
 
     def _is_over(self) -> bool:
         if not self.log:
-            return True  # it was killed before there was a run
-        info = self._in_store(lambda store: store.info(self.outside.run_id))
+            return True  # killed before the run began
+        info = self._with_store(lambda store: store.info(self.traces.run_id))
         assert info.seq == self.log[-1].seq
         return info.is_over
 
     def _decisions(self) -> dict[str, Approval]:
-        """Approve of what nobody has decided on."""
-        run_id = self.outside.run_id
+        """Approve all calls without a decision."""
+        run_id = self.traces.run_id
 
         async def undecided(store: Store) -> list[str]:
             posts = await store.posted(run_id)
             info = await store.info(run_id)
             return [call_id for call_id in info.pending if call_id not in posts.decisions]
 
-        calls = self._in_store(undecided)
-        assert not set(calls) & set(self.outside.decided), "a decision is not lost"
+        calls = self._with_store(undecided)
+        assert not set(calls) & set(self.traces.decided), "an acknowledged decision is lost"
         return {call_id: Approve() for call_id in calls}
 
-    def _decide(self, decisions: Decisions) -> None:
-        self._in_store(lambda store: store.decide(self.outside.run_id, decisions))
+    def _decide(self, decisions: dict[str, Approval]) -> None:
+        self._with_store(lambda store: store.decide(self.traces.run_id, decisions))
         for call_id in decisions:
-            self.outside.decide(call_id)
+            self.traces.add("decided", call_id)
 
     def read_log(self) -> list[Record]:
-        """Give what the log says now."""
-
         async def read(store: Store) -> list[Record]:
-            if await store.runs():
-                return await store.read(self.outside.run_id)
-            return []
+            return await store.read(self.traces.run_id) if await store.runs() else []
 
-        return self._in_store(read)
+        return self._with_store(read)
 
     def messages(self) -> tuple[Message, ...]:
-        """Give the conversation, as anybody can read it from the log."""
-        session_id = self.log[-1].session_id
+        """Return the conversation as another process reads it from the store."""
 
-        async def found(store: Store) -> tuple[Message, ...]:
+        async def load(store: Store) -> tuple[Message, ...]:
             agent = Agent(ScriptedModel("."), store=store)
-            return (await agent.conversation(session_id, user=USER)).messages
+            return (await agent.conversation(self.log[-1].session_id, user=USER)).messages
 
-        return self._in_store(found)
+        return self._with_store(load)
 
-    def _in_store(self, work: Callable[[Store], Awaitable[Answer]]) -> Answer:
+    def _with_store(self, work: Callable[[Store], Awaitable[Answer]]) -> Answer:
         async def opened() -> Answer:
             store = self._place.open()
             try:
@@ -204,3 +203,55 @@ class Attempt:
                 await store.aclose()
 
         return asyncio.run(opened())
+
+
+def survive(attempt: Attempt, kills: Sequence[Kill]) -> Attempt:
+    with attempt.described_in_errors():
+        attempt.play(kills, decides_in_store=sum(map(int, kills)) % 4 < 2)
+    return attempt
+
+
+def take_over(attempt: Attempt, points: Sequence[int]) -> Attempt:
+    with attempt.described_in_errors():
+        attempt.suspend(points[0])
+    return attempt
+
+
+class Attempts:
+    """Plays one story many times, each with other kills, several at once."""
+
+    def __init__(self, pool: ProcessPoolExecutor, kind: str, story: str, directory: Path) -> None:
+        self._pool = pool
+        self._is_redis = kind == "redis"
+        self._story = story
+        self._directory = directory
+
+    def play(
+        self,
+        kills: Sequence[Sequence[Any]],
+        check: Callable[[Attempt], None],
+        way: Callable[[Attempt, Sequence[Any]], Attempt] = survive,
+    ) -> list[Attempt]:
+        """Make and check an attempt for each of these."""
+        new = [self._new("-".join(map(str, one))) for one in kills]
+        made = list(self._pool.map(way, new, kills))
+        for attempt in made:
+            with attempt.described_in_errors():
+                check(attempt)
+        return made
+
+    def play_every(self, step: int, start: int, *more: Any) -> int:
+        """Make and check an attempt for every n-th point. Return the number of points."""
+        kills = 0
+        for first in count(start, step * WORKERS):
+            made = self.play([[first + step * number] for number in range(WORKERS)], *more)
+            kills += sum(attempt.kills for attempt in made)
+            if not any(attempt.points for attempt in made):
+                return kills * step
+        raise AssertionError
+
+    def _new(self, name: str) -> Attempt:
+        directory = self._directory / name
+        directory.mkdir()
+        where = (shared_server().url, new_prefix()) if self._is_redis else (f"{directory}/runs.db",)
+        return Attempt(Place(*where), directory, self._story)

@@ -1,4 +1,4 @@
-"""What must hold of a run that was cut off: of each log that a process left, and of the last."""
+"""What must hold of a run whose processes were killed: of each log on the way, and of the last."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from argstream.events import (
     ToolOutputDelta,
     TurnStarted,
 )
-from argstream.history import Message, TextPart
-from argstream.runs import Record, RunView
+from argstream.history import TextPart
+from argstream.runs import Record
 from tests.agent.following import merged, only
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import RunOrder
-from tests.surviving.attempts import Attempt, Passage, Suspension
-from tests.surviving.outside import Execution
-from tests.surviving.stories import DONE, IDEMPOTENT, STREAMED, USER
+from tests.runs.records import contiguous, folded
+from tests.surviving.attempts import Attempt, Passage
+from tests.surviving.worker import DONE, IDEMPOTENT, STREAMED, USER, Execution
 
 INTERRUPTED = (
     "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
@@ -38,50 +38,54 @@ GROWING = TextDelta | ThinkingDelta | ToolOutputDelta
 
 
 def check(attempt: Attempt) -> None:
-    """Check all of it."""
     for passage in attempt.passages:
-        check_passage(passage, attempt.outside.told(passage.number))
+        check_passage(passage, attempt.traces.shown(passage.number))
     if not attempt.log:
-        return  # its process was killed before there was a run
-    for killed, next_ in pairwise(attempt.passages):
+        return  # the process was killed before the run began
+    for killed, following in pairwise(attempt.passages):
         if killed.was_killed:
-            check_taken_up(killed, next_)
+            check_takeover(killed, following)
     events = events_of(attempt.log)
     check_order(events)
-    check_executions(events, attempt.outside.executed)
+    check_executions(events, attempt.traces.executed)
     check_end(attempt, events)
     check_conversation(attempt, events)
 
 
-def check_woken(attempt: Attempt, suspension: Suspension) -> None:
-    """Check that a process whose run was taken over did nothing more, and says why."""
-    passage = attempt.passages[0]
-    assert attempt.outside.executed == suspension.executed, "nothing more is begun"
-    assert attempt.read_log() == suspension.log, "nothing more is written"
-    check_passage(passage, attempt.outside.told(1))
-    had_paused = has_paused(passage.after)
-    ending = attempt.outside.ending(1)
+def check_continued(attempt: Attempt) -> None:
+    """Check that a suspended process did nothing after others had ended its run."""
+    if not attempt.passages:
+        return  # there was no run to take over
+    check(attempt)
+    first, last = attempt.passages[0], attempt.passages[-1]
+    assert attempt.traces.executed == last.executed, "it starts no tool"
+    assert attempt.read_log() == last.after, "it writes nothing"
+    ending = attempt.traces.ending(1)
     assert ending is not None
-    assert ending.outcome == "RunTaken" or (had_paused and ending.outcome == "paused")
+    was_paused = folded(first.after).status == "paused"
+    assert ending.outcome == "RunTaken" or (was_paused and ending.outcome == "paused")
+
+
+def events_of(records: Iterable[Record]) -> list[Event]:
+    return [record.event for record in records]
 
 
 # Each log
 
 
-def check_passage(passage: Passage, told: list[Event]) -> None:
-    """Check what a process has left behind."""
+def check_passage(passage: Passage, shown: list[Event]) -> None:
     before, after = passage.before, passage.after
     assert after[: len(before)] == before, "a log only grows"
-    assert [record.seq for record in after] == list(range(1, len(after) + 1))
-    assert is_beginning(told, events_of(after[len(before) :])), "what was told is in the log"
+    assert contiguous(after)
+    assert is_prefix(shown, events_of(after[len(before) :])), "what was shown is in the log"
     started = Counter(event.call_id for event in only(events_of(after), ToolExecutionStarted))
     done = Counter(execution.call_id for execution in passage.executed)
     assert done <= started, "nothing is done before the log says that it begins"
 
 
-def is_beginning(told: Iterable[Event], written: Iterable[Event]) -> bool:
-    """Say whether a log begins with what was told, however that was cut into pieces."""
-    some, all_ = merged(told), merged(written)
+def is_prefix(shown: Iterable[Event], written: Iterable[Event]) -> bool:
+    """Return True if the log begins with the shown events, however their text is cut."""
+    some, all_ = merged(shown), merged(written)
     if not some:
         return True
     *whole, last = some
@@ -90,7 +94,7 @@ def is_beginning(told: Iterable[Event], written: Iterable[Event]) -> bool:
 
 
 def is_piece(piece: Event, event: Event) -> bool:
-    """Say whether an event is the same as another, but for how far it grows."""
+    """Return True if both are the same, or the text of the first begins that of the second."""
     if isinstance(piece, ToolArgsDelta) and isinstance(event, ToolArgsDelta):
         return replace(event, delta=event.delta[: len(piece.delta)]) == piece
     if isinstance(piece, GROWING) and isinstance(event, GROWING):
@@ -98,35 +102,20 @@ def is_piece(piece: Event, event: Event) -> bool:
     return piece == event
 
 
-# What follows a kill
-
-
-def check_taken_up(killed: Passage, next_: Passage) -> None:
-    """Check that who goes on with the run says so; ``RunOrder`` checks what follows."""
-    new = events_of(next_.after[len(next_.before) :])
+def check_takeover(killed: Passage, following: Passage) -> None:
+    """Check that the next process says that it resumes the run. RunOrder checks the rest."""
+    new = events_of(following.after[len(following.before) :])
     if not new:
-        assert next_.was_killed, "who is not killed goes on with the run"
-    elif next_.knew_of_stop or not isinstance(new[0], RunResumed):
-        assert isinstance(new[-1], RunStopped), "it was to be stopped, so nothing else is begun"
+        assert following.was_killed, "a process that is not killed resumes the run"
+    elif following.knew_of_stop or not isinstance(new[0], RunResumed):
+        assert isinstance(new[-1], RunStopped), "the run was to be stopped, so nothing else begins"
         assert not [one for one in new if isinstance(one, ToolExecutionStarted | TurnStarted)]
-    elif has_paused(killed.after):
-        assert new[0].cause == "pause"
     else:
-        assert new[0].cause == "crash"
+        was_paused = folded(killed.after).status == "paused"
+        assert new[0].cause == ("pause" if was_paused else "crash")
 
 
 # The whole log
-
-
-def events_of(records: Iterable[Record]) -> list[Event]:
-    return [record.event for record in records]
-
-
-def has_paused(records: Iterable[Record]) -> bool:
-    view = RunView()
-    for event in events_of(records):
-        view.take(event)
-    return view.snapshot().status == "paused"
 
 
 def check_order(events: Iterable[Event]) -> None:
@@ -137,22 +126,22 @@ def check_order(events: Iterable[Event]) -> None:
 
 
 def check_executions(events: list[Event], executed: list[Execution]) -> None:
-    """Check that tools did things once at most, and that the log does not say otherwise."""
+    """Check that tools ran at most once, and that the log agrees."""
     started = only(events, ToolExecutionStarted)
     keys = {event.call_id: event.idempotency_key for event in started}
-    assert len(set(keys.values())) == len(keys), "each call has a key of its own"
+    assert len(set(keys.values())) == len(keys), "each call has its own key"
     assert all(event.idempotency_key == keys[event.call_id] for event in started)
     assert all(one.key == keys[one.call_id] for one in executed)
     done = Counter(one.call_id for one in executed if one.name not in IDEMPOTENT)
     assert all(times == 1 for times in done.values()), "nothing is done twice"
-    for event in only(events, ToolCallCompleted):
-        assert any(one.call_id == event.call_id for one in executed)
+    completed = {event.call_id for event in only(events, ToolCallCompleted)}
+    assert completed <= {one.call_id for one in executed}
 
 
 def check_end(attempt: Attempt, events: list[Event]) -> None:
-    """Check that the run came to its end: with all that could be done, or stopped."""
+    """Check that the run was completed, with all that could be done, or stopped."""
     last = events[-1]
-    if attempt.outside.was_stopped:
+    if attempt.traces.was_stopped:
         assert isinstance(last, RunStopped)
     if isinstance(last, RunStopped):
         assert last.reason == "enough"
@@ -161,34 +150,24 @@ def check_end(attempt: Attempt, events: list[Event]) -> None:
     assert last.result == DONE
     assert {event.decision for event in only(events, ApprovalDecided)} <= {"approved", "withdrawn"}
     interrupted = {call_id for event in only(events, RunResumed) for call_id in event.interrupted}
-    assert all(
-        event.call_id in interrupted
-        for event in only(events, ToolCallFailed)
-        if event.error == INTERRUPTED
-    )
+    failed = [one for one in only(events, ToolCallFailed) if one.error == INTERRUPTED]
+    assert {event.call_id for event in failed} <= interrupted
     for result in (one for message in attempt.messages() for one in results_of(message)):
         assert not result.failed or result.call_id in interrupted
 
 
-# What the model is told
-
-
 def check_conversation(attempt: Attempt, events: list[Event]) -> None:
-    """Check that each question to the model, and all that was said in the end, is well-formed."""
+    """Check that each request to the model and the final conversation are well-formed."""
     messages = attempt.messages()
     check_history(messages, is_over=True)
     check_told(messages, events)
-    ending = attempt.outside.ending(len(attempt.passages))
+    ending = attempt.traces.ending(len(attempt.passages))
     if ending is not None:
-        assert ending.messages == messages, "who reads the log knows what was said"
-        assert ending.user == USER, "and to whom"
-    for asked in attempt.outside.asked:
+        assert (ending.messages, ending.user) == (messages, USER), "as read from the log"
+    for asked in attempt.traces.asked:
         check_history(asked)
         check_told(asked, events)
-    notes = [event.note for event in only(events, RunResumed) if event.note]
-    assert [text for text in texts_of(messages) if text in notes] == notes
-
-
-def texts_of(messages: Iterable[Message]) -> list[str]:
     parts = [part for message in messages for part in message.parts]
-    return [part.text for part in parts if isinstance(part, TextPart)]
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    notes = [event.note for event in only(events, RunResumed) if event.note]
+    assert [text for text in texts if text in notes] == notes

@@ -1,61 +1,70 @@
-"""kill -9 at every write of a run: nothing is lost, nothing is done twice, and it finishes.
+"""kill -9 at the writes of a run: nothing is lost, nothing is done twice, and the run finishes.
 
-At every twentieth, and fewer of the runs that differ in one thing; or at all of them, if the
-environment says ``ARGSTREAM_HYPOTHESIS=soak``.
+Kills at every twentieth write over SQLite, and one sample over Redis. ``make soak-properties``
+(ARGSTREAM_HYPOTHESIS=soak) kills at every write over both.
 """
 
+import os
 import random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.surviving.trials import IS_SOAK, Lanes, Trials
+from tests.surviving.attempts import Attempts, process_pool, take_over
+from tests.surviving.checks import check, check_continued
 
+IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 STEP, LARGER_STEP = (1, 1) if IS_SOAK else (20, 60)
 SAMPLES = 150 if IS_SOAK else 3
+# A lower bound of the number of kill points. A slow store has fewer, since it writes more at once.
 POINTS = {"sqlite": 120, "redis": 40}
-"""How many there are at least: fewer, if the store is slow, since then more is written at once."""
 
-pytestmark = pytest.mark.hypothesis  # so that `make soak` has all of them
-
-
-def test_a_run_survives_a_kill_at_any_write(kind: str, lanes: Lanes, tmp_path: Path) -> None:
-    trials = Trials(lanes, kind, "letters", tmp_path)
-    trials.survive_points(1, STEP)
-    assert sum(trials.cut_off) * STEP >= POINTS[kind]
+pytestmark = pytest.mark.hypothesis  # make soak-properties runs them
+all_kinds = pytest.mark.parametrize("kind", ["sqlite", "redis"] if IS_SOAK else ["sqlite"])
 
 
-@pytest.mark.parametrize(
-    "story",
-    [
-        pytest.param("decided", id="that-is-decided-in-while-it-goes-on"),
-        pytest.param("stopped", id="that-is-stopped"),
-        pytest.param("drafts", id="with-a-tool-that-begins-early"),
-    ],
-)
-def test_so_does_a_run(story: str, kind: str, lanes: Lanes, tmp_path: Path) -> None:
-    trials = Trials(lanes, kind, story, tmp_path)
-    trials.survive_points(2, LARGER_STEP)
-    assert sum(trials.cut_off) * LARGER_STEP >= POINTS[kind]
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    with process_pool() as pool:
+        yield pool
 
 
-def test_who_goes_on_with_a_run_may_be_killed_too(kind: str, lanes: Lanes, tmp_path: Path) -> None:
-    chance, most = random.Random(7), 2 * POINTS[kind]
-    trials = Trials(lanes, kind, "letters", tmp_path)
-    trials.survive([chance.randint(1, most), chance.randint(1, most)] for _ in range(SAMPLES))
-    assert max(trials.cut_off) == 2
-
-
-def test_a_run_survives_a_kill_at_any_moment(kind: str, lanes: Lanes, tmp_path: Path) -> None:
-    chance = random.Random(7)
-    trials = Trials(lanes, kind, "letters", tmp_path)
-    trials.survive([chance.uniform(0, 0.3), chance.uniform(0, 0.3)] for _ in range(SAMPLES))
-    assert max(trials.cut_off) > 0
-
-
-def test_a_process_that_has_been_away_for_too_long_does_nothing_more(
-    kind: str, lanes: Lanes, tmp_path: Path
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_run_survives_a_kill_at_any_write(
+    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
 ) -> None:
-    trials = Trials(lanes, kind, "letters", tmp_path)
-    trials.take_over(STEP // 2 + 1, STEP)
-    assert sum(trials.cut_off) * STEP >= 40
+    attempts = Attempts(pool, kind, "letters", tmp_path)
+    assert attempts.play_every(STEP, 1, check) >= POINTS[kind]
+
+
+@all_kinds
+@pytest.mark.parametrize("story", ["decided", "stopped", "drafts"])
+def test_variants_of_a_run_survive_a_kill_at_any_write(
+    pool: ProcessPoolExecutor, story: str, kind: str, tmp_path: Path
+) -> None:
+    """With decisions while it goes on, with a stop, and with a tool that begins early."""
+    attempts = Attempts(pool, kind, story, tmp_path)
+    assert attempts.play_every(LARGER_STEP, 2, check) >= POINTS[kind]
+
+
+@all_kinds
+def test_run_survives_kills_of_two_processes(
+    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
+) -> None:
+    """At two of the points, and at any two moments."""
+    chance, most = random.Random(7), 2 * POINTS[kind]
+    points = [[chance.randint(1, most), chance.randint(1, most)] for _ in range(SAMPLES)]
+    moments = [[chance.uniform(0, 0.3), chance.uniform(0, 0.3)] for _ in range(SAMPLES)]
+    attempts = Attempts(pool, kind, "letters", tmp_path)
+    assert max(attempt.kills for attempt in attempts.play(points, check)) == 2
+    assert max(attempt.kills for attempt in attempts.play(moments, check)) > 0
+
+
+@all_kinds
+def test_suspended_process_does_nothing_after_it_lost_its_lease(
+    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
+) -> None:
+    attempts = Attempts(pool, kind, "letters", tmp_path)
+    assert attempts.play_every(STEP, STEP // 2 + 1, check_continued, take_over) >= 40

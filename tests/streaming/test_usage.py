@@ -1,7 +1,6 @@
-"""Usage that the provider has reported is kept, however the turn ends. What is unknown is None."""
+"""Usage that the provider has reported is kept, however the turn ends. Unknown counts are None."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from tests.provider_streams import (
     response_ended,
     tool_use,
 )
-from tests.streaming.faces import each
+from tests.streaming.faces import Source, each
 
 # 472 tokens that were not cached, and 100 that were.
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
@@ -39,17 +38,17 @@ GEMINI_CHUNK = {"candidates": [{"content": {"parts": [{"text": "So"}]}}]}
 LIVE_CHUNK = {"serverContent": {"modelTurn": {"parts": [{"text": "So"}]}}}
 XAI_CHUNK = {"id": "r", "outputs": [{"delta": {"role": "ROLE_ASSISTANT", "content": "So"}}]}
 XAI_USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "reasoning_tokens": 1}
-LANGCHAIN_USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+LANGCHAIN_CHUNK = {"type": "AIMessageChunk", "content": "So"}
+USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+BEDROCK_USAGE = {"inputTokens": 9, "outputTokens": 3}
+THOUGHTS = Usage(9, 3, reasoning_tokens=3)
 CLAUDE_LINES = [
     {"type": "system", "subtype": "init"},
     {"type": "stream_event", "parent_tool_use_id": None, "event": message_start(usage=COUNTS)},
 ]
 
 NO_ETC = Policy([Rule("deny", argument="path", when=Glob("/etc/**"))], default="allow")
-NUMBER = {
-    "name": "write",
-    "input_schema": {"type": "object", "properties": {"path": {"type": "integer"}}},
-}
+NUMBER = {"name": "write", "input_schema": {"properties": {"path": {"type": "integer"}}}}
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,7 @@ async def test_closed_async_stream_keeps_its_usage() -> None:
 
 
 def test_stream_whose_source_raises_keeps_its_usage() -> None:
-    def source() -> Iterator[Payload]:
-        yield from STARTED
-        raise ConnectionResetError
-
-    events = stream(source())
+    events = stream(Source(STARTED, ConnectionResetError()))
     with pytest.raises(ConnectionResetError):
         list(events)
     assert events.usage == Usage(572, 1, 100)
@@ -97,15 +92,10 @@ RESPONSE_FAILED = [
     response_created(),
     item_added(0, type="function_call", id="fc_1", call_id="call_1", name="write"),
     arguments_delta(0, '{"a'),
-    response_ended(
-        "failed", error={"code": "server_error"}, usage={"input_tokens": 9, "output_tokens": 3}
-    ),
+    response_ended("failed", error={"code": "server_error"}, usage=USAGE),
 ]
-INTERACTION = {
-    "id": "i",
-    "status": "failed",
-    "usage": {"total_input_tokens": 9, "total_output_tokens": 3},
-}
+INTERACTION_USAGE = {"total_input_tokens": 9, "total_output_tokens": 3}
+INTERACTION = {"id": "i", "status": "failed", "usage": INTERACTION_USAGE}
 INTERACTION_FAILED = [
     {"event_type": "interaction.created", "interaction": {"id": "i"}},
     {"event_type": "interaction.completed", "interaction": INTERACTION},
@@ -119,7 +109,7 @@ BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": GEMINI_
         ("anthropic", [*STARTED, OVERLOADED], "overloaded_error", Usage(572, 1, 100)),
         ("openai-responses", RESPONSE_FAILED, "server_error", Usage(9, 3)),
         ("gemini-interactions", INTERACTION_FAILED, "failed", Usage(9, 3)),
-        ("gemini", [BLOCKED], "SAFETY", Usage(9, 3, reasoning_tokens=3)),
+        ("gemini", [BLOCKED], "SAFETY", THOUGHTS),
     ],
 )
 def test_turn_that_the_provider_fails_keeps_its_usage(
@@ -130,7 +120,7 @@ def test_turn_that_the_provider_fails_keeps_its_usage(
     assert events.usage == usage
 
 
-def test_turn_that_another_one_interrupts_is_part_of_the_sum() -> None:
+def test_interrupted_turn_is_part_of_the_sum() -> None:
     events = stream([*STARTED, *FINISHED])
     (turn,) = of_type(list(events), TurnCompleted)
     assert turn.usage == Usage(572, 5, 100)
@@ -142,13 +132,9 @@ def test_usage_after_the_end_of_a_turn_is_ignored() -> None:
     events = stream([*FINISHED, late])
     assert [event.type for event in events][-1] == "turn_completed"
     assert events.usage == Usage(572, 5, 100)
-
-
-def test_stream_of_nothing_but_usage_is_an_empty_stream() -> None:
-    usage = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 99}}
-    (failed,) = list(stream([usage], protocol="anthropic"))
+    (failed,) = list(stream([late], protocol="anthropic"))
     assert isinstance(failed, StreamFailed)
-    assert failed.code == "empty"
+    assert failed.code == "empty"  # a stream of nothing but usage
 
 
 @pytest.mark.parametrize(
@@ -157,27 +143,11 @@ def test_stream_of_nothing_but_usage_is_an_empty_stream() -> None:
         ("anthropic", STARTED, Usage(572, 1, 100)),
         ("claude-agent", CLAUDE_LINES, Usage(572, 1, 100)),
         ("openai-chat", [{**chunk(content="So"), "usage": CHAT_USAGE}], Usage(9, 3)),
-        (
-            "bedrock",
-            [{"messageStart": {}}, {"metadata": {"usage": {"inputTokens": 9, "outputTokens": 3}}}],
-            Usage(9, 3),
-        ),
-        (
-            "gemini",
-            [{**GEMINI_CHUNK, "usageMetadata": GEMINI_USAGE}],
-            Usage(9, 3, reasoning_tokens=3),
-        ),
-        (
-            "gemini-live",
-            [{**LIVE_CHUNK, "usageMetadata": GEMINI_USAGE}],
-            Usage(9, 3, reasoning_tokens=3),
-        ),
+        ("bedrock", [{"messageStart": {}}, {"metadata": {"usage": BEDROCK_USAGE}}], Usage(9, 3)),
+        ("gemini", [{**GEMINI_CHUNK, "usageMetadata": GEMINI_USAGE}], THOUGHTS),
+        ("gemini-live", [{**LIVE_CHUNK, "usageMetadata": GEMINI_USAGE}], THOUGHTS),
         ("xai-grpc", [{**XAI_CHUNK, "usage": XAI_USAGE}], Usage(9, 3, 0, reasoning_tokens=1)),
-        (
-            "langchain",
-            [{"type": "AIMessageChunk", "content": "So", "usage_metadata": LANGCHAIN_USAGE}],
-            Usage(9, 3),
-        ),
+        ("langchain", [{**LANGCHAIN_CHUNK, "usage_metadata": USAGE}], Usage(9, 3)),
     ],
 )
 def test_cut_stream_keeps_the_usage_reported_before(
@@ -198,13 +168,10 @@ def test_unknown_counts_are_none_and_reported_zeros_are_zero() -> None:
     assert (turn.usage.cache_read_tokens, turn.usage.cache_write_tokens) == (0, None)
 
 
-def test_sum_adds_only_what_is_known() -> None:
+def test_sum_and_encoding_keep_what_is_unknown() -> None:
     assert Usage() + Usage(3) == Usage(3)
     assert Usage(3, 1) + Usage(4, 0) == Usage(7, 1)
     assert Usage() + Usage() == Usage()
-
-
-def test_unknown_counts_survive_encoding() -> None:
     encoded = msgspec.json.encode(Usage(3))
     assert json.loads(encoded)["output_tokens"] is None
     assert msgspec.json.decode(encoded, type=Usage) == Usage(3)

@@ -19,14 +19,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from argstream import stream
-from argstream.events import (
-    Event,
-    StreamFailed,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallStarted,
-    TurnCompleted,
-)
+from argstream.events import Event, StreamFailed, TextDelta, ThinkingDelta, TurnCompleted
 from argstream.providers import ProtocolName
 from tests.answering import answering
 from tests.provider_streams import (
@@ -38,6 +31,7 @@ from tests.provider_streams import (
     item_added,
     item_done,
     of_type,
+    outcomes,
     sse,
     tool_calls,
 )
@@ -50,79 +44,67 @@ def read(source: Iterable[object], protocol: ProtocolName = "auto") -> tuple[Any
     return found, events
 
 
+def texts(events: list[Event], kind: type = TextDelta) -> list[str]:
+    return [event.text for event in of_type(events, kind)]
+
+
+def complete_calls(found: Any) -> list[tuple[str, Any]]:
+    return [(call.id, call.arguments) for call in found.calls if call.verdict == "complete"]
+
+
 # The Mistral SDK
 
-HEAD: Payload = {
-    "id": "cmpl-1",
-    "object": "chat.completion.chunk",
-    "created": 1,
-    "model": "mistral",
-}
+HEAD = {"id": "cmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mistral"}
 CALLS = [
     {"id": "D681PevKs", "function": {"name": "add", "arguments": '{"a": 1, "b": "é"}'}},
     {"id": "9fkPqRsTu", "function": {"name": "add", "arguments": '{"a": 2}'}},
 ]
+USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 MISTRAL: list[Payload] = [
     HEAD | chunk(role="assistant", content=""),
     HEAD | chunk(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
     HEAD | chunk(content="Adding."),
-    HEAD
-    | chunk(tool_calls=CALLS, finish="tool_calls")
-    | {"usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}},
+    HEAD | chunk(tool_calls=CALLS, finish="tool_calls") | {"usage": USAGE},
 ]
-MESSAGES: Any = [{"role": "user", "content": "1 + 2?"}]
+REQUEST: Any = {"model": "mistral", "messages": [{"role": "user", "content": "1 + 2?"}]}
 
 
 def check_mistral(found: Any, events: list[Event]) -> None:
     assert found.protocol == "openai-chat"
-    assert [(call.id, call.arguments, call.verdict) for call in found.calls] == [
-        ("D681PevKs", {"a": 1, "b": "é"}, "complete"),
-        ("9fkPqRsTu", {"a": 2}, "complete"),
-    ]
+    assert complete_calls(found) == [("D681PevKs", {"a": 1, "b": "é"}), ("9fkPqRsTu", {"a": 2})]
     assert of_type(events, StreamFailed) == []
-    assert [event.text for event in of_type(events, ThinkingDelta)] == ["hm"]
-    assert [event.text for event in of_type(events, TextDelta)] == ["Adding."]
+    assert (texts(events, ThinkingDelta), texts(events)) == (["hm"], ["Adding."])
     (end,) = of_type(events, TurnCompleted)
     assert (end.usage.input_tokens, end.usage.output_tokens) == (7, 5)
 
 
-def test_events_of_the_mistral_client_are_read() -> None:
-    with (
-        answering(sse(MISTRAL, done=True), content_type="text/event-stream") as url,
-        Mistral(api_key="any", server_url=url) as client,
-    ):
-        check_mistral(*read(client.chat.stream(model="mistral", messages=MESSAGES)))
-
-
-def test_events_of_the_async_mistral_client_are_read() -> None:
+def test_events_of_the_mistral_clients_are_read() -> None:
     async def main(url: str) -> None:
         async with Mistral(api_key="any", server_url=url) as client:
-            found = stream(client.chat.stream_async(model="mistral", messages=MESSAGES))
+            found = stream(client.chat.stream_async(**REQUEST))
             check_mistral(found, [event async for event in found])
 
     with answering(sse(MISTRAL, done=True), content_type="text/event-stream") as url:
+        with Mistral(api_key="any", server_url=url) as client:
+            check_mistral(*read(client.chat.stream(**REQUEST)))
         asyncio.run(main(url))
 
 
-def mistral_event(payload: Payload) -> CompletionEvent:
-    return CompletionEvent.model_validate({"data": HEAD | payload})
+def mistral_events(payloads: list[Payload]) -> list[CompletionEvent]:
+    return [CompletionEvent.model_validate({"data": HEAD | payload}) for payload in payloads]
 
 
 @pytest.mark.parametrize("protocol", ["auto", "openai-chat"])
-def test_mistral_events_and_their_chunks_say_the_same(protocol: ProtocolName) -> None:
-    events = [mistral_event(payload) for payload in MISTRAL]
+def test_mistral_events_and_their_chunks_are_read_alike(protocol: ProtocolName) -> None:
+    events = mistral_events(MISTRAL)
     check_mistral(*read(events, protocol))
     check_mistral(*read([event.data for event in events], protocol))
 
 
-def test_mistral_calls_without_an_id_are_told_apart_though_the_sdk_gives_both_index_0() -> None:
-    payloads = [
-        tool_calls(entry('{"a": 1}', index=None, name="add")),
-        tool_calls(entry('{"a": 2}', index=None, name="add")),
-        chunk(finish="tool_calls"),
-    ]
-    found, _ = read([mistral_event(payload) for payload in payloads])
-    assert [call.arguments for call in found.calls] == [{"a": 1}, {"a": 2}]
+def test_mistral_calls_without_id_are_separate_although_both_have_index_0() -> None:
+    calls = [tool_calls(entry(f'{{"a": {n}}}', index=None, name="add")) for n in (1, 2)]
+    found, _ = read(mistral_events([*calls, chunk(finish="tool_calls")]))
+    assert outcomes(found.calls) == [{"a": 1}, {"a": 2}]
 
 
 # openai-agents
@@ -150,67 +132,47 @@ class AgentUpdatedStreamEvent:
 _event: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
-def response(id_: str, status: str) -> Payload:
-    settings = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    return {
-        "id": id_,
-        "object": "response",
-        "created_at": 1,
-        "model": "gpt",
-        "output": [],
-        "status": status,
-        **settings,
-    }
-
-
-def response_events(id_: str, call_id: str, arguments: str) -> list[object]:
+def response_events(number: int) -> list[object]:
     """The events of one response, as objects of the OpenAI SDK."""
-    item = {"type": "function_call", "id": f"fc_{id_}", "call_id": call_id, "name": "add"}
+    id_, arguments = f"fc_{number}", f'{{"a":{number}}}'
+    item = {"type": "function_call", "id": id_, "call_id": f"call_{number}", "name": "add"}
+    response = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt"}
+    response |= {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     payloads: list[Payload] = [
-        {"type": "response.created", "response": response(id_, "in_progress")},
+        {"type": "response.created", "response": {**response, "status": "in_progress"}},
         item_added(0, **item, arguments="", status="in_progress"),
-        *(arguments_delta(0, piece, item_id=f"fc_{id_}") for piece in arguments),
-        {**arguments_done(0, arguments), "item_id": f"fc_{id_}", "name": "add"},
+        *(arguments_delta(0, piece, item_id=id_) for piece in arguments),
+        {**arguments_done(0, arguments), "item_id": id_, "name": "add"},
         item_done(0, **item, arguments=arguments, status="completed"),
-        {"type": "response.completed", "response": response(id_, "completed")},
+        {"type": "response.completed", "response": {**response, "status": "completed"}},
     ]
     return [
-        _event.validate_python({**payload, "sequence_number": number})
-        for number, payload in enumerate(payloads)
+        _event.validate_python({**payload, "sequence_number": at})
+        for at, payload in enumerate(payloads)
     ]
 
 
-def run_of_openai_agents() -> list[object]:
-    def item(kind: str) -> SimpleNamespace:
-        return SimpleNamespace(type=kind, raw_item={"type": kind}, agent=None)
+def run_item(name: str, kind: str) -> RunItemStreamEvent:
+    return RunItemStreamEvent(name, SimpleNamespace(type=kind, raw_item={"type": kind}, agent=None))
 
-    def wrapped(*response: str) -> list[object]:
-        return [RawResponsesStreamEvent(event) for event in response_events(*response)]
 
-    return [
-        AgentUpdatedStreamEvent(SimpleNamespace(name="adder")),
-        *wrapped("resp_1", "call_1", '{"a":1}'),
-        RunItemStreamEvent("tool_called", item("tool_call_item")),
-        RunItemStreamEvent("tool_output", item("tool_call_output_item")),
-        *wrapped("resp_2", "call_2", '{"a":2}'),
-        RunItemStreamEvent("tool_called", item("tool_call_item")),
-    ]
+RUN_OF_OPENAI_AGENTS = [
+    AgentUpdatedStreamEvent(SimpleNamespace(name="adder")),
+    *map(RawResponsesStreamEvent, response_events(1)),
+    run_item("tool_called", "tool_call_item"),
+    run_item("tool_output", "tool_call_output_item"),
+    *map(RawResponsesStreamEvent, response_events(2)),
+    run_item("tool_called", "tool_call_item"),
+]
 
 
 @pytest.mark.parametrize("protocol", ["auto", "openai-responses"])
-def test_raw_events_of_openai_agents_are_read_and_its_own_events_are_ignored(
-    protocol: ProtocolName,
-) -> None:
-    found, events = read(run_of_openai_agents(), protocol)
+def test_only_the_raw_events_of_openai_agents_are_read(protocol: ProtocolName) -> None:
+    found, events = read(RUN_OF_OPENAI_AGENTS, protocol)
     assert found.protocol == "openai-responses"
-    assert [(call.id, call.arguments, call.verdict) for call in found.calls] == [
-        ("call_1", {"a": 1}, "complete"),
-        ("call_2", {"a": 2}, "complete"),
-    ]
+    assert complete_calls(found) == [("call_1", {"a": 1}), ("call_2", {"a": 2})]
     assert len(of_type(events, TurnCompleted)) == 2
-    bare = [*response_events("resp_1", "call_1", '{"a":1}')]
-    bare += response_events("resp_2", "call_2", '{"a":2}')
-    assert events == list(stream(bare))
+    assert events == list(stream([*response_events(1), *response_events(2)]))
 
 
 # Strands
@@ -226,35 +188,26 @@ def strands_message(*blocks: list[Payload], stop: str, indexed: bool) -> list[Pa
     return [*found, {"messageStop": {"stopReason": stop}}, {"metadata": {"usage": usage}}]
 
 
-def strands_text(text: str) -> list[Payload]:
-    return [
-        {"contentBlockStart": {"start": {}}},
-        {"contentBlockDelta": {"delta": {"text": text}}},
-        {"contentBlockStop": {}},
-    ]
+def strands_block(start: Payload, *deltas: Payload) -> list[Payload]:
+    pieces = [{"contentBlockDelta": {"delta": delta}} for delta in deltas]
+    return [{"contentBlockStart": {"start": start}}, *pieces, {"contentBlockStop": {}}]
 
 
 def strands_call(id_: str, arguments: str) -> list[Payload]:
-    return [
-        {"contentBlockStart": {"start": {"toolUse": {"name": "add", "toolUseId": id_}}}},
-        *({"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}} for piece in arguments),
-        {"contentBlockStop": {}},
-    ]
+    start = {"toolUse": {"name": "add", "toolUseId": id_}}
+    return strands_block(start, *({"toolUse": {"input": piece}} for piece in arguments))
 
 
 def run_of_strands(*, indexed: bool) -> list[Payload]:
     """What ``stream_async`` yields: each model event, and callback events about the same."""
-    first = strands_message(
-        strands_text("I add."),
-        strands_call("tooluse_1", '{"a": 1}'),
-        strands_call("tooluse_2", '{"a": 2}'),
-        stop="tool_use",
-        indexed=indexed,
-    )
-    second = strands_message(strands_text("Done."), stop="end_turn", indexed=indexed)
+    calls = strands_call("tooluse_1", '{"a": 1}'), strands_call("tooluse_2", '{"a": 2}')
+    text, done = strands_block({}, {"text": "I add."}), strands_block({}, {"text": "Done."})
     loop = {"agent": SimpleNamespace(), "request_state": {}, "messages": [{"role": "user"}]}
     found: list[Payload] = [{"init_event_loop": True}]
-    for message in (first, second):
+    for message in (
+        strands_message(text, *calls, stop="tool_use", indexed=indexed),
+        strands_message(done, stop="end_turn", indexed=indexed),
+    ):
         found += [{"start": True}, {"start_event_loop": True}]
         for event in message:
             found.append({"event": event})
@@ -271,35 +224,21 @@ def run_of_strands(*, indexed: bool) -> list[Payload]:
 
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("protocol", ["auto", "bedrock"])
-def test_model_events_of_strands_are_read_and_its_other_events_are_ignored(
-    protocol: ProtocolName, indexed: bool
-) -> None:
+def test_only_the_model_events_of_strands_are_read(protocol: ProtocolName, indexed: bool) -> None:
     found, events = read(run_of_strands(indexed=indexed), protocol)
     assert found.protocol == "bedrock"
-    assert [(call.id, call.arguments, call.verdict) for call in found.calls] == [
-        ("tooluse_1", {"a": 1}, "complete"),
-        ("tooluse_2", {"a": 2}, "complete"),
-    ]
-    assert [event.text for event in of_type(events, TextDelta)] == ["I add.", "Done."]
-    assert [event.call_id for event in of_type(events, ToolCallStarted)] == [
-        "tooluse_1",
-        "tooluse_2",
-    ]
-    assert [event.stop_reason for event in of_type(events, TurnCompleted)] == [
-        "tool_use",
-        "end_turn",
-    ]
+    assert complete_calls(found) == [("tooluse_1", {"a": 1}), ("tooluse_2", {"a": 2})]
+    assert texts(events) == ["I add.", "Done."]
+    assert len([event for event in events if event.type == "tool_call_started"]) == 2
+    stops = [event.stop_reason for event in of_type(events, TurnCompleted)]
+    assert stops == ["tool_use", "end_turn"]
     assert of_type(events, StreamFailed) == []
 
 
 def test_model_events_of_strands_are_read_from_json_lines() -> None:
-    lines = [
-        json.dumps(item).encode() + b"\n"
-        for item in run_of_strands(indexed=False)
-        if "event" in item or "start" in item
-    ]
-    found, _ = read(lines)
-    assert [call.arguments for call in found.calls] == [{"a": 1}, {"a": 2}]
+    items = [item for item in run_of_strands(indexed=False) if "event" in item or "start" in item]
+    found, _ = read([json.dumps(item).encode() + b"\n" for item in items])
+    assert outcomes(found.calls) == [{"a": 1}, {"a": 2}]
 
 
 def test_text_that_looks_like_a_payload_is_not_unwrapped() -> None:

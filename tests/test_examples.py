@@ -1,101 +1,68 @@
-"""The examples do what they say."""
+"""Each example prints what it describes."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
+FILE = ["def greet(name):", '    print(f"hello, {name}")']
 
 
-def test_live_arguments() -> None:
+def run(name: str, *options: str, typed: str = "", cwd: Path | None = None, status: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "live_arguments.py"],
-        input=b'{"path": "a.py", "lines": [1, 2], "content": "x\\n", "mode": 0755}',
+        [sys.executable, EXAMPLES / f"{name}.py", *options],
+        input=typed,
+        cwd=cwd,
+        env={**os.environ, "PYTHONUTF8": "1"},
         capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        encoding="utf-8",
         check=False,
     )
-    assert done.returncode == 1
-    assert done.stdout.decode().splitlines() == [
-        "path: a.py",
-        "lines: … [1, 2]",
-        "content: x\\n",
-        "mode: ",
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("live_turn", ["[write_file]", *FILE, "[complete: now greet.py can be written]"]),
+        (
+            "live_reader",
+            [
+                *("[write_file greet.py]", *FILE, "[complete: 2 arguments]", "[edit_file main.py]"),
+                *("1: from greet import greet", "9: greet('you')", "[complete: 2 arguments]"),
+            ],
+        ),
+    ],
+)
+def test_example_prints_a_call_as_it_is_written(name: str, expected: list[str]) -> None:
+    assert run(name).splitlines() == expected
+
+
+def test_live_arguments_shows_each_argument_and_the_error() -> None:
+    text = '{"path": "a.py", "lines": [1, 2], "content": "x\\n", "mode": 0755}'
+    assert run("live_arguments", typed=text, status=1).splitlines() == [
+        *("path: a.py", "lines: … [1, 2]", "content: x\\n", "mode: "),
         "refused: this cannot be part of a number, nor follow one (at character 61)",
         "(malformed)",
     ]
 
 
-def asked(*options: str, answers: str = "") -> list[str]:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "ask_first.py", *options],
-        input=answers,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
-def test_ask_first() -> None:
-    lines = asked("--piped", answers="y\nWe are a bit late.\n")
+def test_ask_first_sends_the_approved_text_and_denies_without_an_approver() -> None:
+    lines = run("ask_first", "--piped", typed="y\nWe are a bit late.\n").splitlines()
     assert "  (a mail goes to bob@example.org: We are a bit late.)" in lines
     assert lines[-1] == "Done: sent to bob@example.org"
+    printed = run("ask_first")
+    assert "a mail goes to" not in printed
+    assert printed.splitlines()[-1].endswith("nobody is here to decide")
 
 
-def test_ask_first_denies_where_nobody_is() -> None:
-    lines = asked()
-    assert not any("a mail goes to" in line for line in lines)
-    assert lines[-1].endswith("nobody is here to decide")
-
-
-def test_streamed_file() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "streamed_file.py"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "in the project: song.txt; the song is whole"
-
-
-def test_live_turn() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "live_turn.py"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == [
-        "[write_file]",
-        "def greet(name):",
-        '    print(f"hello, {name}")',
-        "[complete: now greet.py can be written]",
-    ]
-
-
-def test_live_reader() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "live_reader.py"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == [
-        "[write_file greet.py]",
-        "def greet(name):",
-        '    print(f"hello, {name}")',
-        "[complete: 2 arguments]",
-        "[edit_file main.py]",
-        "1: from greet import greet",
-        "9: greet('you')",
-        "[complete: 2 arguments]",
-    ]
-
-
-def test_forbidden_write() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "forbidden_write.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *lines, last = done.stdout.splitlines()
-    started, path, rejected, stopped = lines
-    assert started == "write_file …"
-    assert path == "  path = ../../etc/passwd"
+def test_forbidden_write_is_stopped_early() -> None:
+    started, path, rejected, stopped, last = run("forbidden_write").splitlines()
+    assert (started, path) == ("write_file …", "  path = ../../etc/passwd")
     assert rejected.startswith(
         "  rejected: a call of write_file is denied by the policy (nowhere else): "
         'only files of the project may be written (the argument path, "../../etc/passwd", is not'
@@ -104,54 +71,26 @@ def test_forbidden_write() -> None:
     assert last.startswith("the provider saw the connection closed after")
 
 
-def surviving(said: str, directory: Path) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "surviving_run.py", said],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=directory,
-    )
-    return done.stdout.splitlines()
+def test_surviving_run_publishes_once(tmp_path: Path) -> None:
+    waiting = "publish waits for a decision: {'version': '2.0'}\n"
+    assert run("surviving_run", "begin", cwd=tmp_path) == waiting
+    published = "  (version 2.0 is published, this once)\nThe release is out.\n"
+    assert run("surviving_run", "yes", cwd=tmp_path) == published
+    assert run("surviving_run", "yes", cwd=tmp_path) == ""
 
 
-def test_surviving_run(tmp_path: Path) -> None:
-    assert surviving("begin", tmp_path) == ["publish waits for a decision: {'version': '2.0'}"]
-    assert surviving("yes", tmp_path) == [
-        "  (version 2.0 is published, this once)",
-        "The release is out.",
-    ]
-    assert surviving("yes", tmp_path) == []
-
-
-def test_claude_code_log() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "claude_code_log.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *_, approved, result, answer, log = done.stdout.splitlines()
+def test_agents_print_results_and_answers() -> None:
+    assert run("streamed_file").endswith("\nin the project: song.txt; the song is whole\n")
+    *_, approved, result, answer, log = run("claude_code_log").splitlines()
     assert (approved, result, answer) == ("  approved", "  = file created", "Sing along!")
     assert log.endswith("records of a run that has completed")
+    lines = run("terminal_agent").splitlines()
+    assert "  └ created greet.py with 9 lines" in lines
+    assert "  └ made 2 edits in greet.py" in lines
 
 
-def test_terminal_agent() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8", EXAMPLES / "terminal_agent.py"],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    assert "  └ created greet.py with 9 lines" in done.stdout.splitlines()
-    assert "  └ made 2 edits in greet.py" in done.stdout.splitlines()
-
-
-def test_served_agent() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "served_agent.py"], capture_output=True, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
+def test_served_agent_streams_asks_and_hides_runs_from_other_users() -> None:
+    lines = run("served_agent").splitlines()
     grown = "".join(line.partition("text += ")[2] for line in lines)
     assert grown == "We are late.⟦LF⟧The train is, too.⟦LF⟧"
     assert lines[-3:] == [

@@ -15,17 +15,12 @@ from tests.support.provider_rules import strict_provider
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: list[tuple[str, str]] = re.findall(
-    r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE
-)
+BLOCKS: list[tuple[str, str]] = re.findall(r"(?ms)^```(\w+)\n(.*?)^```$", README)
 POEM = {"path": "poem.txt", "content": "Roses are red, violets are blue."}
 
 
-def block(*words: str, language: str = "python") -> str:
-    """The one block with these words."""
-    [found] = [
-        text for kind, text in BLOCKS if kind == language and all(word in text for word in words)
-    ]
+def block(word: str, language: str = "python") -> str:
+    [found] = [text for kind, text in BLOCKS if kind == language and word in text]
     return found
 
 
@@ -44,14 +39,18 @@ def provider() -> Iterator[MockProvider]:
         yield provider
 
 
-def run(program: str, folder: Path, provider: MockProvider | None = None, typed: str = "") -> str:
-    variables = {"PYTHONIOENCODING": "utf-8"}
+def environment(provider: MockProvider | None) -> dict[str, str]:
+    variables = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     if provider is not None:
         variables |= {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "any"}
+    return variables
+
+
+def run(program: str, folder: Path, provider: MockProvider | None = None, typed: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env={**os.environ, **variables},
+        env=environment(provider),
         input=typed,
         capture_output=True,
         encoding="utf-8",
@@ -61,27 +60,22 @@ def run(program: str, folder: Path, provider: MockProvider | None = None, typed:
     return done.stdout
 
 
-def test_every_python_block_is_run_here() -> None:
+def test_readme_is_short_and_every_python_block_is_run_here() -> None:
     run_here = {QUICKSTART, OWN_SDK, POLICY, AGENT, SURVIVING, SERVER, LANGGRAPH}
     assert {text for kind, text in BLOCKS if kind == "python"} == run_here
-
-
-def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 250
 
 
 def test_quickstart_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    assert run(QUICKSTART, tmp_path) == block("content +=", language="text")
+    assert run(QUICKSTART, tmp_path) == block("content +=", "text")
     assert len([line for line in QUICKSTART.splitlines() if line.strip()]) <= 15
 
 
-def test_own_sdk_shows_the_file_as_it_is_written(tmp_path: Path, provider: MockProvider) -> None:
-    printed = run(OWN_SDK, tmp_path, provider)
-    assert printed == f"{POEM['content']}\nrun write_file with {POEM}\n"
-
-
-def test_own_sdk_reports_malformed_arguments(tmp_path: Path) -> None:
-    with strict_provider(Reply(CallTool("write_file", '{"path": poem.txt}'))) as provider:
+def test_own_sdk_shows_the_file_as_it_is_written_and_malformed_arguments(tmp_path: Path) -> None:
+    call = CallTool("write_file", POEM)
+    with strict_provider([Reply(call), Reply(CallTool("write_file", '{"path": p}'))]) as provider:
+        printed = run(OWN_SDK, tmp_path, provider)
+        assert printed == f"{POEM['content']}\nrun write_file with {POEM}\n"
         printed = run(OWN_SDK, tmp_path, provider)
     assert printed.startswith("\ndo not run write_file: ")
     assert "at character 9" in printed
@@ -90,7 +84,7 @@ def test_own_sdk_reports_malformed_arguments(tmp_path: Path) -> None:
 def test_policy_stops_a_write_outside_the_project(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    rules = block("[[rules]]", language="toml").replace("/srv/project", str(project))
+    rules = block("[[rules]]", "toml").replace("/srv/project", str(project))
     (tmp_path / "policy.toml").write_text(rules)
     program = f"""import anthropic
 messages = [{{"role": "user", "content": "Go"}}]
@@ -98,26 +92,25 @@ source = anthropic.Anthropic().messages.create(
     model="claude-opus-4-7", max_tokens=99, messages=messages, stream=True
 )
 {POLICY}"""
-    content = "x" * 2000
-    outside = Reply(CallTool("write_file", {"path": "../secret", "content": content}))
-    with strict_provider(outside) as provider:
+    outside, inside = (
+        Reply(CallTool("write_file", {"path": path, "content": "x" * 2000}))
+        for path in ("../secret", "notes.txt")
+    )
+    with strict_provider([outside, inside]) as provider:
         denied, stopped = run(program, tmp_path, provider).splitlines()
-    assert "write_file" in denied
-    assert re.fullmatch(r"stopped after \d\d characters", stopped)
-    inside = Reply(CallTool("write_file", {"path": "notes.txt", "content": content}))
-    with strict_provider(inside) as provider:
+        assert "write_file" in denied
+        assert re.fullmatch(r"stopped after \d\d characters", stopped)
         assert run(program, tmp_path, provider) == ""
 
 
-def test_agent_asks_before_it_writes(tmp_path: Path, provider: MockProvider) -> None:
-    printed = run(AGENT, tmp_path, provider, typed="y\n")
+@pytest.mark.parametrize("typed", ["y\n", "n\n"])
+def test_agent_writes_only_what_was_approved(
+    tmp_path: Path, provider: MockProvider, typed: str
+) -> None:
+    printed = run(AGENT, tmp_path, provider, typed=typed)
     assert f"Run write_file with {POEM}? [y/n]" in printed
-    assert (tmp_path / "poem.txt").read_text() == POEM["content"]
-
-
-def test_agent_does_not_write_what_was_denied(tmp_path: Path, provider: MockProvider) -> None:
-    run(AGENT, tmp_path, provider, typed="n\n")
-    assert not (tmp_path / "poem.txt").exists()
+    written = [file.read_text() for file in tmp_path.glob("poem.txt")]
+    assert written == ([POEM["content"]] if typed == "y\n" else [])
 
 
 def test_surviving_run_is_resumed(tmp_path: Path) -> None:
@@ -128,12 +121,10 @@ def test_surviving_run_is_resumed(tmp_path: Path) -> None:
 
 def test_server_answers_with_its_token_only(tmp_path: Path) -> None:
     program = f"""{SERVER}
-import uvicorn
-import socket, sys
+import socket, sys, threading, uvicorn
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-import threading
 threading.Thread(target=lambda: (sys.stdin.read(), setattr(running, "should_exit", True))).start()
 running.run(sockets=[listener])
 """
@@ -141,12 +132,7 @@ running.run(sockets=[listener])
         process = subprocess.Popen(
             [sys.executable, "-c", program],
             cwd=tmp_path,
-            env={
-                **os.environ,
-                "ARGSTREAM_TOKEN": "a-token-of-some-length",
-                "ANTHROPIC_BASE_URL": provider.anthropic_url,
-                "ANTHROPIC_API_KEY": "any",
-            },
+            env={**environment(provider), "ARGSTREAM_TOKEN": "a-token-of-some-length"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,7 +1,4 @@
-"""Types are precise for the user: pyright agrees on every line of the files ``typed_uses``.
-
-So does mypy: it checks them with all the other files, in ``make types``.
-"""
+"""pyright accepts every line of the files ``typed_uses``. mypy checks them in ``make types``."""
 
 import os
 import subprocess
@@ -15,18 +12,13 @@ TESTS = Path(__file__).parent
 
 @pytest.mark.timeout(300)
 def test_pyright_finds_every_use_precise() -> None:
-    """It comes as a package of npm's, which its own wrapper fetches at the first run."""
+    """pyright is an npm package that its wrapper downloads at the first run."""
     pyright = [sys.executable, "-m", "pyright"]
     version = subprocess.run([*pyright, "--version"], capture_output=True, text=True, check=False)
     if version.returncode and not os.environ.get("CI"):
         pytest.skip(f"pyright cannot be started: {version.stderr[-200:]}")
     uses = sorted(map(str, TESTS.glob("**/typed_uses.py")))
     assert len(uses) == 3
-    done = subprocess.run(
-        [*pyright, "--pythonpath", sys.executable, *uses],
-        cwd=TESTS.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*pyright, "--pythonpath", sys.executable, *uses]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

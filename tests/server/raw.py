@@ -1,4 +1,4 @@
-"""A server with a small agent, and clients that send whatever they are told to: bytes, or ASGI."""
+"""A server with a small agent, and requests as raw bytes or over ASGI."""
 
 import asyncio
 import json
@@ -16,13 +16,11 @@ from argstream.models import ModelRequest, ScriptedModel
 from argstream.runs import MemoryStore, RunInfo
 from argstream.server import AgentServer, Serving
 
-__all__ = ["Answer", "Asked", "ask", "call", "connect", "exchange", "read_answer", "scope_of"]
-
 BODY = {"message": "Hi"}
 
 
 class TroubledStore(MemoryStore):
-    """A store that fails, if a test says so, when a client lists runs."""
+    """A store that raises ``error`` when a client lists runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +33,7 @@ class TroubledStore(MemoryStore):
 
 
 class Asked:
-    """A server, and what its agent was asked."""
+    """A server, and the prompts that its agent received."""
 
     def __init__(
         self,
@@ -57,38 +55,34 @@ class Asked:
 
     @contextmanager
     def serving(self, **settings: Any) -> Iterator[int]:
-        """Serve in a thread, and give the port."""
+        """Serve in a thread and yield the port."""
         with Serving(self.app, **settings) as server:
             yield server.port
 
 
 @contextmanager
 def serving(**options: Any) -> Iterator[tuple[Asked, int]]:
-    """Serve an agent with these options of ``AgentServer``; give both and the port."""
+    """Serve an agent with options of ``AgentServer``; yield both and the port."""
     asked = Asked(**options)
     with asked.serving() as port:
         yield asked, port
 
 
 class Answer(NamedTuple):
-    """What came back."""
-
     status: int
     headers: dict[str, str]
     body: bytes
 
     @property
     def detail(self) -> str:
-        """What it says is wrong."""
         return str(json.loads(self.body)["detail"])
 
     @property
     def problem(self) -> str:
-        """The code of the problem that it tells."""
         assert self.headers["content-type"] == "application/problem+json"
-        told = json.loads(self.body)
-        assert told["status"] == self.status
-        return str(told["type"].removeprefix("urn:argstream:"))
+        body = json.loads(self.body)
+        assert body["status"] == self.status
+        return str(body["type"].removeprefix("urn:argstream:"))
 
     @property
     def refusal(self) -> tuple[int, str]:
@@ -100,7 +94,7 @@ def connect(port: int) -> socket.socket:
 
 
 def ask(port: int, request: bytes) -> Answer:
-    """Send bytes as they are, and read until the server hangs up."""
+    """Send bytes and read until the server closes the connection."""
     with connect(port) as connection:
         connection.sendall(request)
         return read_answer(connection)
@@ -117,7 +111,7 @@ def read_answer(connection: socket.socket) -> Answer:
 def call(
     port: int, method: str = "GET", path: str = "/api/runs", body: Any = None, **headers: str | None
 ) -> Answer:
-    """Make a request as a client would; a header that is None is left out."""
+    """Send a request; a header that is None is omitted."""
     sent: dict[str, str | None] = {"host": f"127.0.0.1:{port}", "connection": "close"}
     content = b""
     if body is not None:
@@ -131,7 +125,7 @@ def call(
 
 
 def scope_of(path: str, method: str = "GET", client: str = "127.0.0.1", **headers: str) -> Scope:
-    """Make the scope of a request, as a server passes it to an app."""
+    """Return the scope of a request, as a server passes it to an app."""
     path, _, query = path.partition("?")
     given = {"host": "localhost", **headers}
     return {
@@ -147,7 +141,7 @@ def scope_of(path: str, method: str = "GET", client: str = "127.0.0.1", **header
 
 
 def exchange(app: ASGIApp, scope: Scope, *received: Message) -> list[Message]:
-    """Have an app answer, without a server around it."""
+    """Call an app without a server and return the messages that it sends."""
     sent: list[Message] = []
     waiting = list(received)
 
@@ -165,11 +159,11 @@ def exchange(app: ASGIApp, scope: Scope, *received: Message) -> list[Message]:
 
 
 def statuses(app: ASGIApp, *scopes: Scope) -> list[int]:
-    """Make requests one after the other, and give the status of each answer."""
+    """Send requests one after the other and return their statuses."""
     return [exchange(app, scope)[0]["status"] for scope in scopes]
 
 
 def eventually_is(look: Callable[[], object], wanted: object) -> None:
-    """Look until it is so; the time limit of a test is the assertion."""
+    """Wait until a function returns a value; the time limit of the test is the assertion."""
     while look() != wanted:
         time.sleep(0.01)

@@ -1,91 +1,79 @@
-"""Runs by chance, as argstream.js folds them: what Python sees, whatever was cut and missed.
+"""Random runs as argstream.js folds them: the same state as in Python, whatever was cut and missed.
 
-All runs are read by one Node process. Each is told in several ways: whole, cut into connections,
-with snapshots in place of what was missed. Every way must end with the same, and its handlers must
-have been told the same, once.
+One Node process reads all runs. Each run is sent in several ways: whole, cut into connections, with
+snapshots in place of missed records. Every way must end with the same state, and its handlers must
+be called with the same values, once.
 """
 
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argstream import events as ev
 from argstream.history import Message
 from argstream.protocols.native import NativeEncoder
-from argstream.runs import Record, RunView, with_arguments
+from argstream.runs import with_arguments
 from tests.chance_runs import claude_code, logged_runs, runs
 from tests.protocols.reading import joined, records_of, snapshot_of
-from tests.server.nodes import run_node
+from tests.server.nodes import examples_of, run_node_on
+from tests.server.talking import folded
 
 pytestmark = pytest.mark.bulk
 
-WAYS = 3
-FREE_TEXT = ("custom", "code")
-"""Kinds of calls whose arguments are a text, and no JSON."""
+FREE_TEXT = ("custom", "code")  # kinds of calls whose arguments are text, not JSON
 
 
 class Step(NamedTuple):
-    """What is told next: so many records, as they are or as a snapshot; perhaps a new stream."""
+    """How many records are sent next, as they are or as a snapshot, perhaps in a new stream."""
 
     size: int
-    is_snapshot: bool
-    is_cut: bool
+    is_snapshot: bool = False
+    is_cut: bool = False
 
 
 class Way(NamedTuple):
-    """One way to tell a run."""
+    """One way to send a run. In a logged run, nothing follows the end of a call."""
 
     events: list[ev.Event]
     steps: list[Step]
     is_whole: bool
     is_logged: bool
-    """Whether it is a run as a log has it; otherwise what is over may go on."""
 
 
-class Told(NamedTuple):
-    """What Node made of it."""
+class Read(NamedTuple):
+    """What Node made of a way, next to the expected snapshot."""
 
     way: Way
+    final: ev.RunSnapshot
     answer: dict[str, Any]
 
 
-_steps = st.lists(
-    st.builds(Step, st.integers(1, 12), st.booleans(), st.booleans()), min_size=1, max_size=12
-)
-
-
-def chance_ways(*, is_logged: bool) -> list[Way]:
-    """Give runs by chance, each told in several ways."""
-    ways: list[Way] = []
-    chosen = logged_runs() if is_logged else runs()
-
-    @settings(phases=[Phase.generate], database=None)
-    @given(chosen, st.lists(_steps, min_size=WAYS, max_size=WAYS))
-    def collect(events: list[ev.Event], steps: list[list[Step]]) -> None:
-        ways.extend(ways_of(as_run(events), steps, is_logged=is_logged))
-
-    collect()
-    return ways
+WHOLE = [Step(1_000_000)]
+WAYS = [
+    [Step(1, is_cut=True)],
+    [Step(1, is_snapshot=True)],
+    [Step(2, is_snapshot=True)],
+    [Step(3, is_snapshot=True, is_cut=True), Step(1)],
+]
+_step = st.builds(Step, st.integers(1, 12), st.booleans(), st.booleans())
+_ways = st.lists(st.lists(_step, min_size=1, max_size=12), min_size=3, max_size=3)
 
 
 def ways_of(
-    events: list[ev.Event], steps: list[list[Step]], *, is_logged: bool = True
+    events: Sequence[ev.Event], ways: list[list[Step]], *, is_logged: bool = True
 ) -> Iterator[Way]:
-    whole = [Step(1_000_000, is_snapshot=False, is_cut=False)]
-    yield Way(events, whole, True, is_logged)
-    for some in [AT_ONCE, *steps]:
-        yield Way(events, some, False, is_logged)
+    run = as_run(events)
+    yield Way(run, WHOLE, True, is_logged)
+    for steps in [[Step(1_000, is_snapshot=True)], *ways]:
+        yield Way(run, steps, False, is_logged)
 
 
 def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
-    """Give a run in which what was run is what was written, or what somebody has edited."""
+    """Let each call run with the arguments that were written or edited."""
     arguments: dict[str, Any] = {}
     kept: list[ev.Event] = []
     for event in events:
@@ -106,7 +94,7 @@ def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
 
 
 def streams_of(way: Way) -> list[str]:
-    """Write a run in this way: it begins again with the steps until all is told."""
+    """Encode a run; the steps repeat until all records are sent."""
     records = records_of(way.events)
     encoder = NativeEncoder()
     streams: list[bytes] = [b""]
@@ -119,39 +107,26 @@ def streams_of(way: Way) -> list[str]:
         if step.is_cut and streams[-1]:
             streams.append(b"")
         if step.is_snapshot:
-            written = encoder.opening(without_history(snapshot_of(records[:place]))).data
+            snapshot = snapshot_of(records[:place])
+            assert isinstance(snapshot.event, ev.RunSnapshot)
+            without_history = replace(snapshot, event=replace(snapshot.event, history=()))
+            written = encoder.opening(without_history).data
         streams[-1] += written
     return [stream.decode() for stream in streams]
 
 
-def without_history(record: Record) -> Record:
-    assert isinstance(record.event, ev.RunSnapshot)
-    return replace(record, event=replace(record.event, history=()))
-
-
-def read_by_node(folder: Path, ways: Sequence[Way]) -> list[Told]:
-    file = folder / "ways.jsonl"
-    lines = [json.dumps({"streams": streams_of(way)}) + "\n" for way in ways]
-    file.write_text("".join(lines), encoding="utf-8")
-    answers = run_node("argstream_js_runs.mjs", str(file), timeout=50)
-    assert len(answers) == len(ways)
-    return [Told(*both) for both in zip(ways, answers, strict=True)]
-
-
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[Told]:
-    """All ways, read once."""
-    ways = [*chance_ways(is_logged=False), *chance_ways(is_logged=True)]
-    for events in (as_run(claude_code()), TRICKY, OPEN):
-        ways += ways_of(events, [ONE_BY_ONE, EACH, SNAPSHOTS, BOTH])
-    return read_by_node(tmp_path_factory.mktemp("ways"), ways)
+def readings() -> list[Read]:
+    ways: list[Way] = []
+    for is_logged, strategy in ((False, runs()), (True, logged_runs())):
+        for events, steps in examples_of(st.tuples(strategy, _ways)):
+            ways += ways_of(events, steps, is_logged=is_logged)
+    for events in (claude_code(), TRICKY, OPEN):
+        ways += ways_of(events, WAYS)
+    answers = run_node_on("argstream_js_runs.mjs", [{"streams": streams_of(way)} for way in ways])
+    pairs = zip(ways, answers, strict=True)
+    return [Read(way, folded(way.events), answer) for way, answer in pairs]
 
-
-AT_ONCE = [Step(1_000, is_snapshot=True, is_cut=False)]
-ONE_BY_ONE = [Step(1, is_snapshot=False, is_cut=True)]
-EACH = [Step(1, is_snapshot=True, is_cut=False)]
-SNAPSHOTS = [Step(2, is_snapshot=True, is_cut=False)]
-BOTH = [Step(3, is_snapshot=True, is_cut=True), Step(1, is_snapshot=False, is_cut=False)]
 
 _HUGE = 12345678901234567890123
 _ARGUMENTS = {
@@ -216,27 +191,17 @@ OPEN: list[ev.Event] = [
 ]
 
 
-def final(way: Way) -> ev.RunSnapshot:
-    view = RunView()
-    for event in way.events:
-        view.take(event)
-    return view.snapshot()
-
-
-def test_the_run_is_what_python_sees(told: list[Told]) -> None:
-    for way, answer in told:
-        expected = msgspec.to_builtins(replace(final(way), history=()))
+def test_state_is_that_of_python(readings: list[Read]) -> None:
+    for way, final, answer in readings:
+        expected = msgspec.to_builtins(replace(final, history=()))
         assert msgspec.json.decode(msgspec.json.encode(expected)) == answer["run"]
         assert answer["seq"] == len(way.events)
+        assert not answer["wrong"]  # objects stay the same, and every change was reported
+        assert answer["ends"] == ([] if final.end is None else [final.status])
 
 
-def test_objects_stay_the_same_and_all_that_changes_is_told(told: list[Told]) -> None:
-    for _, answer in told:
-        assert not answer["wrong"]
-
-
-def test_each_stream_is_asked_for_after_the_last_seq_that_was_seen(told: list[Told]) -> None:
-    for way, answer in told:
+def test_each_stream_is_requested_after_the_last_seq(readings: list[Read]) -> None:
+    for way, _, answer in readings:
         seqs = [0]
         for stream in streams_of(way):
             ids = [line[4:] for line in stream.split("\n") if line.startswith("id: ")]
@@ -245,40 +210,30 @@ def test_each_stream_is_asked_for_after_the_last_seq_that_was_seen(told: list[To
         assert answer["asked"] == (seqs[:-1] if is_over else seqs)
 
 
-def test_the_arguments_are_what_the_parser_sees(told: list[Told]) -> None:
-    for way, answer in told:
-        blocks = final(way).blocks
-        for call, tree in zip(blocks, answer["trees"], strict=True):
+def test_arguments_are_those_of_the_parser_in_their_order(readings: list[Read]) -> None:
+    for way, final, answer in readings:
+        for call, tree in zip(final.blocks, answer["trees"], strict=True):
             if not isinstance(call, ev.SeenCall):
                 assert tree is None
             elif call.arguments is not None:
-                assert by_path(tree) == by_path(flat(call.arguments))
+                rows = flat(call.arguments)
+                assert by_path(tree) == by_path(rows)
+                is_rewritten = call.outcome == "completed" or call.raw.startswith('"')
+                if way.is_whole and not is_rewritten:
+                    assert [row[0] for row in tree] == [row[0] for row in rows]
             elif call.kind in FREE_TEXT:
                 assert tree == [[[], "string", call.raw, False, None]]
             elif not call.is_lost:
                 assert tree == partial(call)
 
 
-def test_arguments_are_in_the_order_in_which_they_were_written(told: list[Told]) -> None:
-    for way, answer in told:
-        if not way.is_whole:
-            continue
-        for call, tree in zip(final(way).blocks, answer["trees"], strict=True):
-            if isinstance(call, ev.SeenCall) and call.arguments is not None and not is_other(call):
-                assert [row[0] for row in tree] == [row[0] for row in flat(call.arguments)]
-
-
-def is_other(call: ev.SeenCall) -> bool:
-    """Say whether what was run is not what was written, or was written as a text in a text."""
-    return call.outcome == "completed" or call.raw.startswith('"')
-
-
-def by_path(tree: list[Any]) -> list[Any]:
-    return sorted(tree, key=repr)
+def by_path(rows: list[Any]) -> list[Any]:
+    """Sort: in an object of JavaScript, keys that are numbers come first."""
+    return sorted(rows, key=repr)
 
 
 def flat(value: Any, path: tuple[str | int, ...] = ()) -> list[list[Any]]:
-    """Give a value and all in it, as Node tells it."""
+    """A value and all values in it, as Node prints them."""
     kind = _kind(value)
     rows = [[list(path), kind, value if kind == "string" else "", True, value]]
     if isinstance(value, dict):
@@ -296,7 +251,7 @@ def _kind(value: object) -> str:
 
 
 def partial(call: ev.SeenCall) -> list[list[Any]]:
-    """Give the arguments as far as their text goes."""
+    """The arguments as far as their text goes."""
     start = ev.ToolCallStarted(call.call_id, call.index, call.name, call.kind)
     delta = ev.ToolArgsDelta(call.call_id, call.name, call.raw)
     rows: dict[tuple[str | int, ...], list[Any]] = {}
@@ -314,51 +269,42 @@ def partial(call: ev.SeenCall) -> list[list[Any]]:
     return [root, *rows.values()]
 
 
-def test_handlers_are_told_each_thing_once_however_it_came(told: list[Told]) -> None:
+def test_handlers_are_called_with_the_same_values_in_every_way(readings: list[Read]) -> None:
     expected: list[list[Any]] = []
-    for way, answer in told:
+    for way, final, answer in readings:
         if way.is_whole:
             expected = answer["told"]
-        blocks = final(way).blocks
-        for block, once, again in zip(blocks, expected, answer["told"], strict=True):
+        for block, once, again in zip(final.blocks, expected, answer["told"], strict=True):
             if way.is_logged and not block.is_lost:
-                assert again == once or reordered(again) == reordered(once)
+                assert again == once or by_path(again) == by_path(once)
 
 
-def reordered(said: list[Any]) -> list[Any]:
-    """Without the order of keys: in an object of JavaScript, those that are numbers come first."""
-    return sorted(said, key=repr)
-
-
-def test_what_is_told_is_what_there_is(told: list[Told]) -> None:
-    for way, answer in told:
-        for block, said in zip(final(way).blocks, answer["told"], strict=True):
+def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read]) -> None:
+    for way, final, answer in readings:
+        for block, handled in zip(final.blocks, answer["told"], strict=True):
             if block.is_lost or not (way.is_logged and isinstance(block, ev.SeenCall)):
                 continue
-            names = [name for name, *_ in said]
+            names = [name for name, *_ in handled]
             assert names[0] == "onToolStart"
-            assert names.count("onToolStart") == 1
-            assert names.count("onBlock") == (block.verdict == "complete")
-            assert names.count("onInvalid") == (block.verdict not in (None, "complete"))
-            assert names.count("onApproval") == (block.request is not None)
-            assert names.count("onDecision") == (block.decision is not None)
-            assert names.count("onResult") == (block.outcome is not None)
-            output = [words[-1] for name, *words in said if name == "onOutput"]
+            for name, is_called in (
+                ("onToolStart", True),
+                ("onBlock", block.verdict == "complete"),
+                ("onInvalid", block.verdict not in (None, "complete")),
+                ("onApproval", block.request is not None),
+                ("onDecision", block.decision is not None),
+                ("onResult", block.outcome is not None),
+            ):
+                assert names.count(name) == is_called, name
+            output = [values[-1] for name, *values in handled if name == "onOutput"]
             assert "".join(output) == block.output
             if block.verdict == "complete":
-                values = [words for name, *words in said if name == "onArgument"]
+                values = [values for name, *values in handled if name == "onArgument"]
                 _, *inner = flat(written(block))
-                expected = inner if isinstance(written(block), dict) else flat(block.arguments)
-                assert by_path(values) == by_path([[row[0], row[-1]] for row in expected])
+                rows = inner if isinstance(written(block), dict) else flat(block.arguments)
+                assert by_path(values) == by_path([[row[0], row[-1]] for row in rows])
 
 
 def written(call: ev.SeenCall) -> Any:
-    """Give the arguments that the model wrote."""
+    """The arguments that the model wrote."""
     is_edited = call.request and call.decision and call.decision.edited_arguments is not None
     return call.request.arguments if is_edited and call.request else call.arguments
-
-
-def test_the_end_is_told_once(told: list[Told]) -> None:
-    for way, answer in told:
-        end = final(way).end
-        assert answer["ends"] == ([] if end is None else [final(way).status])

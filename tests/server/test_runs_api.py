@@ -1,404 +1,538 @@
-"""``/api/runs``: begin, follow, come again, decide, stop, forget."""
+"""``/api/runs`` and ``/api/converse``: start, follow, decide, stop, list, read the log, delete."""
 
 import asyncio
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from argstream import Approve
+from argstream import Agent, tool
 from argstream import events as ev
-from argstream.models import CallTool, Reply, Say, Think
+from argstream.errors import StoreFailure
+from argstream.history import ResultPart
+from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.protocols.native import Frame
+from argstream.runs import MemoryStore, Record, with_arguments
+from argstream.server import Limits
 from tests.agent.following import only, send
-from tests.server.talking import agent_for, eventually, folded, paused, served
+from tests.server.talking import (
+    GENEROUS,
+    Client,
+    agent_for,
+    decode,
+    eventually,
+    folded,
+    frames_in,
+    paused,
+    problem,
+    served,
+    talking,
+)
+from tests.server.watching import RUN, Feeding
 
 ADDING = Reply(Think("hm"), Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 LONG = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "line\n" * 40}))
+STREAM = {"accept": "text/event-stream"}
+SENT_TO_ADA = [("send", {"to": "ada"})]
 
 
-def texts(frames: Iterable[Frame]) -> str:
-    """Give what frames say of texts in arguments."""
-    views = [view for frame in frames for view in frame.arguments]
-    return "".join(view.text for view in only(views, ev.ArgumentDelta))
+def count(request: ModelRequest) -> str:
+    return f"{len(request.messages)} messages."
 
 
-class TestFollowing:
-    def test_a_run_is_begun_and_followed_from_its_snapshot_to_its_end(self) -> None:
-        agent, _ = agent_for(ADDING, "It is 3.", delay=0.01)
-        with served(agent) as client:
-            answer = client.post("/api/runs", {"message": "1 + 2?"})
-            run_id = answer.json()["run"]
-            assert answer.status_code == 201
+# Starting and following
+
+
+def test_run_is_followed_from_its_snapshot_to_its_end() -> None:
+    with talking(ADDING, "It is 3.", delay=0.01) as client:
+        answer = client.post("/api/runs", {"message": "1 + 2?"})
+        run_id = answer.json()["run"]
+        assert answer.status_code == 201
+        assert answer.headers["location"] == f"/api/runs/{run_id}"
+        frames = list(client.frames(run_id))
+    assert isinstance(frames[0].event, ev.RunSnapshot)
+    assert frames[0].event.prompt == "1 + 2?"
+    assert frames[0].session_id == answer.json()["conversation"]
+    assert isinstance(frames[-1].event, ev.RunCompleted)
+    seqs = [frame.seq for frame in frames]
+    assert seqs == sorted(set(seqs))
+
+
+def test_last_event_id_resumes_without_gap_or_repetition() -> None:
+    with talking(ADDING, LONG, "Done.", delay=0.004) as client:
+        run_id = client.start()
+        live = list(client.frames(run_id))
+        whole = folded(frame.event for frame in live)
+        for number, frame in enumerate(live[:-1], 1):
+            rest = list(client.frames(run_id, **{"Last-Event-ID": str(frame.seq)}))
+            assert rest[0].seq > frame.seq
+            assert folded(one.event for one in (*live[:number], *rest)) == whole
+        assert folded(client.events(run_id, "?after=0")) == whole
+        path = f"/api/runs/{run_id}/events"
+        assert client.status(path, **{"Last-Event-ID": str(live[-1].seq)}) == 204
+        assert client.status(f"{path}?after={live[-1].seq + 100}") == 204
+        for after in ("-1", "x", "1e3", "٣", "9" * 30, ""):
+            refused = client.get(f"{path}?after={after}")
+            assert refused.status_code == 422
+            assert "after is a number" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("text/event-stream", 200),
+        ("application/json;q=0.5, Text/Event-Stream; q=1", 200),
+        ("*/*", 201),
+        ("text/*", 201),
+        ("application/json", 201),
+    ],
+)
+def test_post_is_answered_with_the_run_only_if_a_stream_is_accepted(
+    accept: str, status: int
+) -> None:
+    body = {"message": "Go", "conversation": "talk 1"}
+    with talking(LONG, "Done.") as client:
+        answer = client.post("/api/runs", body, accept=accept)
+        assert answer.status_code == status
+        if status == 200:
+            run_id = answer.headers["x-argstream-run"]
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            assert answer.headers["x-argstream-conversation"] == "talk%201"
             assert answer.headers["location"] == f"/api/runs/{run_id}"
-            frames = list(client.frames(run_id))
-        assert isinstance(frames[0].event, ev.RunSnapshot)
-        assert frames[0].event.prompt == "1 + 2?"
-        assert frames[0].session_id == answer.json()["conversation"]
-        assert isinstance(frames[-1].event, ev.RunCompleted)
-        seqs = [frame.seq for frame in frames]
-        assert seqs == sorted(set(seqs))
-
-    def test_who_comes_again_is_told_what_he_missed_and_nothing_twice(self) -> None:
-        agent, _ = agent_for(ADDING, LONG, "Done.", delay=0.004)
-        with served(agent) as client:
-            run_id = client.start()
-            live = list(client.frames(run_id))
-            whole = folded([frame.event for frame in live])
-            for number, frame in enumerate(live[:-1]):
-                rest = list(client.frames(run_id, **{"Last-Event-ID": str(frame.seq)}))
-                assert rest[0].seq > frame.seq
-                seen = [one.event for one in live[: number + 1]]
-                assert folded([*seen, *(one.event for one in rest)]) == whole
-            everything = client.events(run_id, "?after=0")
-            assert folded(everything) == whole
-
-    def test_arguments_are_told_as_they_grow_wherever_one_comes_in(self) -> None:
-        agent, _ = agent_for(LONG, "Done.", delay=0.004)
-        with served(agent) as client:
-            run_id = client.start()
-            live = list(client.frames(run_id, "?after=0"))
-            places = [number for number, frame in enumerate(live) if texts([frame])]
-            for place in places:
-                rest = client.frames(run_id, f"?after={live[place].seq}")
-                assert texts(live[: place + 1]) + texts(rest) == "a.txt" + "line\n" * 40
-        assert len(places) > 3  # it was written while we looked
-
-    def test_a_browser_that_has_seen_all_is_told_not_to_come_again(self) -> None:
-        agent, _ = agent_for("Done.")
-        with served(agent) as client:
-            run_id = client.start()
-            *_, last = client.frames(run_id)
-            path = f"/api/runs/{run_id}/events"
-            assert client.get(path, **{"Last-Event-ID": str(last.seq)}).status_code == 204
-            assert client.get(f"{path}?after={last.seq + 100}").status_code == 204
-
-    def test_a_position_that_never_was_gets_the_run_as_it_is(self) -> None:
-        agent, _ = agent_for(LONG, "Done.", delay=0.003)
-        with served(agent) as client:
-            run_id = client.start()
-            frames = list(client.frames(run_id, "?after=100000"))
-        assert isinstance(frames[0].event, ev.RunSnapshot)
-        assert isinstance(frames[-1].event, ev.RunCompleted)
-
-    @pytest.mark.parametrize("after", ["-1", "x", "1e3", "٣", "9" * 30, ""])
-    def test_a_position_that_is_no_number_is_refused(self, after: str) -> None:
-        agent, _ = agent_for("Done.")
-        with served(agent) as client:
-            answer = client.get(f"/api/runs/{client.start()}/events?after={after}")
-        assert answer.status_code == 422
-        assert "after is a number" in answer.json()["detail"]
-
-    def test_to_go_away_is_not_to_stop(self) -> None:
-        agent, effects = agent_for(LONG, "Done.", delay=0.003)
-        with served(agent) as client:
-            run_id = client.start()
-            with client.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
-                next(answer.iter_raw())
-            client.until(run_id, "completed")
-        assert len(effects.seen) == 1
+            frames = list(frames_in(answer.iter_lines()))
+            assert isinstance(frames[0].event, ev.RunSnapshot)
+            assert frames[0].session_id == "talk 1"
+            assert folded(frame.event for frame in frames) == folded(client.events(run_id))
 
 
-class TestDeciding:
-    def test_what_was_approved_runs_and_the_run_goes_on(self) -> None:
-        with paused() as (client, run_id, effects):
-            assert client.decide(run_id, decision="approve", reason="fine").status_code == 202
-            events = client.events(run_id)
-        assert effects.seen == [("send", {"to": "ada"})]
-        assert folded(events).status == "completed"
-
-    def test_what_was_denied_does_not_and_the_model_is_told_why(self) -> None:
-        with paused(send("ada"), "Then not.") as (client, run_id, effects):
-            client.decide(run_id, decision="deny", reason="not to her")
-            client.until(run_id, "completed")
-            events = client.events(run_id, "?after=0")
-        assert effects.seen == []
-        [failed] = only(events, ev.ToolCallFailed)
-        assert "not to her" in str(failed.error)
-
-    def test_what_was_edited_runs_as_it_was_edited(self) -> None:
-        with paused() as (client, run_id, effects):
-            wrong = client.decide(run_id, decision="approve", arguments={"to": 7})
-            assert wrong.status_code == 422
-            assert "not valid" in wrong.json()["detail"]
-            client.decide(run_id, decision="approve", arguments={"to": "bob"})
-            client.until(run_id, "completed")
-            [decided] = only(client.events(run_id, "?after=0"), ev.ApprovalDecided)
-        assert effects.seen == [("send", {"to": "bob"})]
-        assert decided.decision == "edited"
-
-    def test_deciding_on_some_keeps_the_run_waiting_for_the_rest(self) -> None:
-        agent, effects = agent_for(Reply(send("ada"), send("bob")), "Sent.")
-        with served(agent) as client:
-            run_id = client.start()
-            first, second = client.until(run_id, "paused")["pending"]
-            decision = {"decision": "approve", "digest": first["digest"]}
-            path = f"/api/runs/{run_id}/decisions"
-            client.post(path, {"decisions": {first["call_id"]: decision}})
-            eventually(lambda: effects.seen)
-            assert [one["call_id"] for one in client.until(run_id, "paused")["pending"]] == [
-                second["call_id"]
-            ]
-            client.decide(run_id, decision="approve")
-            client.until(run_id, "completed")
-        assert effects.seen == [("send", {"to": "ada"}), ("send", {"to": "bob"})]
-
-    def test_what_is_always_approved_is_not_asked_about_again_in_the_conversation(self) -> None:
-        agent, effects = agent_for(send("ada"), "Sent.", send("bob"), "Sent.", send("eve"), "No.")
-        with served(agent) as client:
-            run_id = client.start(conversation="talk")
-            client.until(run_id, "paused")
-            client.decide(run_id, decision="approve", always="session")
-            client.until(run_id, "completed")
-            client.until(client.start(conversation="talk"), "completed")
-            client.until(client.start(conversation="another"), "paused")
-        assert effects.seen == [("send", {"to": "ada"}), ("send", {"to": "bob"})]
-
-    def test_what_is_forged_replayed_or_late_is_forbidden(self) -> None:
-        with paused(send("ada"), send("bob"), "Sent.") as (client, run_id, effects):
-            call_id = client.show(run_id)["pending"][0]["call_id"]
-            path = f"/api/runs/{run_id}/decisions"
-
-            def status(call: str, digest: str) -> int:
-                decision = {"decision": "approve", "digest": digest}
-                return client.post(path, {"decisions": {call: decision}}).status_code
-
-            digest = client.show(run_id)["pending"][0]["digest"]
-            other = client.start()
-            client.until(other, "paused")
-            foreign = client.show(other)["pending"][0]["digest"]
-            assert status(call_id, "") == 403
-            assert status(call_id, foreign) == 403
-            assert status("another", digest) == 403
-            assert effects.seen == []
-            assert status(call_id, digest) == 202
-            assert status(call_id, digest) == 403  # used
-            client.until(run_id, "completed")
-            assert status(call_id, digest) == 403
-        assert effects.seen == [("send", {"to": "ada"})]
-
-    def test_a_denial_needs_the_digest_as_well(self) -> None:
-        with paused() as (client, run_id, _):
-            assert client.decide(run_id, decision="deny", digest="0" * 64).status_code == 403
-            answer = client.post(f"/api/runs/{run_id}/decisions", {"decisions": {}})
-            assert answer.status_code == 422
-
-    def test_what_nobody_decides_in_time_is_denied_and_the_run_goes_on(self) -> None:
-        agent, effects = agent_for(send("ada"), "Too late.", approval_timeout=0.4)
-        with served(agent) as client:
-            run_id = client.start()
-            [request] = client.until(run_id, "paused")["pending"]
-            client.until(run_id, "completed")
-            decision = {"decision": "approve", "digest": request["digest"]}
-            late = client.post(
-                f"/api/runs/{run_id}/decisions", {"decisions": {request["call_id"]: decision}}
-            )
-            assert late.status_code == 403
-        assert effects.seen == []
+def test_history_can_be_omitted_from_streams_and_logs() -> None:
+    with talking("One.", "Two.") as client:
+        client.run(conversation="talk")
+        body = {"message": "And?", "conversation": "talk"}
+        answer = client.post("/api/runs?history=false", body, **STREAM)
+        run_id = answer.headers["x-argstream-run"]
+        first = next(frames_in(answer.iter_lines())).event
+        for events in (
+            [first],
+            client.events(run_id, "?history=false"),
+            client.events(run_id, "?after=0&history=false"),
+            [frame.event for frame in log(client, run_id, "?history=false")],
+        ):
+            assert isinstance(events[0], ev.RunSnapshot | ev.RunStarted)
+            assert (events[0].history, events[0].prompt) == ((), "And?")
+        for query in ("", "?history=true"):
+            assert len(folded(client.events(run_id, query)).history) == 2
+        assert len(folded(frame.event for frame in log(client, run_id)).history) == 2
+        for path in (f"/api/runs/{run_id}/events?history=", f"/api/runs/{run_id}/log?history=x"):
+            assert client.status(path) == 422
 
 
-class TestStopping:
-    def test_a_run_that_goes_on_is_stopped_and_says_why(self) -> None:
-        agent, effects = agent_for(LONG, "Done.", delay=0.02)
-        with served(agent) as client:
-            run_id = client.start()
-            assert client.post(f"/api/runs/{run_id}/stop", {"reason": "enough"}).status_code == 204
-            client.until(run_id, "stopped")
-            assert client.post(f"/api/runs/{run_id}/stop").status_code == 204  # as it is wanted
-            [stopped] = only(client.events(run_id, "?after=0"), ev.RunStopped)
-        assert stopped.reason == "enough"
-        assert effects.seen == []
-
-    def test_so_is_one_that_waits_for_a_person(self) -> None:
-        with paused() as (client, run_id, effects):
-            client.post(f"/api/runs/{run_id}/stop")
-            client.until(run_id, "stopped")
-        assert effects.seen == []
-
-    def test_a_run_that_goes_on_cannot_be_forgotten_one_that_is_over_can(self) -> None:
-        agent, _ = agent_for(LONG, "Done.", delay=0.01)
-        with served(agent) as client:
-            run_id = client.start()
-            path = f"/api/runs/{run_id}"
-            assert client.delete(path).status_code == 409
-            client.post(f"{path}/stop")
-            client.until(run_id, "stopped")
-            assert client.delete(path).status_code == 204
-            assert client.get(path).status_code == 404
-            assert client.get(f"{path}/events").status_code == 404
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {"message": ""}),
+        ("", {"message": " \n"}),
+        ("", {"massage": "Hi"}),
+        ("", {"message": 1}),
+        ("", {"message": "Hi", "conversation": "x" * 300}),
+        ("", {"message": "Hi", "conversation": "a\nb"}),
+        ("", []),
+        ("?history=no", {"message": "Hi"}),
+    ],
+)
+def test_unusable_message_is_refused_and_starts_no_run(query: str, body: Any) -> None:
+    with talking("Hello.") as client:
+        for headers in ({}, STREAM):
+            assert problem(client.post(f"/api/runs{query}", body, **headers))[0] == 422
+        assert client.listed() == []
 
 
-class TestListing:
-    def test_who_has_the_list_already_is_told_no_more_than_that(self) -> None:
-        with paused() as (client, run_id, _):
-            path = "/api/runs?limit=7"
-            listed = eventually(
-                lambda: (
-                    one if not (one := client.get(path)).json()["runs"][0]["is_driven"] else None
-                )
-            )
-            assert listed.headers["cache-control"] == "private, no-cache"
-            kept = {"if-none-match": listed.headers["etag"]}
-            again = client.get(path, **kept)
-            assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["etag"] == listed.headers["etag"]
-            assert again.headers["cache-control"] == "private, no-cache"
-            assert client.get("/api/runs?status=failed", **kept).json() == {"runs": []}
-            client.decide(run_id, decision="approve")
-            changed = client.get(path, **kept)
-            assert changed.status_code == 200
-            assert changed.headers["etag"] != listed.headers["etag"]
-
-    def test_runs_are_listed_the_newest_first_by_status_and_conversation(self) -> None:
-        agent, _ = agent_for("One.", "Two.", send(), "Three.")
-        with served(agent) as client:
-            first, second = client.start(conversation="a"), None
-            client.until(first, "completed")
-            second = client.start(conversation="a")
-            client.until(second, "completed")
-            third = client.start(conversation="b")
-            client.until(third, "paused")
-
-            def ids(query: str = "") -> list[str]:
-                return [run["run"] for run in client.get(f"/api/runs{query}").json()["runs"]]
-
-            assert ids() == [third, second, first]
-            assert ids("?status=completed") == [second, first]
-            assert ids("?conversation=a&limit=1") == [second]
-            assert client.get("/api/runs?status=nice").status_code == 422
-            assert client.get("/api/runs?limit=0").status_code == 422
-
-    def test_who_drives_a_run_is_not_told(self) -> None:
-        agent, _ = agent_for(LONG, "Done.", delay=0.01)
-        with served(agent) as client:
-            told = client.show(client.start())
-        assert told["is_driven"] is True
-        assert "owner" not in told
+# Conversations
 
 
-class TestConversations:
-    def test_the_next_message_goes_on_with_what_was_said(self) -> None:
-        agent, _ = agent_for("Hello.", lambda request: f"{len(request.messages)} messages.")
-        with served(agent) as client:
-            client.until(client.start("Hi", "talk"), "completed")
-            second = client.start("And?", "talk")
-            client.until(second, "completed")
-            assert "3 messages." in str(client.events(second))
-
-    def test_while_a_run_goes_on_the_next_message_must_wait(self) -> None:
-        agent, _ = agent_for(send(), "Sent.", "Then this.")
-        with served(agent) as client:
-            run_id = client.start(conversation="talk")
-            client.until(run_id, "paused")
-            answer = client.post("/api/runs", {"message": "And?", "conversation": "talk"})
-            assert answer.status_code == 409
-            assert run_id in answer.json()["detail"]
-            client.decide(run_id, decision="approve")
-            client.until(run_id, "completed")
-            client.start("And?", "talk")
-
-    @pytest.mark.parametrize(
-        ("body", "status"),
-        [
-            ({"message": ""}, 422),
-            ({"message": " \n"}, 422),
-            ({"massage": "Hi"}, 422),
-            ({"message": 1}, 422),
-            ({"message": "Hi", "conversation": "x" * 300}, 422),
-            ([], 422),
-        ],
-    )
-    def test_a_message_that_is_none_is_refused(self, body: Any, status: int) -> None:
-        agent, _ = agent_for("Hello.")
-        with served(agent) as client:
-            answer = client.post("/api/runs", body)
-        assert (answer.status_code, answer.headers["content-type"]) == (
-            status,
-            "application/problem+json",
-        )
-
-
-def test_conversations_of_the_same_name_of_two_users_are_others() -> None:
-    agent, _ = agent_for("A secret.", lambda request: f"{len(request.messages)} messages.")
-    with served(agent, user=lambda request: request.headers["x-user"]) as client:
+def test_conversation_continues_and_belongs_to_one_user() -> None:
+    with talking("Hi.", count, count, user=lambda request: request.headers["x-user"]) as client:
         ada, eve = client.named("ada"), client.named("eve")
-        ada.until(ada.start("Hi", "talk"), "completed")
-        run_id = eve.start("Hi", "talk")
-        eve.until(run_id, "completed")
-        assert "1 messages." in str(eve.events(run_id))
+        ada.run("Hi", "talk")
+        assert "1 messages." in str(eve.events(eve.run("Hi", "talk")))
+        assert "3 messages." in str(ada.events(ada.run("And?", "talk")))
 
 
-class TestSurviving:
-    def test_a_run_that_its_process_has_left_goes_on_here(self) -> None:
-        agent, effects = agent_for(LONG, "Done.", delay=0.01, claim_seconds=1.0)
-
-        async def leave() -> str:
-            run = agent.run_stream("Go")
-
-            async def follow() -> None:
-                async for _ in run:
-                    pass
-
-            task = asyncio.create_task(follow())
-            await run.begun()
-            task.cancel()
-            await asyncio.wait([task])
-            return run.run_id
-
-        run_id = asyncio.run(leave())
-        again, effects = agent_for(LONG, "Done.", store=agent.store)
-        with served(again) as client:
-            client.get("/healthz")
-            client.until(run_id, "completed")
-            events = client.events(run_id, "?after=0")
-        assert len(only(events, ev.ToolCallCompleted)) == 1
-        assert len(effects.seen) == 1
-        assert "".join(event.text for event in only(events, ev.TextDelta)).endswith("Done.")
-
-    def test_what_was_decided_while_no_server_ran_is_carried_out(self) -> None:
-        agent, _ = agent_for(send("ada"), "Sent.")
-        store = agent.store
-        assert store is not None
-        with served(agent) as client:
-            run_id = client.start()
-            client.until(run_id, "paused")
-
-        async def decide() -> None:
-            info = await store.info(run_id)
-            [call_id] = info.pending
-            await store.decide(run_id, {call_id: Approve(digest=info.pending[call_id])})
-
-        asyncio.run(decide())
-        again, effects = agent_for("Sent.", store=store)
-        with served(again) as client:
-            client.until(run_id, "completed")
-        assert effects.seen == [("send", {"to": "ada"})]
+def test_message_to_a_busy_conversation_is_409() -> None:
+    with talking(send(), "Sent.", "Then this.") as client:
+        run_id = client.run(conversation="talk", until="paused")
+        answer = client.post("/api/runs", {"message": "And?", "conversation": "talk"})
+        assert answer.status_code == 409
+        assert run_id in answer.json()["detail"]
+        client.approve(run_id)
+        client.until(run_id, "completed")
+        client.start("And?", "talk")
 
 
-def test_the_bridge_of_source_004_is_live_and_starts_tools_before_their_blocks() -> None:
-    agent, _ = agent_for(LONG, "Done.", delay=0.005)
-    began = time.monotonic()
-    times: dict[str, float] = {}
-    message = {"message": "Go"}
+def test_converse_streams_while_the_model_writes() -> None:
+    keys: dict[str, float] = {}
     with (
-        served(agent) as client,
-        client.http.stream("POST", "/api/converse", json=message) as answer,
+        talking(LONG, "Done.", delay=0.005) as client,
+        client.http.stream("POST", "/api/converse", json={"message": "Go"}) as answer,
     ):
         for line in answer.iter_lines():
-            for key in ("text", "tool_start", "block", "tool_result", "done"):
-                if line.startswith(f'data: {{"{key}"'):
-                    times.setdefault(key, time.monotonic() - began)
-    assert list(times) == ["text", "tool_start", "block", "tool_result", "done"]
-    assert times["block"] - times["tool_start"] > 0.1  # it was written meanwhile
-    assert times["tool_start"] - times["text"] > 0.1
+            if line:
+                keys.setdefault(next(iter(json.loads(line[6:]))), time.monotonic())
+    assert list(keys) == ["text", "tool_start", "block", "tool_result", "done"]
+    assert keys["block"] - keys["tool_start"] > 0.1  # the time in which it was written
+    assert keys["tool_start"] - keys["text"] > 0.1
 
 
-def test_a_conversation_over_the_bridge_goes_on_by_the_id_that_it_told() -> None:
-    agent, _ = agent_for("Hello.", lambda request: f"{len(request.messages)} messages.")
-    with served(agent) as client:
+def test_converse_continues_the_conversation_that_it_named() -> None:
+    with talking("Hello.", count) as client:
         done = client.converse("Hi")[-1]["done"]
-        assert done["status"] == "completed"
         again = client.converse("And?", conversation=done["conversation"])
+    assert done["status"] == "completed"
     assert "".join(one.get("text", "") for one in again) == "3 messages."
     assert again[-1]["done"]["conversation"] == done["conversation"]
+
+
+# Decisions
+
+
+@pytest.mark.parametrize(
+    ("decision", "sent", "outcome"),
+    [
+        ({"decision": "approve", "reason": "fine"}, "ada", "approved"),
+        ({"decision": "deny", "reason": "not to her"}, None, "denied"),
+        ({"decision": "approve", "arguments": {"to": "bob"}}, "bob", "edited"),
+    ],
+)
+def test_decided_call_runs_or_fails_and_the_run_continues(
+    decision: dict[str, Any], sent: str | None, outcome: str
+) -> None:
+    with paused() as (client, run_id):
+        assert client.decide(run_id, **decision).status_code == 202
+        client.until(run_id, "completed")
+        events = client.events(run_id, "?after=0")
+    assert client.effects.seen == ([("send", {"to": sent})] if sent else [])
+    [decided] = only(events, ev.ApprovalDecided)
+    assert decided.decision == outcome
+    failures = [str(failed.error) for failed in only(events, ev.ToolCallFailed)]
+    assert ["not to her" in failure for failure in failures] == ([] if sent else [True])
+
+
+def test_unusable_decisions_are_refused() -> None:
+    with paused() as (client, run_id):
+        wrong = client.approve(run_id, arguments={"to": 7})
+        assert wrong.status_code == 422
+        assert "not valid" in wrong.json()["detail"]
+        assert client.decide(run_id, decision="deny", digest="0" * 64).status_code == 403
+        empty = client.post(f"/api/runs/{run_id}/decisions", {"decisions": {}})
+        long = "x" * 20_000
+        too_long = client.decide(run_id, decision="deny", reason=long)
+        for refused in (empty, too_long, client.stop(run_id, reason=long)):
+            assert refused.status_code == 422
+        assert len(client.show(run_id)["pending"]) == 1
+
+
+def test_run_waits_for_the_remaining_decisions() -> None:
+    with talking(Reply(send("ada"), send("bob")), "Sent.") as client:
+        run_id = client.start()
+        first, second = client.until(run_id, "paused")["pending"]
+        decision = {"decision": "approve", "digest": first["digest"]}
+        client.post(f"/api/runs/{run_id}/decisions", {"decisions": {first["call_id"]: decision}})
+        eventually(lambda: client.effects.seen)
+        assert client.until(run_id, "paused")["pending"] == [second]
+        client.approve(run_id)
+        client.until(run_id, "completed")
+    assert client.effects.seen == [*SENT_TO_ADA, ("send", {"to": "bob"})]
+
+
+def test_approval_for_a_conversation_holds_until_its_runs_are_deleted() -> None:
+    with talking(send("ada"), "Sent.", send("bob"), "Sent.", *[send("eve")] * 2) as client:
+        runs = [client.run(conversation="talk", until="paused")]
+        client.approve(runs[0], always="session")
+        client.until(runs[0], "completed")
+        runs.append(client.run(conversation="talk"))
+        client.run(conversation="another", until="paused")
+        for run_id in runs:
+            assert client.delete(f"/api/runs/{run_id}").status_code == 204
+        client.run(conversation="talk", until="paused")
+    assert client.effects.seen == [*SENT_TO_ADA, ("send", {"to": "bob"})]
+
+
+def test_forged_replayed_and_late_decisions_are_403() -> None:
+    with paused(send("ada"), send("bob"), "Sent.") as (client, run_id):
+
+        def status(call: str, digest: str) -> int:
+            decision = {"decision": "approve", "digest": digest}
+            path = f"/api/runs/{run_id}/decisions"
+            return client.post(path, {"decisions": {call: decision}}).status_code
+
+        [pending] = client.show(run_id)["pending"]
+        call_id, digest = pending["call_id"], pending["digest"]
+        [foreign] = client.show(client.run(until="paused"))["pending"]
+        forged = ((call_id, ""), (call_id, foreign["digest"]), ("another", digest))
+        assert [status(*one) for one in forged] == [403] * 3
+        assert client.effects.seen == []
+        assert [status(call_id, digest) for _ in range(2)] == [202, 403]
+        client.until(run_id, "completed")
+        assert status(call_id, digest) == 403
+    assert client.effects.seen == SENT_TO_ADA
+
+
+def test_request_expires_and_the_run_continues() -> None:
+    with talking(send("ada"), "Too late.", approval_timeout=0.2) as client:
+        run_id = client.run()
+        [request] = only(client.events(run_id, "?after=0"), ev.ApprovalRequested)
+        decisions = {request.call_id: {"decision": "approve", "digest": request.digest}}
+        late = client.post(f"/api/runs/{run_id}/decisions", {"decisions": decisions})
+        assert late.status_code == 403
+    assert client.effects.seen == []
+
+
+# Edited arguments
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+class Editing:
+    """A model that calls a tool with a value, and the value that the tool receives."""
+
+    def __init__(self) -> None:
+        self.wanted: Any = None
+        self.received: Any = None
+        self.client: Client
+
+    def answer(self, request: ModelRequest) -> Reply:
+        is_done = any(isinstance(part, ResultPart) for part in request.messages[-1].parts)
+        return Reply("Done.") if is_done else Reply(CallTool("keep", {"value": self.wanted}))
+
+    def keep(self, value: Any) -> str:
+        """Keep a value."""
+        self.received = value
+        return "kept"
+
+    def edited(self, original: Any, edited: Any) -> Any:
+        """Approve a call with another value, and return the value that the tool receives."""
+        self.wanted = original
+        run_id = self.client.run(until="paused")
+        answer = self.client.approve(run_id, arguments={"value": edited})
+        assert answer.status_code == 202, answer.text
+        self.client.until(run_id, "completed")
+        return self.received
+
+
+@pytest.fixture(scope="module")
+def editing() -> Iterator[Editing]:
+    editing = Editing()
+    tools = [tool(requires_confirmation=True)(editing.keep)]
+    model = ScriptedModel(editing.answer, repeat=True)
+    with served(Agent(model, tools, store=MemoryStore()), limits=GENEROUS) as editing.client:
+        yield editing
+
+
+@given(VALUES)
+@example(5.0)
+def test_unchanged_arguments_are_exactly_the_original(editing: Editing, value: Any) -> None:
+    again = _as_a_browser_writes(json.loads(json.dumps(value)))
+    assert repr(editing.edited(value, again)) == repr(value)
+
+
+def _as_a_browser_writes(value: Any) -> Any:
+    """Write numbers and order keys as JavaScript does."""
+    if isinstance(value, dict):
+        items = sorted(value.items(), key=lambda item: not item[0].isdecimal())
+        return {key: _as_a_browser_writes(inner) for key, inner in items}
+    if isinstance(value, list):
+        return [_as_a_browser_writes(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@pytest.mark.parametrize(
+    ("original", "edited", "kept"),
+    [
+        ({"b": 1.0, "2": 2, "1": 3}, {"1": 3, "2": 5, "b": 1}, {"b": 1.0, "2": 5, "1": 3}),
+        ({"a": [1.0, 2.0]}, {"a": [1, 3, 4], "new": 5}, {"a": [1.0, 3, 4], "new": 5}),
+        ({"a": 1, "b": 2}, {"b": 2}, {"b": 2}),
+        ({"a": [1, 2, 3]}, {"a": [1]}, {"a": [1]}),
+        ({"a": 1}, {"a": True}, {"a": True}),  # 1 == True in Python
+        ([True, 0], [1, False], [1, False]),
+        ({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}),
+    ],
+)
+def test_unchanged_parts_of_edited_arguments_are_kept(
+    editing: Editing, original: Any, edited: Any, kept: Any
+) -> None:
+    assert repr(editing.edited(original, edited)) == repr(kept)
+
+
+# Stopping, deleting, listing
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_run_is_stopped_and_only_then_deleted(*, is_paused: bool) -> None:
+    with talking(send() if is_paused else LONG, "Done.", delay=0.02) as client:
+        run_id = client.run(until="paused") if is_paused else client.start()
+        path = f"/api/runs/{run_id}"
+        assert "owner" not in client.show(run_id)
+        if not is_paused:
+            assert client.show(run_id)["is_driven"] is True
+            assert client.delete(path).status_code == 409
+        assert client.stop(run_id, reason="enough").status_code == 204
+        client.until(run_id, "stopped")
+        assert client.stop(run_id).status_code == 204  # already stopped
+        [stopped] = only(client.events(run_id, "?after=0"), ev.RunStopped)
+        assert stopped.reason == "enough"
+        assert client.delete(path).status_code == 204
+        assert [client.status(path), client.status(f"{path}/events")] == [404, 404]
+    assert client.effects.seen == []
+
+
+def test_list_that_has_not_changed_is_304() -> None:
+    with paused() as (client, run_id):
+        path = "/api/runs?limit=7"
+        eventually(lambda: not client.listed("?limit=7")[0]["is_driven"])
+        listed = client.get(path)
+        kept = {"if-none-match": listed.headers["etag"]}
+        again = client.get(path, **kept)
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == listed.headers["etag"]
+        for one in (listed, again):
+            assert one.headers["cache-control"] == "private, no-cache"
+        assert client.get("/api/runs?status=failed", **kept).json() == {"runs": []}
+        client.approve(run_id)
+        changed = client.get(path, **kept)
+        assert changed.status_code == 200
+        assert changed.headers["etag"] != listed.headers["etag"]
+
+
+def test_runs_are_listed_newest_first_by_status_and_conversation() -> None:
+    with talking("One.", "Two.", send(), "Three.") as client:
+        first, second = (client.run(conversation="a") for _ in range(2))
+        third = client.run("x" * 500, conversation="b", until="paused")
+        for query, expected in (
+            ("", [third, second, first]),
+            ("?status=completed", [second, first]),
+            ("?conversation=a&limit=1", [second]),
+        ):
+            assert [run["run"] for run in client.listed(query)] == expected
+        assert [run["prompt"] for run in client.listed()] == ["x" * 200, "Go", "Go"]
+        assert client.show(third)["prompt"] == "x" * 200
+        for query in ("?status=nice", "?limit=0"):
+            assert client.status(f"/api/runs{query}") == 422
+
+
+class CountingStore(MemoryStore):
+    """Counts how often first records are read; some runs cannot be read."""
+
+    reads = 0
+    broken = ""
+    empty = ""
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        if limit == 1:
+            self.reads += 1
+        if run_id == self.broken:
+            raise StoreFailure("its file is gone")
+        return [] if run_id == self.empty else await super().read(run_id, after, limit)
+
+
+def test_prompts_of_other_processes_are_read_once_and_failures_retried(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CountingStore()
+    with talking("One.", "Two.", "Three.", store=store) as client:
+        runs = [client.run(prompt) for prompt in ("1", "2", "3")]
+        assert store.reads == 0  # the prompts of this process are known
+
+    def prompts(client: Client) -> list[str]:
+        return sorted(run["prompt"] for run in client.listed())
+
+    with talking("No.", store=store) as client:
+        for _ in range(2):
+            assert (prompts(client), store.reads) == (["1", "2", "3"], 3)
+    store.broken, store.empty, store.reads = runs[0], runs[1], 0
+    real, passed = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: real() + passed)
+    with talking("No.", store=store, limits=Limits(keep_alive_seconds=1_000)) as client:
+        for seconds, reads in ((0, 3), (30, 3), (60, 5), (20, 5)):
+            passed += seconds
+            assert (prompts(client), store.reads) == (["", "", "3"], reads)
+        store.broken = store.empty = ""
+        assert prompts(client) == ["", "", "3"]
+        passed += 60
+        assert prompts(client) == ["1", "2", "3"]
+    logged = [message for message in caplog.messages if "cannot be read" in message]
+    start = "what the run %s was asked cannot be read: "
+    assert logged == [
+        f"{start % runs[1]}its log does not begin with the start of a run",
+        f"{start % runs[0]}its file is gone",
+    ], "logged once"
+
+
+# Logs
+
+
+def log(client: Client, run_id: str, query: str = "") -> list[Frame]:
+    answer = client.get(f"/api/runs/{run_id}/log{query}")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert not answer.content or answer.content.endswith(b"\n")
+    return [decode(line) for line in answer.content.splitlines()]
+
+
+def logged(store: MemoryStore) -> tuple[Agent, list[Record]]:
+    """An agent with a run of more than two pages: a call whose arguments come in small pieces."""
+    text = '{"path": "a.txt", "content": "' + "line\\n" * 200 + '"}'
+    deltas = [ev.ToolArgsDelta("c1", "write", text[at : at + 6]) for at in range(0, len(text), 6)]
+    start = (ev.RunStarted(RUN, "Go"), ev.TurnStarted(1), ev.ToolCallStarted("c1", 0, "write"))
+    feeding = Feeding(store)
+    asyncio.run(feeding.write(*start, *deltas, ev.RunCompleted("done")))
+    assert len(feeding.records) > 200
+    return agent_for("Done.", store=store, name="agent")[0], feeding.records
+
+
+def test_log_has_a_frame_per_record_and_starts_after_any_seq() -> None:
+    agent, records = logged(MemoryStore())
+    with served(agent) as client:
+        frames = log(client, RUN)
+        for after in (0, 1, 100, 151, len(records) - 1):
+            assert log(client, RUN, f"?after={after}") == frames[after:]
+        assert log(client, RUN, f"?after={len(records) + 5}") == []
+        assert client.status(f"/api/runs/{RUN}/log?after=x") == 422
+    stored = [(record.seq, record.time, record.event) for record in records]
+    assert [(frame.seq, frame.time, frame.event) for frame in frames] == stored
+    events = [event for frame in frames for event in (frame.event, *frame.arguments)]
+    assert events == list(with_arguments(record.event for record in records))
+
+
+def test_log_of_a_run_in_progress_ends_and_counts_as_a_viewer() -> None:
+    with paused(limits=Limits(max_viewers=1)) as (client, run_id):
+        assert isinstance(log(client, run_id)[-1].event, ev.RunPaused)
+        with client.http.stream("GET", f"/api/runs/{run_id}/events"):
+            assert client.status(f"/api/runs/{run_id}/log") == 503
+        eventually(lambda: client.status(f"/api/runs/{run_id}/log") == 200)
+
+
+class VanishingStore(MemoryStore):
+    """Deletes a run when its second page is read."""
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        if after:
+            await self.delete(run_id)
+        return await super().read(run_id, after, limit)
+
+
+def test_log_of_a_run_that_is_deleted_meanwhile_ends() -> None:
+    agent, _ = logged(VanishingStore())
+    with served(agent) as client:
+        assert len(log(client, RUN)) == 100

@@ -1,13 +1,21 @@
-"""One run, written once, for all who watch it: over ASGI, so that a test decides who reads when."""
+"""Viewers of a run: over ASGI, where the test decides which viewer reads when, and over sockets.
+
+``benchmarks/server_load.py`` has a thousand clients that do not read, in a separate process.
+"""
 
 import asyncio
+import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, aclosing, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+from argstream import Agent
 from argstream.errors import StoreFailure
 from argstream.events import (
     RunCompleted,
@@ -18,345 +26,334 @@ from argstream.events import (
     SeenText,
     TextDelta,
 )
+from argstream.models import Reply, Say, ScriptedModel
 from argstream.runs import Record
-from argstream.server import Limits
+from argstream.server import AgentServer, Limits, Serving
 from tests.server.raw import Asked, TroubledStore
+from tests.server.talking import Client, eventually, folded
 from tests.server.watching import RUN, Feeding, Watcher, frames_of
 
-START = RunStarted(RUN, "Go")
 PAUSE = RunPaused(RUN, ())
 END = RunCompleted("done", run_id=RUN)
+EVENTS = f"/api/runs/{RUN}/events"
 CHAT = "/api/chat/conversation/stream"
-LONG = "x" * 200_000
-"""Three of these are more than is kept for who has not read."""
-
-
-def word(text: str) -> TextDelta:
-    return TextDelta(text, 0)
+LONG = "x" * 200_000  # three of these are more than the server keeps for a slow viewer
 
 
 class World:
-    """A server, a run in its store, and those who watch it."""
+    """A server with a run in its store."""
 
-    def __init__(self, store: TroubledStore | None = None, **limits: Any) -> None:
-        asked = Asked(store=store or TroubledStore(), limits=Limits(**limits))
-        self.app, self.store = asked.app, asked.store
-        self.write = Feeding(self.store).write
+    def __init__(self, store: TroubledStore, **limits: Any) -> None:
+        self.app = Asked(store=store, limits=Limits(**limits)).app
+        self.store = store
+        self.write = Feeding(store).write
 
-    async def watch(self, query: str = "", path: str = f"/api/runs/{RUN}/events") -> Watcher:
-        """Have one watch, and return when it is being sent something."""
+    async def say(self, *texts: str) -> None:
+        await self.write(*(TextDelta(text, 0) for text in texts))
+
+    async def watch(self, query: str = "", path: str = EVENTS) -> Watcher:
+        """Return a viewer once it is being sent something."""
         watcher = Watcher(self.app, path + query)
         while not (watcher.messages or watcher.task.done()):
             await asyncio.sleep(0)
         return watcher
 
 
-def play(course: Callable[[World], Coroutine[Any, Any, None]], world: World | None = None) -> None:
-    """Play a course in a world, and see that it leaves nothing behind."""
+def in_world(
+    store: type[TroubledStore] = TroubledStore, **limits: Any
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Run an async test in a world, and check that it leaves no task behind."""
 
-    async def played() -> None:
-        place = world or World()
-        async with asyncio.timeout(60):
-            await place.write(START)
-            await course(place)
-            await place.app.aclose()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+    def decorated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        async def in_loop(**arguments: Any) -> None:
+            world = World(store(), **limits)
+            async with asyncio.timeout(50):
+                await world.write(RunStarted(RUN, "Go"))
+                await test(world, **arguments)
+                await world.app.aclose()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(played())
+        def run(**arguments: Any) -> None:
+            asyncio.run(in_loop(**arguments))
+
+        _, *parameters = inspect.signature(test).parameters.values()
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorated
 
 
-def told(sent: bytes) -> list[str]:
-    """Name what was sent: texts by what they say, all else by its type."""
+def names(sent: bytes) -> list[str]:
+    """The events that were sent: deltas by their text, all others by their type."""
     events = [frame.event for frame in frames_of(sent)]
     return [event.text if isinstance(event, TextDelta) else event.type for event in events]
 
 
-class TestSharing:
-    def test_the_same_bytes_go_to_all(self) -> None:
-        async def course(world: World) -> None:
-            first, second, third = [await world.watch() for _ in range(3)]
-            await first.has(b"run_snapshot")
-            await world.write(word("one"))
-            await first.has(b"one")
-            late = await world.watch()
-            await world.write(END)
-            expected = ["run_snapshot", "one", "run_completed"]
-            for watcher in (first, second, third, late):
-                assert told(await watcher.all()) == expected
-                pieces = zip(watcher.sent, first.sent, strict=True)
-                assert all(piece is shared for piece, shared in pieces)
-
-        play(course)
-
-    def test_who_comes_late_is_sent_the_run_anew_when_the_first_chunks_are_gone(self) -> None:
-        async def course(world: World) -> None:
-            first = await world.watch()
-            for number in range(4):
-                await world.write(word(f"{number}{LONG}"))
-                await first.has(b"%dx" % number)
-            late = await world.watch()
-            await world.write(END)
-            await first.all()
-            snapshot = frames_of(await late.all())[0].event
-            assert isinstance(snapshot, RunSnapshot)
-            [text] = snapshot.blocks
-            assert isinstance(text, SeenText)
-            assert len(text.text) > 4 * len(LONG)
-
-        play(course)
+# Sharing
 
 
-class TestCollecting:
-    def test_the_first_word_after_a_silence_is_told_at_once_and_the_rest_together(self) -> None:
-        async def course(world: World) -> None:
-            watcher = await world.watch()
-            began = asyncio.get_running_loop().time()
-            for number in range(30):
-                await world.write(word(f"{number} "))
-                await asyncio.sleep(0.002)
-            await world.write(END)
-            _, first, *rest = told(await watcher.all())
-            assert first == "0 "
-            assert "".join(rest[:-1]) == "".join(f"{number} " for number in range(1, 30))
-            took = asyncio.get_running_loop().time() - began
-            assert len(rest) <= took / 0.05 + 2, "20 chunks in a second"
-
-        play(course)
-
-    def test_silence_is_broken_by_a_comment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def course(world: World) -> None:
-            watcher = await world.watch()
-            await watcher.has(b"run_snapshot")
-            loop = asyncio.get_running_loop()
-            real = loop.time
-            for passed in (15, 30):
-                monkeypatch.setattr(loop, "time", lambda passed=passed: real() + passed)
-                await asyncio.sleep(0.01)
-            assert watcher.body.endswith(b": \n\n: \n\n")
-            await world.write(END)
-            assert told(await watcher.all()) == ["run_snapshot", "run_completed"]
-
-        play(course)
+@in_world()
+async def test_all_viewers_are_sent_the_same_objects(world: World) -> None:
+    first, second, third = [await world.watch() for _ in range(3)]
+    await first.has(b"run_snapshot")
+    await world.say("one")
+    await first.has(b"one")
+    late = await world.watch()
+    await world.write(END)
+    for watcher in (first, second, third, late):
+        assert names(await watcher.all()) == ["run_snapshot", "one", "run_completed"]
+        pieces = zip(watcher.sent, first.sent, strict=True)
+        assert all(piece is shared for piece, shared in pieces)
 
 
-class TestGoingOn:
-    @pytest.mark.parametrize(
-        ("after", "expected"),
-        [
-            (0, ["run_started", "one two three ", "run_completed"]),
-            (1, ["one two three ", "run_completed"]),
-            (2, ["two three ", "run_completed"]),
-            (3, ["three ", "run_completed"]),
-            (4, ["run_completed"]),
-        ],
-    )
-    def test_who_says_what_he_saw_last_is_told_the_rest(
-        self, after: int, expected: list[str]
-    ) -> None:
-        async def course(world: World) -> None:
-            await world.write(word("one "))
-            await world.write(word("two "), word("three "))
-            query = f"?after={after}"
-            first, live = await world.watch(), await world.watch(query)
-            await world.write(END)
-            late = await world.watch(query)
-            await first.all()
-            assert told(await live.all()) == told(await late.all()) == expected
-
-        play(course)
-
-    def test_what_another_process_has_told_is_waited_for(self) -> None:
-        async def course(world: World) -> None:
-            first = await world.watch()
-            await world.write(word("one "))
-            await first.has(b"one ")
-            await world.write(word("two "))  # which is not written at once
-            late = await world.watch("?after=3")
-            await world.write(END)
-            await first.all()
-            assert told(await late.all()) == ["run_completed"]
-
-        play(course)
-
-    def test_who_missed_much_is_given_a_snapshot(self) -> None:
-        async def course(world: World) -> None:
-            await world.write(*(word(f"{number} ") for number in range(1_100)), END)
-            assert told(await (await world.watch("?after=1")).all()) == ["run_snapshot"]
-            assert "run_snapshot" not in told(await (await world.watch("?after=200")).all())
-
-        play(course)
+@in_world()
+async def test_late_viewer_gets_a_new_snapshot_when_old_chunks_are_dropped(world: World) -> None:
+    first = await world.watch()
+    for number in range(4):
+        await world.say(f"{number}{LONG}")
+        await first.has(b"%dx" % number)
+    late = await world.watch()
+    await world.write(END)
+    await first.all()
+    snapshot = frames_of(await late.all())[0].event
+    assert isinstance(snapshot, RunSnapshot)
+    [text] = snapshot.blocks
+    assert isinstance(text, SeenText)
+    assert len(text.text) > 4 * len(LONG)
 
 
-class TestFallingBehind:
-    async def _fall_behind(self, world: World, path: str) -> bytes:
-        slow, quick = await world.watch(path=path), await world.watch(path=path)
-        await slow.has(b"data")
-        slow.may_read.clear()
-        for number in range(5):
-            await world.write(word(f"{number}{LONG}"))
-            await quick.has(b"%dx" % number)
-        slow.may_read.set()
-        await world.write(END)
-        await quick.all()
-        return await slow.all()
-
-    def test_who_does_not_read_for_long_is_given_a_snapshot_and_the_rest(self) -> None:
-        async def course(world: World) -> None:
-            names = told(await self._fall_behind(world, f"/api/runs/{RUN}/events"))
-            assert names[0] == "run_snapshot"
-            assert "run_snapshot" in names[1:]
-            assert len(names) < 6
-
-        play(course)
-
-    def test_where_the_format_cannot_say_that_he_is_told_to_come_again(self) -> None:
-        async def course(world: World) -> None:
-            sent = await self._fall_behind(world, CHAT)
-            assert b"too much was missed; resume the stream" in sent
-            assert sent.endswith(b"data: [DONE]\n\n")
-
-        play(course)
-
-    def test_as_much_is_kept_as_an_opening_is_long(self) -> None:
-        async def course(world: World) -> None:
-            await world.write(word("x" * 2_000_000))
-            slow, quick = await world.watch(), await world.watch()
-            await slow.has(b"run_snapshot")
-            slow.may_read.clear()
-            for number in range(5):
-                await world.write(word(f"{number}{LONG}"))
-                await quick.has(b"%dx" % number)
-            slow.may_read.set()
-            await world.write(END)
-            await quick.all()
-            assert "run_snapshot" not in told(await slow.all())[1:]
-
-        play(course)
+@in_world()
+async def test_first_delta_after_silence_is_sent_at_once_and_others_are_merged(
+    world: World,
+) -> None:
+    watcher = await world.watch()
+    began = asyncio.get_running_loop().time()
+    for number in range(30):
+        await world.say(f"{number} ")
+        await asyncio.sleep(0.002)
+    await world.write(END)
+    _, first, *rest = names(await watcher.all())
+    assert first == "0 "
+    assert "".join(rest[:-1]) == "".join(f"{number} " for number in range(1, 30))
+    took = asyncio.get_running_loop().time() - began
+    assert len(rest) <= took / 0.05 + 2, "20 chunks per second"
 
 
-class TestPauses:
-    def test_a_stream_ends_there_where_the_format_wants_that(self) -> None:
-        async def course(world: World) -> None:
-            ending, going_on = await world.watch(path=CHAT), await world.watch()
-            await world.write(word("one"), PAUSE, RunResumed(RUN), word("two"), END)
-            sent = await ending.all()
-            assert b"one" in sent
-            assert b"two" not in sent
-            assert told(await going_on.all())[-2:] == ["two", "run_completed"]
-
-        play(course)
-
-    def test_an_opening_from_before_it_does_not_send_away_who_comes_later(self) -> None:
-        async def course(world: World) -> None:
-            held = await world.watch(path=CHAT)
-            await held.has(b"start")
-            held.may_read.clear()  # so the channel goes on
-            await world.write(PAUSE)
-            await asyncio.sleep(0.1)
-            await world.write(RunResumed(RUN), word("two"))
-            await asyncio.sleep(0.1)
-            late = await world.watch(path=CHAT)
-            await world.write(END)
-            sent = await late.all()
-            assert b"two" in sent
-            assert b'"finishReason":"stop"' in sent
-            held.leaves.set()
-            await held.task
-
-        play(course)
+@in_world()
+async def test_comments_are_sent_during_silence(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = await world.watch()
+    await watcher.has(b"run_snapshot")
+    loop = asyncio.get_running_loop()
+    real = loop.time
+    for number, passed in enumerate((15, 30), 1):
+        monkeypatch.setattr(loop, "time", lambda passed=passed: real() + passed)
+        await watcher.has(b": \n\n" * number)
+    monkeypatch.undo()
+    await world.write(END)
+    assert names(await watcher.all()) == ["run_snapshot", "run_completed"]
 
 
-class TestLeaving:
-    def test_a_client_that_goes_away_is_sent_no_more(self) -> None:
-        async def course(world: World) -> None:
-            await world.write(word("x" * 3_000_000))
-            watcher = Watcher(world.app)
-            while len(watcher.messages) < 3:
-                await asyncio.sleep(0)
-            watcher.leaves.set()
-            await watcher.task
-            assert len(watcher.messages) < 20
+# Resuming
 
-        play(course)
 
-    def test_some_servers_say_that_with_an_error(self) -> None:
-        async def course(world: World) -> None:
-            watcher = Watcher(world.app)
-            watcher.failure = BrokenPipeError("gone")
-            await watcher.task
+@in_world()
+async def test_viewer_resumes_after_the_seq_that_it_names(world: World) -> None:
+    await world.say("one ")
+    await world.say("two ", "three ")
+    first = await world.watch()
+    live = [await world.watch(f"?after={after}") for after in range(5)]
+    await world.write(END)
+    late = [await world.watch(f"?after={after}") for after in range(5)]
+    await first.all()
+    expected = [
+        ["run_started", "one two three ", "run_completed"],
+        ["one two three ", "run_completed"],
+        ["two three ", "run_completed"],
+        ["three ", "run_completed"],
+        ["run_completed"],
+    ]
+    for watchers in (live, late):
+        assert [names(await watcher.all()) for watcher in watchers] == expected
 
-        play(course, World(max_viewers=1))
 
-    @pytest.mark.parametrize("takes", [0, 1])
-    def test_whose_connection_takes_nothing_for_long_is_cut_off(self, takes: int) -> None:
-        async def course(world: World) -> None:
-            watcher = Watcher(world.app)
-            if takes:
-                await watcher.has(b"run_snapshot")
-            watcher.may_read.clear()
-            await world.write(word("one"))
-            began = asyncio.get_running_loop().time()
-            await watcher.task
-            assert asyncio.get_running_loop().time() - began > 0.05
-            assert watcher.aborted == 1
-            assert (await world.watch()).messages[0]["status"] == 200  # there is room again
+@in_world()
+async def test_seq_that_this_server_has_not_sent_yet_is_awaited(world: World) -> None:
+    first = await world.watch()
+    await world.say("one ")
+    await first.has(b"one ")
+    await world.say("two ")  # merged, so not sent at once; another process may have sent it
+    late = await world.watch("?after=3")
+    await world.write(END)
+    await first.all()
+    assert names(await late.all()) == ["run_completed"]
 
-        play(course, World(stalled_seconds=0.1, max_viewers=1))
 
-    def test_one_that_has_nothing_to_read_is_not(self) -> None:
-        async def course(world: World) -> None:
-            watcher = await world.watch()
-            await asyncio.sleep(0.1)
-            assert not watcher.task.done()
-            await world.write(END)
-            await watcher.all()
-            assert watcher.aborted == 0
+@in_world()
+async def test_viewer_that_missed_a_lot_gets_a_snapshot(world: World) -> None:
+    await world.say(*(f"{number} " for number in range(1_100)))
+    await world.write(END)
+    assert names(await (await world.watch("?after=1")).all()) == ["run_snapshot"]
+    assert "run_snapshot" not in names(await (await world.watch("?after=200")).all())
 
-        play(course, World(stalled_seconds=0.02))
 
-    def test_a_head_is_all_that_head_asks_for(self) -> None:
-        async def course(world: World) -> None:
-            for _ in range(2):
-                watcher = Watcher(world.app, method="HEAD")
-                assert await watcher.all() == b""
-                head = dict(watcher.messages[0]["headers"])
-                assert head[b"content-type"] == b"text/event-stream; charset=utf-8"
-                assert head[b"cache-control"] == b"no-cache"
-                assert head[b"x-accel-buffering"] == b"no"
-                assert head[b"x-argstream-run"] == RUN.encode()
-                assert b"content-length" not in head
+# Falling behind
 
-        play(course, World(max_viewers=1))
 
-    def test_all_are_told_to_come_again_when_the_server_ends(self) -> None:
-        async def course(world: World) -> None:
-            watcher = await world.watch()
-            await watcher.has(b"run_snapshot")
-            await world.app.drain()
-            assert (await watcher.all()).endswith(b"retry: 1000\n: the server ends; come again\n\n")
-            assert (await (await world.watch()).all()).endswith(b"come again\n\n")
+async def sent_to_slow_viewer(world: World, path: str = EVENTS) -> bytes:
+    slow, quick = await world.watch(path=path), await world.watch(path=path)
+    await slow.has(b"data")
+    slow.may_read.clear()
+    for number in range(5):
+        await world.say(f"{number}{LONG}")
+        await quick.has(b"%dx" % number)
+    slow.may_read.set()
+    await world.write(END)
+    await quick.all()
+    return await slow.all()
 
-        play(course)
+
+@in_world()
+async def test_slow_viewer_gets_a_snapshot_and_the_rest(world: World) -> None:
+    first, *others = names(await sent_to_slow_viewer(world))
+    assert first == "run_snapshot"
+    assert "run_snapshot" in others
+    assert len(others) < 5
+
+
+@in_world()
+async def test_slow_viewer_of_a_format_without_snapshots_is_asked_to_resume(world: World) -> None:
+    sent = await sent_to_slow_viewer(world, CHAT)
+    assert b"too much was missed; resume the stream" in sent
+    assert sent.endswith(b"data: [DONE]\n\n")
+
+
+@in_world()
+async def test_as_much_is_kept_as_an_opening_is_long(world: World) -> None:
+    await world.say("x" * 2_000_000)
+    assert "run_snapshot" not in names(await sent_to_slow_viewer(world))[1:]
+
+
+# Pauses
+
+
+@in_world()
+async def test_pause_ends_the_stream_of_formats_that_want_it(world: World) -> None:
+    ending, going_on = await world.watch(path=CHAT), await world.watch()
+    await world.say("one")
+    await world.write(PAUSE, RunResumed(RUN), TextDelta("two", 0), END)
+    sent = await ending.all()
+    assert b"one" in sent
+    assert b"two" not in sent
+    assert names(await going_on.all())[-2:] == ["two", "run_completed"]
+
+
+@in_world()
+async def test_viewer_that_joins_after_a_pause_is_not_sent_the_old_opening(world: World) -> None:
+    held, other = await world.watch(path=CHAT), await world.watch(path=CHAT)
+    await held.has(b"start")
+    held.may_read.clear()  # keeps the channel open
+    await world.write(PAUSE)
+    await other.all()
+    await world.write(RunResumed(RUN), TextDelta("two", 0))
+    await asyncio.sleep(0.1)  # the channel may take these before the next viewer joins
+    late = await world.watch(path=CHAT)
+    await world.write(END)
+    sent = await late.all()
+    assert b"two" in sent
+    assert b'"finishReason":"stop"' in sent
+    held.leaves.set()
+    await held.task
+
+
+# Leaving
+
+
+@in_world()
+async def test_client_that_disconnects_is_sent_no_more(world: World) -> None:
+    await world.say("x" * 3_000_000)
+    watcher = Watcher(world.app)
+    while len(watcher.messages) < 3:
+        await asyncio.sleep(0)
+    watcher.leaves.set()
+    await watcher.task
+    assert len(watcher.messages) < 20
+
+
+@in_world(max_viewers=1)
+async def test_some_servers_report_a_disconnect_with_an_error(world: World) -> None:
+    watcher = Watcher(world.app)
+    watcher.failure = BrokenPipeError("gone")
+    await watcher.task
+
+
+@pytest.mark.parametrize("has_read", [False, True])
+@in_world(stalled_seconds=0.1, max_viewers=1)
+async def test_connection_that_accepts_nothing_is_aborted(world: World, has_read: bool) -> None:
+    watcher = Watcher(world.app)
+    if has_read:
+        await watcher.has(b"run_snapshot")
+    watcher.may_read.clear()
+    await world.say("one")
+    began = asyncio.get_running_loop().time()
+    await watcher.task
+    assert asyncio.get_running_loop().time() - began > 0.05
+    assert watcher.aborted == 1
+    assert (await world.watch()).messages[0]["status"] == 200  # there is room again
+
+
+@in_world(stalled_seconds=0.02)
+async def test_viewer_with_nothing_to_read_is_not_aborted(world: World) -> None:
+    watcher = await world.watch()
+    await asyncio.sleep(0.1)
+    assert not watcher.task.done()
+    await world.write(END)
+    await watcher.all()
+    assert watcher.aborted == 0
+
+
+@in_world(max_viewers=1)
+async def test_head_request_gets_the_headers_only(world: World) -> None:
+    for _ in range(2):
+        watcher = Watcher(world.app, method="HEAD")
+        assert await watcher.all() == b""
+        head = dict(watcher.messages[0]["headers"])
+        assert head[b"content-type"] == b"text/event-stream; charset=utf-8"
+        assert head[b"cache-control"] == b"no-cache"
+        assert head[b"x-accel-buffering"] == b"no"
+        assert head[b"x-argstream-run"] == RUN.encode()
+        assert b"content-length" not in head
+
+
+@in_world()
+async def test_viewers_are_asked_to_reconnect_when_the_server_drains(world: World) -> None:
+    watcher = await world.watch()
+    await watcher.has(b"run_snapshot")
+    await world.app.drain()
+    assert (await watcher.all()).endswith(b"retry: 1000\n: the server ends; come again\n\n")
+    assert (await (await world.watch()).all()).endswith(b"come again\n\n")
+
+
+# Failing stores
 
 
 class FailingStore(TroubledStore):
-    """A store in which some things do not work at first."""
-
-    fails = True
+    """A store whose ``follow`` raises ``failure``, and whose ``snapshot`` may be held."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.failure: Exception | None = None
         self.opens = asyncio.Event()
         self.opens.set()
-        self.error: Exception = StoreFailure("the disk is gone")
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
         async with aclosing(super().follow(run_id, after)) as records:
             async for record in records:
-                if self.fails:
-                    raise self.error
+                if self.failure is not None:
+                    raise self.failure
                 yield record
 
     async def snapshot(self, run_id: str) -> Record:
@@ -364,54 +361,106 @@ class FailingStore(TroubledStore):
         return await super().snapshot(run_id)
 
 
-class TestFailing:
-    @pytest.mark.parametrize("error", [StoreFailure("the disk is gone"), ValueError("our fault")])
-    def test_a_log_that_fails_is_told_and_the_next_finds_out_for_himself(
-        self, error: Exception, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        store = FailingStore()
-        store.error = error
+@pytest.mark.parametrize("error", [StoreFailure("the disk is gone"), ValueError("our fault")])
+@in_world(FailingStore)
+async def test_failing_log_ends_its_streams_and_the_next_viewer_tries_again(
+    world: World, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert isinstance(world.store, FailingStore)
+    world.store.failure = error
+    with caplog.at_level(logging.WARNING, "argstream.server"):
+        first, held = await world.watch(), await world.watch()
+        await held.has(b"run_snapshot")
+        held.may_read.clear()
+        await world.say("one")
+        assert b"cannot be read now; come again" in await first.all()
+        world.store.failure = None
+        again = await world.watch("?after=1")  # while another viewer is still being told
+        held.may_read.set()
+        await held.all()
+        await world.write(END)
+        assert names(await again.all()) == ["one", "run_completed"]
+    assert str(error) in caplog.text
 
-        async def course(world: World) -> None:
-            first, held = await world.watch(), await world.watch()
-            await held.has(b"run_snapshot")
-            held.may_read.clear()
-            await world.write(word("one"))
-            assert b"cannot be read now; come again" in await first.all()
-            store.fails = False
-            again = await world.watch("?after=1")  # while another still hears of it
-            held.may_read.set()
-            await held.all()
-            await world.write(END)
-            assert told(await again.all()) == ["one", "run_completed"]
 
-        with caplog.at_level(logging.WARNING, "argstream.server"):
-            play(course, World(store))
-        assert str(error) in caplog.text
+@in_world()
+async def test_deleted_run_ends_its_streams_and_is_404_afterwards(world: World) -> None:
+    watcher = await world.watch()
+    await world.write(PAUSE)
+    await world.store.delete(RUN)
+    assert b"come again" in await watcher.all()
+    assert (await world.watch()).messages[0]["status"] == 404
 
-    def test_a_run_that_is_deleted_is_told_and_unknown_from_then_on(self) -> None:
-        async def course(world: World) -> None:
-            watcher = await world.watch()
-            await world.write(PAUSE)
-            await world.store.delete(RUN)
-            assert b"come again" in await watcher.all()
-            assert (await world.watch()).messages[0]["status"] == 404
 
-        play(course)
+@in_world(FailingStore, max_viewers=2)
+async def test_viewer_that_is_cancelled_while_opening_does_not_affect_others(world: World) -> None:
+    assert isinstance(world.store, FailingStore)
+    world.store.opens.clear()
+    first, second = Watcher(world.app), Watcher(world.app)
+    await asyncio.sleep(0.01)
+    first.task.cancel()
+    await asyncio.wait([first.task])
+    world.store.opens.set()
+    await second.has(b"run_snapshot")
+    await world.write(END)
+    assert names(await second.all())[-1] == "run_completed"
 
-    def test_who_does_not_wait_until_it_is_open_takes_it_away_from_nobody(self) -> None:
-        store = FailingStore()
-        store.fails = False
 
-        async def course(world: World) -> None:
-            store.opens.clear()
-            first, second = Watcher(world.app), Watcher(world.app)
-            await asyncio.sleep(0.01)
-            first.task.cancel()
-            await asyncio.wait([first.task])
-            store.opens.set()
-            await second.has(b"run_snapshot")
-            await world.write(END)
-            assert told(await second.all())[-1] == "run_completed"
+# Sockets that are not read
 
-        play(course, World(store, max_viewers=2))
+TEXT = "".join(f"{number:09d} " for number in range(300_000))
+
+
+@contextmanager
+def long_run(**limits: Any) -> Iterator[tuple[Serving, Client, str]]:
+    """Serve a run that writes some megabytes."""
+    model = ScriptedModel(Reply(Say(TEXT), piece_size=2_000), delay=0.001)
+    server = AgentServer(Agent(model, store="memory:"), token=None, limits=Limits(**limits))
+    with Serving(server) as serving, httpx.Client(base_url=serving.url, timeout=30) as http:
+        client = Client(http)
+        yield serving, client, client.start()
+
+
+@contextmanager
+def stalled(client: Client, run_id: str, what: str, count: int) -> Iterator[list[socket.socket]]:
+    """Connections that request a stream and do not read it."""
+    where = urlsplit(client.url)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for connection in connections:
+            # Small before connecting, so that the server must keep what is not read.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            connection.connect((where.hostname, where.port))
+            request = f"GET /api/runs/{run_id}/{what} HTTP/1.1\r\nhost: {where.netloc}\r\n\r\n"
+            connection.sendall(request.encode())
+        yield connections
+
+
+def is_reset(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("what", ["events", "log"])
+def test_connection_that_is_not_read_is_reset_and_others_see_the_run(what: str) -> None:
+    with long_run(stalled_seconds=0.5) as (_, client, run_id):
+        if what == "log":
+            client.until(run_id, "completed")
+        with stalled(client, run_id, what, 20 if what == "events" else 1) as connections:
+            blocks = folded(client.events(run_id)).blocks
+            assert [block.text for block in blocks if isinstance(block, SeenText)] == [TEXT]
+            for connection in connections:
+                eventually(lambda connection=connection: is_reset(connection))
+
+
+@pytest.mark.bulk
+def test_write_buffer_of_an_unread_connection_is_bounded() -> None:
+    with (
+        long_run() as (serving, client, run_id),
+        stalled(client, run_id, "events", 20),
+    ):
+        client.events(run_id)
+        connections = list(serving._server.server_state.connections)
+        waiting = [one.transport.get_write_buffer_size() for one in connections]
+    assert sum(size > 0 for size in waiting) >= 20
+    assert max(waiting) < 100_000

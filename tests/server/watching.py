@@ -1,28 +1,25 @@
-"""Runs that are fed to a store by hand, those who watch them, and what they were sent."""
+"""Runs that are written to a store by hand, and viewers of them over ASGI."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 from starlette.types import ASGIApp, Message
 
 from argstream.events import Event, RunPaused, RunResumed, RunStarted
 from argstream.protocols.native import Frame
-from argstream.runs import Claim, Record, RunView, Store
+from argstream.runs import Claim, Record, Store
 from argstream.wire import Broken, SseDecoder
 from tests.server.raw import Asked, scope_of
-
-__all__ = ["EVENTS", "RUN", "Feeding", "Watcher", "frames_of", "seen", "waiting"]
+from tests.server.talking import decode
 
 RUN = "run_1"
 EVENTS = b"GET /api/runs/run_1/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
-_frames = msgspec.json.Decoder(Frame)
 
 
 class Feeding:
-    """Writes a run to a store, as who drives it would."""
+    """Writes a run to a store, as its driver would."""
 
     def __init__(self, store: Store) -> None:
         self.records: list[Record] = []
@@ -30,7 +27,7 @@ class Feeding:
         self._claim: Claim | None = None
 
     async def write(self, *events: Event) -> None:
-        """Write events as they are, each a record."""
+        """Write each event as a record."""
         seq = len(self.records)
         records = [
             Record(seq + place, 1.5, RUN, "conversation", "agent", event)
@@ -43,13 +40,13 @@ class Feeding:
             await self._store.append(self._claim, records)
         turns = [event for event in events if isinstance(event, RunPaused | RunResumed)]
         if turns and isinstance(turns[-1], RunPaused):
-            self._claim = None  # it was given up with that
+            self._claim = None  # released with the pause
         self.records += records
 
 
 @contextmanager
 def waiting(**options: Any) -> Iterator[int]:
-    """Serve an agent with a run that waits, and so can be watched for long; give the port."""
+    """Serve an agent with a paused run, whose streams stay open; yield the port."""
     asked = Asked(**options)
     asyncio.run(Feeding(asked.store).write(RunStarted(RUN, "Go"), RunPaused(RUN, ())))
     with asked.serving() as port:
@@ -57,7 +54,7 @@ def waiting(**options: Any) -> Iterator[int]:
 
 
 class Watcher:
-    """One who watches over ASGI: takes what is sent, for as long as it is let."""
+    """A viewer over ASGI, which reads only while the test allows it."""
 
     def __init__(
         self, app: ASGIApp, path: str = f"/api/runs/{RUN}/events", method: str = "GET"
@@ -86,45 +83,31 @@ class Watcher:
 
     @property
     def sent(self) -> list[bytes]:
-        """The pieces that it was sent."""
         return [piece for message in self.messages if (piece := message.get("body"))]
 
     @property
     def body(self) -> bytes:
         return b"".join(self.sent)
 
-    async def has(self, words: bytes) -> None:
-        """Wait until something was sent."""
-        while words not in self.body:
+    async def has(self, text: bytes) -> None:
+        """Wait until a text was sent."""
+        while text not in self.body:
             await asyncio.sleep(0.001)
 
     async def all(self) -> bytes:
-        """Give all that there was, when it is over."""
+        """Return the whole body when the response is over."""
         await self.task
         return self.body
 
 
 def frames_of(sent: bytes) -> list[Frame]:
-    """Read what was sent; the ids of the events are their seqs."""
+    """Decode frames; the IDs of the events are their seqs."""
     decoder = SseDecoder()
     frames = []
     for event in decoder.feed(sent):
         assert not isinstance(event, Broken)
-        frame = _frames.decode(event.data)
+        frame = decode(event.data)
         assert str(frame.seq) == event.id
         frames.append(frame)
     assert not decoder.close()
     return frames
-
-
-def seen(events: Iterable[Event]) -> object:
-    """Fold events, and leave out what is not told: forms of the provider's own."""
-    view = RunView()
-    for event in events:
-        view.take(event)
-    told = msgspec.to_builtins(view.snapshot())
-    for message in told["history"]:
-        message["parts"] = [part for part in message["parts"] if part["type"] != "opaque"]
-        for part in message["parts"]:
-            part["item"] = None
-    return told

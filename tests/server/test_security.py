@@ -1,0 +1,551 @@
+"""Access: token, cookie, Host, Origin and user, over real sockets and inside another app."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount
+from starlette.types import Message
+
+from argstream.errors import StoreFailure, UsageError
+from argstream.events import RunStarted, TextDelta
+from argstream.runs import Record
+from argstream.server import Limits, token_cookie
+from tests.server.raw import (
+    BODY,
+    Answer,
+    Asked,
+    TroubledStore,
+    ask,
+    call,
+    eventually_is,
+    exchange,
+    scope_of,
+    serving,
+    statuses,
+)
+from tests.server.watching import RUN, Feeding
+
+TOKEN = "canary-token-0001"
+BEARER = f"Bearer {TOKEN}"
+WRONG = "canary-wrong-0002"
+QUERY = "canary-query-0003"
+CODED = "canary%2Dquery-%30004"
+FRIEND = "http://friend.example:3000"
+EVIL = "https://evil.example"
+COOKIE = token_cookie(TOKEN).partition(";")[0]
+NAME, _, VALUE = COOKIE.partition("=")
+
+Served = tuple[Asked, int]
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[Served]:
+    """A server with a token and one allowed origin."""
+    limits = Limits(wrong_tokens_per_minute=1_000)
+    with serving(token=TOKEN, origins=(FRIEND,), limits=limits) as served:
+        yield served
+
+
+@pytest.fixture
+def port(closed: Served) -> int:
+    closed[0].prompts.clear()
+    return closed[1]
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Served]:
+    """A server without a token."""
+    with serving() as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "error"),
+    [
+        ("token", ["", "two words", "tab\t", "ünï", "a\n"], "visible ASCII"),
+        ("token", ["x" * 15], "at least 16 characters"),
+        ("hosts", [("http://a",), ("a:80",), ("a/b",), ("",)], "no name of a host"),
+        ("hosts", ["example.com"], "must be a tuple"),
+        ("origins", ["http://a"], "must be a tuple"),
+        ("origins", [("*",)], "give a token too"),
+        ("origins", [("a.b",), ("http://a/b",), ("ftp://a",), ("http://",)], "no origin"),
+    ],
+)
+def test_invalid_options_raise(name: str, values: list[Any], error: str) -> None:
+    for value in values:
+        with pytest.raises(UsageError, match=error):
+            Asked(**{name: value})
+
+
+# Token
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        *(None, "", TOKEN, "Bearer", "Bearer ", f"Basic {TOKEN}"),
+        *(BEARER[:-1], BEARER + "x", "Bearer é"),
+    ],
+)
+def test_request_without_the_token_is_401(port: int, authorization: str | None) -> None:
+    refused = call(port, authorization=authorization)
+    assert refused.refusal == (401, "token-needed")
+    assert refused.headers["www-authenticate"] == "bearer"
+
+
+def test_token_admits_and_is_needed_to_learn_which_paths_exist(closed: Served, port: int) -> None:
+    assert call(port, authorization=BEARER).status == 200
+    assert call(port, path="/no/such").problem == "token-needed"
+    assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
+    assert TOKEN not in repr(closed[0].app.doors)
+
+
+def test_two_tokens_in_one_request_are_refused(port: int) -> None:
+    head = (
+        "GET /api/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+        f"authorization: {BEARER}\r\nauthorization: Bearer other\r\n\r\n"
+    )
+    assert ask(port, head.encode()).refusal == (400, "doubled-header")
+
+
+def test_health_needs_no_token_but_the_right_host(port: int) -> None:
+    assert call(port, path="/healthz").status == 200
+    assert call(port, path="/healthz", host="evil.example").problem == "wrong-host"
+    assert call(port, "POST", path="/healthz", body={}).problem == "token-needed"
+
+
+# Cookie
+
+
+def test_cookie_has_its_own_name_per_token_and_hides_the_token() -> None:
+    assert re.fullmatch(r"argstream_token_[0-9a-f]{8}", NAME)
+    assert not token_cookie(f"{TOKEN}x").startswith(NAME)
+    assert NAME.rpartition("_")[2] not in VALUE
+    cookie = token_cookie(TOKEN, secure=True)
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+    assert TOKEN not in cookie
+
+
+@pytest.mark.parametrize(
+    "cookie", [f"{NAME}={TOKEN}", f"{NAME}=", f"x{NAME}={VALUE}", f"{NAME}x={VALUE}", "; ;="]
+)
+def test_wrong_cookie_does_not_admit(port: int, cookie: str) -> None:
+    assert call(port, cookie=cookie).problem == "token-needed"
+
+
+def test_cookie_admits_also_in_a_second_header(port: int) -> None:
+    assert call(port, cookie=f"a=b; {COOKIE}; c=d").status == 200
+    scope = scope_of("/no/such", cookie="a=b")
+    scope["headers"].append((b"cookie", COOKIE.encode()))
+    assert statuses(Asked(token=TOKEN).app, scope) == [404]
+
+
+def test_cookie_allows_changes_only_from_the_servers_own_page(closed: Served, port: int) -> None:
+    for origin in (None, FRIEND):
+        refused = call(port, "POST", body=BODY, cookie=COOKIE, origin=origin)
+        assert refused.problem == "token-needed"
+    assert closed[0].prompts == []
+    own = f"http://127.0.0.1:{port}"
+    assert call(port, "POST", body=BODY, cookie=COOKIE, origin=own).status == 201
+
+
+# Host
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:80"]
+)
+def test_own_host_may_have_any_port(port: int, host: str) -> None:
+    assert call(port, host=host, authorization=BEARER).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "localhost.evil.example", "evil.example:80@localhost"),
+        *("localhost:80:80", "localhost:", "localhost:x", "localhost/", "::1", "[::1", ""),
+    ],
+)
+def test_other_host_is_refused_even_with_the_token(port: int, host: str) -> None:
+    assert call(port, host=host, authorization=BEARER).refusal == (403, "wrong-host")
+
+
+def test_request_has_exactly_one_host(port: int) -> None:
+    assert ask(port, b"GET /healthz HTTP/1.0\r\n\r\n").problem == "wrong-host"
+    twice = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n"
+    assert ask(port, twice + b"connection: close\r\n\r\n").status == 400
+
+
+# Origin
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *(EVIL, "null", "", f"{FRIEND}.evil.example", "http://friend.example"),
+        *("https://127.0.0.1", "file://"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_other_origin_is_refused_even_with_the_token(
+    closed: Served, port: int, origin: str, method: str
+) -> None:
+    body = BODY if method == "POST" else None
+    refused = call(port, method, body=body, origin=origin, authorization=BEARER)
+    assert refused.refusal == (403, "wrong-origin")
+    assert "access-control-allow-origin" not in refused.headers
+    assert closed[0].prompts == []
+
+
+def test_refused_origin_is_told_how_to_be_allowed(port: int) -> None:
+    refused = call(port, origin="http://localhost:3000", authorization=BEARER)
+    assert 'origins=("http://localhost:3000",)' in refused.detail
+    assert "--origin http://localhost:3000" in refused.detail
+    assert call(port, origin='http://<script>"', authorization=BEARER).problem == "wrong-origin"
+    assert "null" not in call(port, origin="null", authorization=BEARER).detail
+
+
+def test_own_origin_is_admitted(port: int) -> None:
+    own = (f"127.0.0.1:{port}", f"http://127.0.0.1:{port}")
+    for host, origin in (own, ("localhost:80", "http://localhost")):
+        assert call(port, host=host, origin=origin, authorization=BEARER).status == 200
+
+
+def test_allowed_origin_may_read_the_answer(port: int) -> None:
+    answer = call(port, origin=FRIEND, authorization=BEARER)
+    assert answer.status == 200
+    assert answer.headers["access-control-allow-credentials"] == "true"
+    for header in ("etag", "x-vercel-ai-ui-message-stream"):
+        assert header in answer.headers["access-control-expose-headers"]
+    refused = call(port, origin=FRIEND)
+    assert refused.problem == "token-needed"
+    preflight = call(port, "OPTIONS", origin=FRIEND, access_control_request_method="POST")
+    assert (preflight.status, preflight.body) == (204, b"")
+    assert preflight.headers["access-control-allow-methods"] == "get, post, delete"
+    for header in ("authorization", "content-type", "if-none-match", "last-event-id"):
+        assert header in preflight.headers["access-control-allow-headers"]
+    for one in (answer, refused, preflight):
+        assert one.headers["access-control-allow-origin"] == FRIEND
+
+
+def test_answers_vary_by_origin(port: int) -> None:
+    for origin in (None, FRIEND):
+        assert call(port, origin=origin, authorization=BEARER).headers["vary"] == "origin"
+
+
+def test_any_origin_is_admitted_without_cookies() -> None:
+    with serving(token=TOKEN, origins=("*",)) as (_, port):
+        answer = call(port, origin=EVIL, authorization=BEARER)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in answer.headers
+
+
+# Without a token, the headers that browsers set keep other sites out
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "refusal"),
+    [
+        (
+            "content_type",
+            [
+                *("text/plain", "application/x-www-form-urlencoded", "application/jsonp"),
+                *("multipart/form-data; boundary=x", "text/plain; application/json", None),
+            ],
+            (415, "json-needed"),
+        ),
+        ("content_encoding", ["gzip"], (415, "encoded-body")),
+        ("sec_fetch_site", ["cross-site"], (403, "wrong-origin")),
+    ],
+)
+def test_other_sites_cannot_post(
+    opened: Served, header: str, values: list[str | None], refusal: tuple[int, str]
+) -> None:
+    asked, port = opened
+    asked.prompts.clear()
+    for value in values:
+        assert call(port, "POST", body=BODY, **{header: value}).refusal == refusal
+    assert asked.prompts == []
+
+
+def test_other_sites_cannot_read_or_embed_but_may_link(opened: Served) -> None:
+    refused = call(opened[1], sec_fetch_site="cross-site")
+    assert refused.refusal == (403, "wrong-origin")
+    assert call(opened[1], sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
+    headers = call(opened[1]).headers
+    assert headers["x-frame-options"] == "deny"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_json_may_name_its_charset_and_delete_needs_no_body(opened: Served) -> None:
+    kind = "Application/JSON; charset=utf-8"
+    assert call(opened[1], "POST", body=BODY, content_type=kind).status == 201
+    assert call(opened[1], "DELETE", "/api/runs/none").problem == "unknown-run"
+
+
+# The user function
+
+
+def refused_user(user: object) -> tuple[int, str]:
+    """Post as the user that this function names. A refused request starts no run."""
+    with serving(user=user) as (asked, port):
+        answer = call(port, "POST", body=BODY, x_user="ann")
+    assert asked.prompts == []
+    return answer.refusal
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_user_function_names_the_owner_of_a_run(*, is_async: bool) -> None:
+    def user(request: Request) -> str:
+        return request.headers["x-user"]
+
+    async def user_async(request: Request) -> str:
+        return user(request)
+
+    with serving(user=user_async if is_async else user) as (asked, port):
+        assert call(port, "POST", body=BODY, x_user="ann").status == 201
+        assert len(asyncio.run(asked.store.runs(user="ann"))) == 1
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_missing_user_is_401(value: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    assert refused_user(lambda _: value) == (401, "not-signed-in")
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(401, "not-signed-in"), (403, "not-allowed"), (418, "refused")]
+)
+def test_http_exception_of_the_user_function_passes_through(
+    status: int, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def user(_: Request) -> str:
+        raise HTTPException(status, "see /login " + "x" * 500, {"www-authenticate": "Custom"})
+
+    assert refused_user(user) == (status, code)
+    with serving(user=user) as (_, port):
+        answer = call(port)
+    assert answer.detail == "see /login " + "x" * 500
+    assert answer.headers["www-authenticate"] == "custom"
+    assert caplog.text == ""
+
+
+def test_other_exception_of_the_user_function_is_500_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def user(request: Request) -> str:
+        return str(request.user.display_name)
+
+    assert refused_user(user) == (500, "internal-error")
+    assert (
+        "POST '/api/runs': 500 internal-error: user= raised AssertionError: "
+        "AuthenticationMiddleware must be installed to access request.user\nTraceback"
+    ) in caplog.text
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+    assert refused_user(lambda _: 7) == (500, "internal-error")
+    assert "user= must return a str or None, not int" in caplog.text
+
+
+def test_requests_that_the_user_function_fails_count_as_requests(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def user(_: Request) -> str:
+        raise ValueError("broken")
+
+    with serving(user=user, limits=Limits(requests_per_minute=30)) as (_, port):
+        assert [call(port).status for _ in range(4)] == [500, 500, 500, 429]
+    assert len(caplog.records) == 3, "a client cannot fill the log"
+
+
+# Answers
+
+
+def test_answers_have_headers_that_keep_browsers_from_guessing(port: int) -> None:
+    for path in ("/healthz", "/no/such"):
+        headers = call(port, path=path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "server" not in headers
+
+
+def test_wrong_method_is_405_and_long_paths_are_not_echoed(port: int) -> None:
+    refused = call(port, "PUT", body={}, authorization=BEARER)
+    assert refused.refusal == (405, "method-not-allowed")
+    assert refused.headers["allow"] == "get, head, post"
+    assert "GET, HEAD, POST" in refused.detail
+    unknown = call(port, path=f"/{'a' * 50_000}", authorization=BEARER)
+    assert unknown.refusal == (404, "not-found")
+    assert len(unknown.body) < 500
+
+
+def test_websockets_are_not_served(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = {"connection": "upgrade, close", "upgrade": "websocket"}
+    assert call(port, authorization=BEARER, **wanted).status == 200
+    assert not caplog.text
+    scope = {**scope_of("/healthz"), "type": "websocket"}
+    assert kinds(exchange(Asked().app, scope, {"type": "websocket.connect"})) == ["websocket.close"]
+
+
+# Inside another app
+
+
+def kinds(sent: list[Message]) -> list[str]:
+    return [message["type"] for message in sent]
+
+
+def mounted(**options: Any) -> Starlette:
+    def not_found(_: Request, __: Exception) -> Response:
+        return PlainTextResponse("by the host app", 404)
+
+    return Starlette(
+        routes=[Mount("/agent", Asked(**options).app)],
+        exception_handlers=dict.fromkeys((404, ValueError), not_found),
+    )
+
+
+def test_mounted_app_serves_health_and_its_own_problems() -> None:
+    app = mounted(token=TOKEN)
+    head, body = exchange(app, scope_of("/agent/healthz"))
+    assert (head["status"], json.loads(body["body"])) == (200, {"status": "ok"})
+    assert statuses(app, scope_of("/agent/other")) == [401]
+    app = mounted()
+    for path, status, code in (
+        ("/agent/other", 404, "not-found"),
+        ("/agent/api/runs?status=nice", 422, "unusable"),
+    ):
+        head, body = exchange(app, scope_of(path))
+        assert head["status"] == status
+        assert json.loads(body["body"])["type"] == f"urn:argstream:{code}"
+    assert exchange(app, scope_of("/other"))[1]["body"] == b"by the host app"
+
+
+def test_lifespan_is_completed_and_a_lost_client_is_sent_nothing() -> None:
+    received: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent = exchange(Asked().app, {"type": "lifespan"}, *received)
+    assert kinds(sent) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    scope = scope_of("/api/runs", "POST", content_type="application/json")
+    assert exchange(Asked().app, scope, {"type": "http.disconnect"}) == []
+
+
+class BreakingStore(TroubledStore):
+    """A store that fails after the first page of a log."""
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        if after:
+            raise ValueError("in the middle")
+        return await super().read(run_id, after, limit)
+
+
+def test_failure_after_the_head_leaves_the_response_incomplete() -> None:
+    asked = Asked(store=BreakingStore())
+    texts = (TextDelta(f"{number} ", 0) for number in range(150))
+    asyncio.run(Feeding(asked.store).write(RunStarted(RUN, "Go"), *texts))
+    *sent, last = exchange(asked.app, scope_of(f"/api/runs/{RUN}/log"))
+    assert kinds(sent)[0] == "http.response.start"
+    assert kinds(sent).count("http.response.start") == 1
+    assert last["more_body"] is True
+
+
+# Logs and answers leak nothing
+
+
+def test_no_secret_reaches_a_log_or_an_answer(
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def user(request: Request) -> str:
+        if request.url.path == "/fails":
+            raise ValueError(f"failed with {request.headers.raw} at {request.url}")
+        return "ada"
+
+    caplog.set_level(1)  # also records of uvicorn and asyncio
+    answers: list[Answer] = []
+    with serving(token=TOKEN, user=user) as (_, port):
+        monkeypatch.setattr(logging.getLogger("uvicorn.access"), "handlers", [caplog.handler])
+        for path in ("/fails", "/api/runs", "/no/such"):
+            path_with_query = f"{path}?access_token={QUERY}&x={QUERY}%20more&{CODED}&y={CODED}"
+            answers += [
+                call(port, path=path_with_query, **headers)
+                for headers in (
+                    {"authorization": BEARER},
+                    {"authorization": f"Bearer {WRONG}"},
+                    {"cookie": COOKIE},
+                    {"cookie": COOKIE, "origin": f"http://127.0.0.1:{port}"},
+                    {"host": f"{WRONG}.example"},
+                )
+            ]
+        answers.append(call(port, "POST", body={"message": [WRONG]}, authorization=BEARER))
+    assert {answer.status for answer in answers} == {200, 401, 403, 404, 422, 500}
+    assert "user= raised ValueError: failed with" in caplog.text
+    shown = caplog.text + "".join(capfd.readouterr()) + str(answers)
+    for secret in (TOKEN, WRONG, QUERY, CODED, "canary-query-0004", VALUE):
+        assert secret not in shown
+
+
+def test_traceback_is_logged_and_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as (asked, port):
+        asked.store.error = ValueError("a fault of ours")
+        failed = call(port)
+    assert failed.refusal == (500, "internal-error")
+    for word in (b"Traceback", b"ValueError", b"fault", b".py"):
+        assert word not in failed.body
+    assert "Traceback" in caplog.text
+    assert {record.name for record in caplog.records} == {"argstream.server"}
+
+
+def test_store_failure_is_one_log_line_and_a_fixed_answer(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as (asked, port):
+        asked.store.error = StoreFailure(f"cannot write\nto /srv/canary.db at {QUERY}")
+        failed = call(port, path=f"/api/runs?{QUERY}")
+    assert failed.refusal == (503, "store-failure")
+    assert failed.detail == "the store does not work just now: come again later"
+    [line] = caplog.messages
+    assert line.endswith("503 store-failure: cannot write to /srv/canary.db at [removed]")
+
+
+def test_requests_are_logged_at_debug_level_without_their_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving() as (_, port):
+        call(port, path=f"/api/runs?{QUERY}")
+        assert not caplog.messages
+        caplog.set_level(logging.DEBUG, "argstream.server")
+        call(port, path=f"/api/runs?{QUERY}")
+        call(port, path="/no%0a/such")
+        eventually_is(lambda: len(caplog.messages), 2)
+    one, other = caplog.messages
+    assert re.fullmatch(r"GET '/api/runs': 200 in \d+ ms", one)
+    assert re.fullmatch(r"GET '/no\\n/such': 404 in \d+ ms", other)
+
+
+def test_ids_cannot_add_a_header_or_a_log_line(
+    opened: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = opened[1]
+    for line in ("%0d%0aset-cookie:%20a=b", "%0aevil", "%00", "%e2%80%a8", "\u0085"):
+        body = {"message": "Hi", "conversation": unquote(line)}
+        answers = [call(port, path=f"{path}{line}") for path in ("/api/runs/", "/no/")]
+        for answer in (*answers, call(port, "POST", "/api/converse", body)):
+            assert "set-cookie" not in answer.headers
+            assert answer.status in (200, 400, 404, 422)
+    assert not any(text.startswith(("evil", "set-cookie")) for text in caplog.text.splitlines())
+
+
+@pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0", b"\r\n\r\nGET /fails HTTP/1.1\r\nx: "])
+def test_header_ends_at_its_line(opened: Served, byte: bytes) -> None:
+    head = b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nlast-event-id: 3"
+    answer = ask(opened[1], head + byte + b"4\r\n\r\n")
+    assert answer.status in (200, 400)
+    assert b"HTTP/1.1" not in answer.body

@@ -1,4 +1,4 @@
-"""A server that answers every request with the same bytes, for clients that need an address."""
+"""A server that answers every request with the same bytes, for clients that need a URL."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextmanager
 def answering(body: bytes, content_type: str = "text/event-stream") -> Iterator[str]:
-    """Give the address at which POST is answered with this."""
+    """Yield the URL at which POST is answered with this body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,7 +1,7 @@
-"""Runs by chance, as lists of events: what streams tell of real payloads, and what agents add.
+"""Random runs as lists of events: those of streams of real payloads, and those of agents.
 
-Nothing is run here. Turns are cut off by crashes and begin again, with the same ids and numbers or
-with others; calls are asked about, run, and say things while they run; any of it may be missing.
+Nothing is executed. Turns are interrupted by crashes and start again, with the same ids and numbers
+or with others. Calls need approval, run, and write output; any of it may be missing.
 """
 
 from collections.abc import Sequence
@@ -51,52 +51,46 @@ from tests.claude_agent import (
 from tests.provider_streams import block_delta, block_start, block_stop, message_end, message_start
 
 RUN = "run_1"
+_OLD_CALL = CallPart(
+    call_id="old",
+    name="write",
+    kind="function",
+    arguments={"path": ["a"]},
+    raw='{"path": ["a"]}',
+    verdict="complete",
+    item={"signature": "c2ln"},
+)
 HISTORY = (
     Message(role="user", parts=(TextPart(text="Before"),)),
-    Message(
-        role="assistant",
-        parts=(
-            CallPart(
-                call_id="old",
-                name="write",
-                kind="function",
-                arguments={"path": ["a"]},
-                raw='{"path": ["a"]}',
-                verdict="complete",
-                item={"signature": "c2ln"},
-            ),
-        ),
-    ),
+    Message(role="assistant", parts=(_OLD_CALL,)),
 )
 
 _VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)
+_OUTPUTS = [[], ["one "], ["one ", "two ", "é"]]
 _results = st.sampled_from(["done", {"rows": [{"a": 1}]}, ["é", None], 10**30, 1.5, None, True])
 
 
 @st.composite
 def runs(draw: st.DrawFn, *, crashes: bool = True) -> list[Event]:
-    """A run of an agent, perhaps not to its end."""
+    """A run of an agent, perhaps incomplete."""
     events: list[Event] = [RunStarted(RUN, "Go", draw(st.sampled_from([(), HISTORY])))]
     judge = draw(st.sampled_from([None, JUDGE]))
     numbering = Numbering()
     for number in range(1, 1 + draw(st.integers(1, 3))):
         numbering = _add_turn(draw, number, judge, numbering, events, crashes=crashes)
-    end: Event | None = draw(
-        st.sampled_from(
-            [
-                None,
-                RunCompleted({"answer": [1]}, Usage(3, 4), "end_turn", RUN),
-                RunFailed("max_turns", "too many", RUN),
-                RunStopped("enough", RUN),
-                RunStopped("enough", RUN, Usage(5, None, 2)),
-            ]
-        )
-    )
+    ends: list[Event | None] = [
+        None,
+        RunCompleted({"answer": [1]}, Usage(3, 4), "end_turn", RUN),
+        RunFailed("max_turns", "too many", RUN),
+        RunStopped("enough", RUN),
+        RunStopped("enough", RUN, Usage(5, None, 2)),
+    ]
+    end = draw(st.sampled_from(ends))
     return events if end is None else [*events, end]
 
 
 def logged_runs() -> st.SearchStrategy[list[Event]]:
-    """Runs as their log has them: what has paused is resumed, and a call is over once."""
+    """Runs as in a log: a paused run is resumed, and a call ends once."""
     return runs().map(_as_logged)
 
 
@@ -131,28 +125,28 @@ def _add_turn(
         events.append(TurnStarted(number, attempt))
         turn = draw(turns(number))
         assembler = Assembler(turn.protocol, judge=judge, after=numbering)
-        told = [event for payload in turn.payloads for event in assembler.feed(payload)]
-        told += assembler.close()
+        found = [event for payload in turn.payloads for event in assembler.feed(payload)]
+        found += assembler.close()
         if crashes and attempt < 3 and draw(st.integers(0, 3)) == 0:
-            place = draw(st.integers(0, len(told)))
-            while isinstance(next(iter(told[place:]), None), _VIEWS):
-                place += 1  # these come with what they are views of
-            kept = told[:place]
+            place = draw(st.integers(0, len(found)))
+            while isinstance(next(iter(found[place:]), None), _VIEWS):
+                place += 1  # views are not separated from their delta
+            kept = found[:place]
             events += [*kept, *_crash(draw, kept)]
             numbering = draw(st.sampled_from([before, assembler.numbering]))
             continue
-        events += told
-        for event in told:
+        events += found
+        for event in found:
             if isinstance(event, ToolArgsCompleted) and isinstance(event.arguments, dict):
                 events += _work(draw, event, event.arguments)
             elif isinstance(event, ToolArgsInvalid):
                 events.append(ToolCallFailed(event.call_id, event.name, "it was not run"))
         return assembler.numbering
-    raise AssertionError("the third attempt is not cut off")
+    raise AssertionError("the third attempt is not interrupted")
 
 
 def _crash(draw: st.DrawFn, kept: Sequence[Event]) -> list[Event]:
-    """One call may have run when the process died."""
+    """Return the events of a crash, perhaps while a call was running."""
     complete = [event for event in kept if isinstance(event, ToolArgsCompleted)]
     if not complete or draw(st.booleans()):
         return [RunResumed(RUN, "crash")]
@@ -166,37 +160,32 @@ def _crash(draw: st.DrawFn, kept: Sequence[Event]) -> list[Event]:
 
 
 def _work(draw: st.DrawFn, call: ToolArgsCompleted, arguments: dict[str, Any]) -> list[Event]:
-    """What becomes of a complete call, as far as the log goes."""
+    """Return the events of a complete call."""
     call_id, name = call.call_id, call.name
     request = ApprovalRequested(call_id, name, arguments, "digest", "why", "rule", 1.5)
     edited = ApprovalDecided(call_id, name, "edited", "so", {"path": {"b": []}}, "session")
-    asking: list[Event] = draw(
-        st.sampled_from(
-            [
-                [],
-                [request, RunPaused(RUN, (request,)), RunResumed(RUN), edited],
-                [request, RunPaused(RUN, (request,))],
-                [request, ApprovalDecided(call_id, name, "denied")],
-            ]
-        )
-    )
+    paused = [request, RunPaused(RUN, (request,))]
+    approvals: list[list[Event]] = [
+        [],
+        [*paused, RunResumed(RUN), edited],
+        [*paused],
+        [request, ApprovalDecided(call_id, name, "denied")],
+    ]
+    approval = draw(st.sampled_from(approvals))
     running: list[Event] = [ToolExecutionStarted(call_id, name, "key")]
     if draw(st.booleans()):
         running += [RunResumed(RUN, "crash"), ToolExecutionStarted(call_id, name, "key", 2)]
-    running += [ToolOutputDelta(call_id, name, piece) for piece in draw(st.sampled_from(_SAID))]
+    running += [ToolOutputDelta(call_id, name, piece) for piece in draw(st.sampled_from(_OUTPUTS))]
     result = draw(_results)
     ends: list[Event] = [
         ToolCallCompleted(call_id, name, {"path": {"b": []}}, result),
         ToolCallFailed(call_id, name, {"why": [result]}),
     ]
-    return [*asking, *(running if draw(st.booleans()) else []), draw(st.sampled_from(ends))]
-
-
-_SAID = [[], ["one "], ["one ", "two ", "é"]]
+    return [*approval, *(running if draw(st.booleans()) else []), draw(st.sampled_from(ends))]
 
 
 def claude_code() -> list[Event]:
-    """A run of Claude Code with two sub-agents that speak at once."""
+    """A run of Claude Code with two concurrent sub-agents."""
     lines = [
         init(),
         *streamed(message_start("msg_1")),

@@ -1,4 +1,4 @@
-"""What Claude Code says: its lines, and the same as messages of the Agent SDK."""
+"""Output of Claude Code: its lines, and the same as messages of the Agent SDK."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ def init() -> Payload:
 
 
 def event(payload: Payload, parent: str | None = None) -> Payload:
-    """An event of Anthropic's in its envelope."""
+    """Wrap an event of Anthropic."""
     return {"type": "stream_event", "event": payload, "parent_tool_use_id": parent, **SESSION}
 
 
@@ -32,28 +32,20 @@ def streamed(*payloads: Payload, parent: str | None = None) -> list[Payload]:
 def assistant(
     *blocks: Payload, id_: str | None = "msg_1", parent: str | None = None, **fields: Any
 ) -> Payload:
-    """A whole message, or the part of one that has just been finished."""
-    message = {
-        "id": id_,
-        "type": "message",
-        "role": "assistant",
-        "model": "claude",
-        "content": list(blocks),
-        "stop_reason": None,
-        "usage": {"input_tokens": 7, "output_tokens": 1},
-    }
-    message |= {name: fields.pop(name) for name in ("stop_reason", "usage") if name in fields}
-    return {
-        "type": "assistant",
-        "message": message,
-        "parent_tool_use_id": parent,
-        **SESSION,
-        **fields,
-    }
+    """A complete message, or the part of one that has just been completed."""
+    usage = fields.pop("usage", {"input_tokens": 7, "output_tokens": 1})
+    message = {"id": id_, "type": "message", "role": "assistant", "model": "claude"}
+    message |= {"content": list(blocks), "stop_reason": fields.pop("stop_reason", None)}
+    return _message("assistant", {**message, "usage": usage}, parent, fields)
 
 
-def text(said: str) -> Payload:
-    return {"type": "text", "text": said}
+def _message(type_: str, message: Payload, parent: str | None, fields: Payload) -> Payload:
+    own = {"type": type_, "message": message, "parent_tool_use_id": parent}
+    return {**own, **SESSION, **fields}
+
+
+def text(written: str) -> Payload:
+    return {"type": "text", "text": written}
 
 
 def thinking(thought: str, signature: str = "c2ln") -> Payload:
@@ -65,14 +57,7 @@ def use(value: Any, id_: str = "toolu_1", name: str = "write") -> Payload:
 
 
 def user(content: Any, parent: str | None = None, **fields: Any) -> Payload:
-    message = {"role": "user", "content": content}
-    return {
-        "type": "user",
-        "message": message,
-        "parent_tool_use_id": parent,
-        **SESSION,
-        **fields,
-    }
+    return _message("user", {"role": "user", "content": content}, parent, fields)
 
 
 def tool_result(content: Any = "done", id_: str = "toolu_1", **fields: Any) -> Payload:
@@ -80,17 +65,10 @@ def tool_result(content: Any = "done", id_: str = "toolu_1", **fields: Any) -> P
 
 
 def run_result(subtype: str = "success", **fields: Any) -> Payload:
-    return {
-        "type": "result",
-        "subtype": subtype,
-        "is_error": subtype != "success",
-        "duration_ms": 1,
-        "duration_api_ms": 1,
-        "num_turns": 1,
-        "usage": {"input_tokens": 7, "output_tokens": 5},
-        **SESSION,
-        **fields,
-    }
+    own = {"type": "result", "subtype": subtype, "is_error": subtype != "success"}
+    times = {"duration_ms": 1, "duration_api_ms": 1, "num_turns": 1}
+    usage = {"input_tokens": 7, "output_tokens": 5}
+    return {**own, **times, "usage": usage, **SESSION, **fields}
 
 
 def streamed_call(
@@ -101,7 +79,7 @@ def streamed_call(
     parent: str | None = None,
     message: str = "msg_1",
 ) -> list[Payload]:
-    """A call as it comes: the whole one before the event that stops it."""
+    """A streamed call: the complete message comes before the event that stops it."""
     value = json.loads("".join(pieces) or "{}") if value is None else value
     return [
         *streamed(tool_use(index, id_=id_), parent=parent),
@@ -112,7 +90,7 @@ def streamed_call(
 
 
 def in_form(form: str, lines: Iterable[Payload]) -> list[Any]:
-    """The lines as bytes, or what the SDK makes of them. Of some it makes nothing."""
+    """Return the lines as bytes, or as messages of the SDK, which drops some."""
     if form == "lines":
         return [json.dumps(line).encode() for line in lines]
     return [found for line in lines if (found := parse_message(line)) is not None]
@@ -128,32 +106,32 @@ def read(form: str, lines: Iterable[Payload]) -> tuple[list[Call], list[Event]]:
 
 
 class FakeTransport(Transport):
-    """Plays lines to the SDK as if Claude Code wrote them."""
+    """Sends lines to the SDK as Claude Code does."""
 
     def __init__(self, lines: Sequence[Payload]) -> None:
         self._lines = lines
-        self._asked: asyncio.Queue[str] = asyncio.Queue()
+        self._requests: asyncio.Queue[str] = asyncio.Queue()
 
     async def connect(self) -> None:
-        """There is nothing to start."""
+        """Nothing to start."""
 
     async def write(self, data: str) -> None:
         request = json.loads(data)
         if request["type"] == "control_request":
-            self._asked.put_nowait(request["request_id"])
+            self._requests.put_nowait(request["request_id"])
 
     async def read_messages(self) -> AsyncIterator[Payload]:
-        answer = {"subtype": "success", "request_id": await self._asked.get(), "response": {}}
+        answer = {"subtype": "success", "request_id": await self._requests.get(), "response": {}}
         yield {"type": "control_response", "response": answer}
         for line in self._lines:
             await asyncio.sleep(0)
             yield line
 
     async def close(self) -> None:
-        """There is nothing to stop."""
+        """Nothing to stop."""
 
     def is_ready(self) -> bool:
         return True
 
     async def end_input(self) -> None:
-        """Nobody listens."""
+        """Nothing to do."""

@@ -6,23 +6,19 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-BOUND = 2.3  # for twice the size: linear, and something for the noise
+BOUND = 2.3  # for twice the size: linear, with a margin for noise
 
 
 def growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> float:
     """Return how much more CPU the job takes at twice the size, each in its best round.
 
-    A disturbance makes a round slower, never faster, so a few more rounds are tried before the
-    bound counts as broken.
+    A disturbance makes a round slower, never faster, so several rounds are tried.
     """
     return cost_ratio(job_of_size(2 * size), job_of_size(size), BOUND)
 
 
 def call_growth(job_of_size: Callable[[int], Callable[[], object]], size: int) -> float:
-    """Return how many more calls the job makes at twice the size: the same in each run.
-
-    For jobs whose cost is in Python code. A long copy inside one call does not show.
-    """
+    """Return how many more Python calls the job makes at twice the size: the same in each run."""
     return _calls(job_of_size(2 * size)) / _calls(job_of_size(size))
 
 
@@ -44,8 +40,8 @@ def _calls(job: Callable[[], object]) -> int:
 def cost_ratio(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:
     """Return how much more CPU a job takes than another.
 
-    Somebody else on the same machine may take its cache for a while, and what is large needs more
-    of that: so if the bound seems broken, it is looked at again a little later.
+    Other processes may fill the cache for a while, and the larger job needs more of it. So if the
+    bound is exceeded, the jobs are compared again a little later.
     """
     ratio = _compared(job, other, bound)
     for pause in (1, 3):
@@ -58,8 +54,8 @@ def cost_ratio(job: Callable[[], object], other: Callable[[], object], bound: fl
 def _compared(job: Callable[[], object], other: Callable[[], object], bound: float) -> float:
     """Compare the best rounds of both.
 
-    A machine that changes its pace may give one of them a round like no other, so if the bound
-    seems broken the rounds are compared in pairs as well: what is wrong shows in most of them.
+    The clock rate may change during one round, so if the bound is exceeded, the rounds are also
+    compared in pairs: a real problem shows in most of them.
     """
     rounds: list[tuple[float, float]] = []
     for _ in range(12):
@@ -71,7 +67,7 @@ def _compared(job: Callable[[], object], other: Callable[[], object], bound: flo
 
 
 def _seconds(job: Callable[[], object]) -> float:
-    gc.disable()  # its price is that of everything else that the tests keep in memory
+    gc.disable()  # its cost depends on everything else in memory
     start = time.process_time()
     job()
     seconds = time.process_time() - start

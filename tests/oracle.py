@@ -1,7 +1,7 @@
-"""The oracle for Parser.value: what is known from a prefix of a valid text, without parsing it.
+"""The oracle for Parser.value: the value of a prefix of a valid text.
 
-Cut off what is uncertain at the end, close what is open, and let json.loads read the result. The
-longest beginning of the text for which that works gives the value.
+Cut off the uncertain end, close what is open, and let json.loads read the result. The longest
+prefix for which that works gives the value.
 """
 
 import re
@@ -12,13 +12,13 @@ from tests.support import loads
 
 
 def value_so_far(prefix: str) -> Any:
-    _, string_start = _what_is_open(prefix)
+    _, string_start = _open_parts(prefix)
     if string_start is None:
         prefix = re.sub(r"(-?[0-9][-+.eE0-9]*|-)\Z", "", prefix)  # a number may go on
     else:
-        prefix = _without_lonely_surrogate(prefix, string_start)
+        prefix = _without_lone_surrogate(prefix, string_start)
     for length in range(len(prefix), 0, -1):
-        closing, _ = _what_is_open(prefix[:length])
+        closing, _ = _open_parts(prefix[:length])
         try:
             return loads(prefix[:length] + closing)
         except ValueError:
@@ -26,8 +26,8 @@ def value_so_far(prefix: str) -> Any:
     return PENDING
 
 
-def _what_is_open(text: str) -> tuple[str, int | None]:
-    """The quote and brackets that would close the text, and where its open string begins."""
+def _open_parts(text: str) -> tuple[str, int | None]:
+    """Return the quote and brackets that close the text, and where its open string begins."""
     closing = ""
     string_start: int | None = None
     escaped = False
@@ -48,8 +48,8 @@ def _what_is_open(text: str) -> tuple[str, int | None]:
     return ('"' if string_start is not None else "") + closing, string_start
 
 
-def _without_lonely_surrogate(prefix: str, string_start: int) -> str:
-    """Drop a high surrogate at the end whose partner may still come, or has come in part."""
+def _without_lone_surrogate(prefix: str, string_start: int) -> str:
+    """Drop a high surrogate at the end if its partner is missing or incomplete."""
     starts = []
     index = string_start + 1
     while index < len(prefix):

@@ -1,10 +1,10 @@
-"""A slow and obvious JSON reader: the oracle for verdicts and error offsets.
+"""A slow and simple JSON reader: the oracle for verdicts and error offsets.
 
-It shares no code and no idea with the engine: it sees the whole text at once, goes through it one
-character at a time by recursive descent, and stops at the first character that the grammar of RFC
-8259 does not allow.
+It shares no code with the parser. It reads the complete text by recursive descent, and stops at the
+first character that the grammar of RFC 8259 does not allow.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -46,9 +46,9 @@ class _Reader:
         self.white_space()
         match self.peek():
             case "{":
-                self.object()
+                self.container("{", "}", self.member)
             case "[":
-                self.array()
+                self.container("[", "]", self.item)
             case '"':
                 self.string()
             case "t" | "f" | "n" as first:
@@ -57,31 +57,26 @@ class _Reader:
             case _:
                 self.number()
 
-    def object(self) -> None:
-        self.take("{")
+    def container(self, opening: str, closing: str, part: Callable[[], None]) -> None:
+        self.take(opening)
         self.white_space()
-        if self.peek() != "}":
-            while True:
-                self.white_space()
-                self.string()
-                self.white_space()
-                self.take(":")
-                self.value()
-                self.white_space()
-                if self.take(",}") == "}":
-                    return
-        self.take("}")
+        if self.peek() == closing:
+            self.take(closing)
+            return
+        part()
+        while self.take("," + closing) == ",":
+            part()
 
-    def array(self) -> None:
-        self.take("[")
+    def member(self) -> None:
         self.white_space()
-        if self.peek() != "]":
-            while True:
-                self.value()
-                self.white_space()
-                if self.take(",]") == "]":
-                    return
-        self.take("]")
+        self.string()
+        self.white_space()
+        self.take(":")
+        self.item()
+
+    def item(self) -> None:
+        self.value()
+        self.white_space()
 
     def string(self) -> None:
         self.take('"')

@@ -1,4 +1,4 @@
-"""Random JSON texts: not what json.dumps would write, but all that the grammar allows."""
+"""Random JSON texts: everything that the grammar allows, not only the output of json.dumps."""
 
 from hypothesis import strategies as st
 
@@ -63,7 +63,6 @@ def _cut_texts(draw: st.DrawFn) -> str:
 
 
 any_texts = st.one_of(json_texts, _cut_texts(), _damaged_texts(), _anything)
-"""Valid, cut off, damaged, or never meant to be JSON."""
 
+# Sizes for ``argstream.testing.cut``, with empty chunks.
 cuts = st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any)
-"""Sizes for ``argstream.testing.cut``, with empty chunks."""

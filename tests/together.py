@@ -1,15 +1,15 @@
-"""The order of the tests, and which of them one process runs where several share the work."""
+"""The order of the tests, and how processes share them."""
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# The longest modules. Their tests are handed out one by one, before all others.
+# The longest modules. Their tests are distributed one by one, before all others.
 _LONGEST = (
     "tests/page/test_looks.py",
     "tests/page/test_markup.py",
     "tests/outside/test_recordings.py",
 )
-# Modules that take longer than most. They start early, so that no process has to wait for the last.
+# Long modules. They start early, so that no process has to wait for the last.
 _LONG = ("tests/page/", "tests/surviving/", "tests/server/", "tests/cli/")
 
 
@@ -25,10 +25,10 @@ def sort_longest_first(items: list[pytest.Item]) -> None:
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Hands out whole modules, so that their tests share servers and browsers.
+    """Distributes whole modules, so that their tests share servers and browsers.
 
-    ``--dist=loadfile`` would do for that, but it starts with the modules that have the most tests,
-    which are not those that take longest.
+    ``--dist=loadfile`` does that, too, but starts with the modules that have the most tests, which
+    are not the longest.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,7 +1,7 @@
-"""One call, written piece by piece, as each protocol that streams arguments sends it.
+"""One call in pieces, as each protocol that streams arguments sends it.
 
-What holds for all of them is tested on all of them. Payloads are short; what a provider adds to
-them is in recordings/ and in the tests of its adapter.
+For tests of behaviour that all protocols share. Payloads are minimal; recordings/ and the tests
+of the adapters have real ones.
 """
 
 import base64
@@ -30,18 +30,14 @@ class Streamed(NamedTuple):
     """How a protocol sends a call."""
 
     protocol: ProtocolName
-    payloads: Callable[..., list[Payload]]
-    """From the pieces of the arguments' text to payloads."""
+    payloads: Callable[..., list[Payload]]  # from the pieces of the arguments' text
     wire: Callable[[Iterable[Payload]], bytes]
-    """From payloads to what arrives."""
 
     def body(self, *pieces: str) -> bytes:
-        """All of it, as bytes."""
         return self.wire(self.payloads(*pieces))
 
 
 def json_lines(payloads: Iterable[Payload]) -> bytes:
-    """One payload a line, as agents and sessions are recorded."""
     return b"".join(json.dumps(payload).encode() + b"\n" for payload in payloads)
 
 
@@ -63,13 +59,11 @@ def aws_event(name: str, payload: bytes) -> bytes:
 def _bedrock(*pieces: str) -> list[Payload]:
     tool = {"toolUse": {"toolUseId": "tooluse_1", "name": "write"}}
     usage = {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}
+    deltas = [{"contentBlockIndex": 0, "delta": {"toolUse": {"input": piece}}} for piece in pieces]
     return [
         {"messageStart": {"role": "assistant"}},
         {"contentBlockStart": {"contentBlockIndex": 0, "start": tool}},
-        *(
-            {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": piece}}}}
-            for piece in pieces
-        ),
+        *({"contentBlockDelta": delta} for delta in deltas),
         {"contentBlockStop": {"contentBlockIndex": 0}},
         {"messageStop": {"stopReason": "tool_use"}},
         {"metadata": {"usage": usage, "metrics": {"latencyMs": 3}}},
@@ -85,13 +79,8 @@ def _bedrock_wire(payloads: Iterable[Payload]) -> bytes:
 
 
 def _bedrock_invoke_wire(payloads: Iterable[Payload]) -> bytes:
-    return b"".join(
-        aws_event(
-            "chunk",
-            json.dumps({"bytes": base64.b64encode(json.dumps(payload).encode()).decode()}).encode(),
-        )
-        for payload in payloads
-    )
+    encoded = (base64.b64encode(json.dumps(payload).encode()).decode() for payload in payloads)
+    return b"".join(aws_event("chunk", json.dumps({"bytes": text}).encode()) for text in encoded)
 
 
 def _claude_agent(*pieces: str) -> list[Payload]:
@@ -122,22 +111,14 @@ def _cohere(*pieces: str) -> list[Payload]:
 def _gemini_interactions(*pieces: str) -> list[Payload]:
     step = {"type": "function_call", "id": "f1", "name": "write", "arguments": {}}
     interaction = {"id": "i1", "model": "gemini", "status": "in_progress"}
+    completed = {**interaction, "status": "requires_action"}
+    deltas = [{"type": "arguments_delta", "arguments": piece} for piece in pieces]
     return [
         {"event_type": "interaction.created", "interaction": interaction},
         {"event_type": "step.start", "index": 0, "step": step},
-        *(
-            {
-                "event_type": "step.delta",
-                "index": 0,
-                "delta": {"type": "arguments_delta", "arguments": piece},
-            }
-            for piece in pieces
-        ),
+        *({"event_type": "step.delta", "index": 0, "delta": delta} for delta in deltas),
         {"event_type": "step.stop", "index": 0},
-        {
-            "event_type": "interaction.completed",
-            "interaction": {**interaction, "status": "requires_action"},
-        },
+        {"event_type": "interaction.completed", "interaction": completed},
     ]
 
 

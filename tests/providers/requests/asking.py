@@ -1,7 +1,7 @@
-"""What the tests of requests share: each API, a way to ask through it, and small histories."""
+"""The APIs that requests are built for, short histories, and requests to a mock provider."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import httpx2
 
@@ -28,28 +28,31 @@ ADD = OfferedTool(
 
 
 class Refused(Exception):
-    """The provider did not take a request."""
+    """The provider refused a request."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"{status}: {text}")
         self.status = status
 
 
+def message(role: Literal["user", "assistant"], *parts: Part | str, id_: str = "") -> Message:
+    given = (TextPart(text=part) if isinstance(part, str) else part for part in parts)
+    return Message(role=role, parts=tuple(given), id=id_)
+
+
 def user(*parts: Part | str) -> Message:
-    said = (TextPart(text=part) if isinstance(part, str) else part for part in parts)
-    return Message(role="user", parts=tuple(said))
+    return message("user", *parts)
 
 
 def assistant(*parts: Part | str, id_: str = "") -> Message:
-    said = (TextPart(text=part) if isinstance(part, str) else part for part in parts)
-    return Message(role="assistant", parts=tuple(said), id=id_)
+    return message("assistant", *parts, id_=id_)
 
 
 def call(raw: str = '{"a": 1}', /, **fields: Any) -> CallPart:
-    """A call of ``add``, complete unless something else is said."""
-    meant = {"INVALID_JSON": raw} if "verdict" in fields else {"a": 1}
+    """A call of ``add``. It is complete unless a verdict is given."""
+    arguments = {"INVALID_JSON": raw} if "verdict" in fields else {"a": 1}
     known = {"call_id": "c1", "name": "add", "kind": "function", "verdict": "complete"}
-    given: dict[str, Any] = {**known, "raw": raw, "arguments": meant}
+    given: dict[str, Any] = {**known, "raw": raw, "arguments": arguments}
     return CallPart(**{**given, **fields})
 
 
@@ -57,8 +60,16 @@ def result(value: Any = 2, call_id: str = "c1", **fields: Any) -> ResultPart:
     return ResultPart(call_id=call_id, result=value, **fields)
 
 
+def exchange(*parts: Part | str, id_: str = "") -> list[Message]:
+    """A question, an answer with these parts, and a result of each call that the client runs."""
+    answer = assistant(*parts, id_=id_)
+    calls = [part for part in answer.parts if isinstance(part, CallPart)]
+    own = [part for part in calls if part.kind not in ("server", "mcp", "code")]
+    return [user("hi"), answer, user("so?", *(result(call_id=part.call_id) for part in own))]
+
+
 def body(api: Api, *messages: Message, tools: Iterable[OfferedTool] = (ADD,), **more: Any) -> Any:
-    """The body of a request, with the settings among what is given."""
+    """Build the body of a request. Settings of the model are among the keyword arguments."""
     known = set(ModelSettings.__struct_fields__)
     settings = ModelSettings(**{name: more[name] for name in more.keys() & known})
     others = {name: value for name, value in more.items() if name not in known | {"model"}}
@@ -67,7 +78,7 @@ def body(api: Api, *messages: Message, tools: Iterable[OfferedTool] = (ADD,), **
 
 
 def post(provider: MockProvider, api: Api, sent: Any) -> list[Event]:
-    """Send a body and read all that comes back."""
+    """Send a body and return all events of the response."""
     base = provider.anthropic_url if api.protocol == "anthropic" else provider.openai_url
     with (
         httpx2.Client() as client,
@@ -79,7 +90,7 @@ def post(provider: MockProvider, api: Api, sent: Any) -> list[Event]:
 
 
 def ask(provider: MockProvider, api: Api, *messages: Message, **more: Any) -> TurnCompleted:
-    """Ask for a turn."""
+    """Send a request and return the completed turn."""
     events = post(provider, api, body(api, *messages, **more))
     assert isinstance(events[-1], TurnCompleted)
     return events[-1]

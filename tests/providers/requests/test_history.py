@@ -1,4 +1,4 @@
-"""Any history gives a request that each API takes, or an error that names what is wrong."""
+"""Every history gives a request that each API accepts, or an error that names the problem."""
 
 import json
 from collections.abc import Iterator
@@ -34,51 +34,54 @@ def api(request: pytest.FixtureRequest) -> Api:
     return APIS[request.param]
 
 
-class TestWrongHistories:
-    def test_a_call_without_a_result_is_named(self, api: Api) -> None:
-        for later in ([], [user("And?")], [user("And?"), user("Well?")]):
-            with pytest.raises(UsageError, match="the call 'c1' of 'add' has no result"):
-                body(api, user("hi"), assistant(call()), *later)
+THOUGHT = ThinkingPart(text="")
+ONE, TWO = assistant(call()), assistant(call(), call(call_id="c2"))
+NO_RESULT = "the call 'c1' of 'add' has no result"
 
-    def test_one_of_several_calls_without_a_result_is_named(self, api: Api) -> None:
-        two = assistant(call(), call(call_id="c2"))
-        with pytest.raises(UsageError, match="'c2'"):
-            body(api, user("hi"), two, user(result()))
 
-    def test_a_result_that_comes_too_late_is_none(self, api: Api) -> None:
-        with pytest.raises(UsageError, match="'c1'"):
-            body(api, user("hi"), assistant(call()), user("wait"), assistant("ok"), user(result()))
+@pytest.mark.parametrize(
+    ("history", "problem"),
+    [
+        *(([ONE], NO_RESULT), ([ONE, user("And?")], NO_RESULT)),
+        ([ONE, user("And?"), user("Well?")], NO_RESULT),
+        ([TWO, user(result())], "'c2'"),
+        ([ONE, user("wait"), assistant("ok"), user(result())], "'c1'"),
+        ([assistant("A"), user(result(call_id="c9"))], "result of the call 'c9', but no such call"),
+        ([ONE, user(result(1), result(2))], "'c1' has two results"),
+        ([assistant(call(), call()), user(result())], "two calls of one turn have the id 'c1'"),
+        ([ONE, user(result(object()))], "result of the call c1 cannot be written as JSON"),
+    ],
+)
+def test_invalid_history_raises(api: Api, history: list[Message], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        body(api, user("hi"), *history)
 
-    def test_a_result_without_a_call_is_named(self, api: Api) -> None:
-        with pytest.raises(UsageError, match="result of the call 'c9', but no such call"):
-            body(api, user("hi"), assistant("A"), user(result(call_id="c9")))
 
-    def test_a_second_result_is_refused(self, api: Api) -> None:
-        with pytest.raises(UsageError, match="'c1' has two results"):
-            body(api, user("hi"), assistant(call()), user(result(1), result(2)))
+@pytest.mark.parametrize("history", [[], [user("")], [user(), assistant(THOUGHT)]])
+def test_history_without_content_raises(api: Api, history: list[Message]) -> None:
+    with pytest.raises(UsageError, match="nothing to ask"):
+        body(api, *history)
 
-    def test_two_calls_with_one_id_are_refused(self, api: Api) -> None:
-        with pytest.raises(UsageError, match="two calls of one turn have the id 'c1'"):
-            body(api, user("hi"), assistant(call(), call()), user(result()))
 
-    def test_what_is_no_json_is_named(self, api: Api) -> None:
-        with pytest.raises(UsageError, match="result of the call c1 cannot be written as JSON"):
-            body(api, user("hi"), assistant(call()), user(result(object())))
+def test_chosen_tool_must_exist(api: Api) -> None:
+    """OpenAI's ``required`` is ``any``."""
+    with pytest.raises(UsageError, match="no tool is called 'required': say auto, any, none"):
+        body(api, user("hi"), tool_choice="required")
+    extra = {"tools": [{"type": "web_search", "name": "web_search"}]}
+    assert body(api, user("hi"), tool_choice="web_search", extra=extra)["tool_choice"]
+    assert "tool_choice" not in body(api, user("hi"), tools=(), tool_choice="add")
 
-    @pytest.mark.parametrize(
-        "history", [[], [user("")], [user(), assistant(ThinkingPart(text=""))]]
-    )
-    def test_there_must_be_something_to_ask(self, api: Api, history: list[Message]) -> None:
-        with pytest.raises(UsageError, match="nothing to ask"):
-            body(api, *history)
+
+def test_extra_fields_replace_all_others(api: Api) -> None:
+    extra = {"stream": False, "max_tokens": 7, "metadata": {"user_id": "u"}}
+    assert extra.items() <= body(api, user("hi"), max_tokens=5, extra=extra).items()
 
 
 # Random histories
 
 texts = st.one_of(st.sampled_from(["", " \n", "\udc80 half", "So."]), st.text(max_size=8))
-ids = st.sampled_from(
-    ["call_1", "toolu_2", "functions.add:0", "x" * 70, "srvtoolu_3", "é", "123456789"]
-)
+odd_ids = ["call_1", "toolu_2", "functions.add:0", "x" * 70, "srvtoolu_3", "é", "123456789"]
+ids = st.sampled_from(odd_ids)
 names = st.sampled_from(["add", "", "a.b c", "n" * 80])
 
 
@@ -143,7 +146,7 @@ kinds: list[CallKind] = ["function", "function", "patch", "custom", "client"]
 
 @st.composite
 def calls(draw: st.DrawFn) -> CallPart:
-    """A call that a client runs, whole or not, of any provider."""
+    """A call that the client runs, complete or not, of any provider."""
     call_id, name = draw(ids), draw(names)
     raw = draw(st.sampled_from(['{"a": 1}', "", '{"a', "null", '"{\\"a\\": 1}"', "no JSON"]))
     verdict = draw(st.sampled_from(verdicts))
@@ -174,7 +177,7 @@ def calls(draw: st.DrawFn) -> CallPart:
 
 @st.composite
 def runs_by_providers(draw: st.DrawFn) -> list[Part]:
-    """A call that its provider ran, mostly with its result."""
+    """A call that its provider ran, usually with its result."""
     number = draw(st.integers(0, 10**6))
     id_ = f"srvtoolu_{number}"
     told = {"type": "web_search_tool_result", "tool_use_id": id_, "content": []}
@@ -240,14 +243,14 @@ def arguments_in(sent: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("protocol", APIS)
 @given(history=histories(), thinking=st.sampled_from([None, "low", 2048]))
-def test_every_history_gives_a_request_that_is_taken(
+def test_request_of_every_history_is_accepted(
     protocol: str,
     provider: MockProvider,
     client: httpx2.Client,
     history: list[Message],
     thinking: Any,
 ) -> None:
-    # The mock is as strict as OpenAI itself, of which less may be asked than of others.
+    # The mock is as strict as OpenAI, which accepts less than other servers.
     api = ChatApi(CHAT_HABITS["openai"]) if protocol == "openai-chat" else APIS[protocol]
     settings = ModelSettings(thinking=thinking)
     request = ModelRequest(messages=tuple(history), tools=(ADD,), settings=settings)
@@ -266,7 +269,9 @@ def test_every_history_gives_a_request_that_is_taken(
 
 
 @given(history=histories(), name=st.sampled_from(sorted(CHAT_HABITS)))
-def test_every_history_suits_the_habits_of_every_server(history: list[Message], name: str) -> None:
+def test_every_history_suits_the_chat_habits_of_every_server(
+    history: list[Message], name: str
+) -> None:
     habits = CHAT_HABITS[name]
     request = ModelRequest(messages=tuple(history), tools=(ADD,))
     messages = ChatApi(habits).body("some-model", request)["messages"]

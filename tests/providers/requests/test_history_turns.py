@@ -1,7 +1,8 @@
-"""Two turns with thinking and tools, for each API: the provider takes back what it said."""
+"""Conversations of several turns with thinking and tools, for each API."""
 
 import json
-from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import httpx2
@@ -32,7 +33,7 @@ def results(turn: TurnCompleted) -> Message:
     return user(*(ResultPart(call_id=part.call_id, result={"sum": 6}) for part in calls))
 
 
-def test_a_loop_of_thinking_and_tools_is_taken_turn_after_turn(api: Api) -> None:
+def test_provider_accepts_its_own_thoughts_and_calls(api: Api) -> None:
     with strict_provider(LOOP, faults=[Split((7, 300))]) as provider:
         history = [user("Add 1, 2 and 3.")]
         for _ in range(2):
@@ -44,67 +45,37 @@ def test_a_loop_of_thinking_and_tools_is_taken_turn_after_turn(api: Api) -> None
         ask(provider, api, *history)
         provider.check()
         sent = provider.requests[-1].body
-    # What the model wrote goes back as it was written, its thoughts as they were signed.
+    # Calls go back exactly as the model wrote them, and thoughts as they were signed.
     text = json.dumps(sent, ensure_ascii=False)
     assert json.dumps(THOUGHT, ensure_ascii=False) in text
     assert json.dumps('{ "a":2.0 }') in text or api.protocol == "anthropic"
 
 
-def changed(value: str) -> str:
-    return value[:-1] + chr(ord(value[-1]) + 1)
-
-
-Change = Callable[[Any], None]
-
-
-def change_block(field: str) -> Change:
-    def change(sent: Any) -> None:
-        block = sent["messages"][1]["content"][0]
-        block[field] = changed(block[field])
-
-    return change
-
-
-def change_reasoning_content(sent: Any) -> None:
-    message = sent["messages"][1]
-    message["reasoning_content"] = changed(message["reasoning_content"])
-
-
-def change_item(field: str) -> Change:
-    def change(sent: Any) -> None:
-        item = sent["input"][1]
-        item[field] = changed(item[field])
-
-    return change
-
-
-def change_summary(sent: Any) -> None:
-    part = sent["input"][1]["summary"][0]
-    part["text"] = changed(part["text"])
+BLOCK, ITEM = ["messages", 1, "content", 0], ["input", 1]
 
 
 @pytest.mark.parametrize(
-    ("protocol", "change"),
+    ("protocol", "path"),
     [
-        ("anthropic", change_block("thinking")),
-        ("anthropic", change_block("signature")),
-        ("openai-chat", change_reasoning_content),
-        ("openai-responses", change_summary),
-        ("openai-responses", change_item("encrypted_content")),
-        ("openai-responses", change_item("id")),
+        *(("anthropic", [*BLOCK, "thinking"]), ("anthropic", [*BLOCK, "signature"])),
+        ("openai-chat", ["messages", 1, "reasoning_content"]),
+        ("openai-responses", [*ITEM, "summary", 0, "text"]),
+        ("openai-responses", [*ITEM, "encrypted_content"]),
+        ("openai-responses", [*ITEM, "id"]),
     ],
 )
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_a_thought_that_differs_by_a_byte_is_refused(
-    protocol: str, change: Change, goes_on: bool
+def test_strict_provider_refuses_a_changed_thought(
+    protocol: str, path: list[Any], goes_on: bool
 ) -> None:
     api = APIS[protocol]
     with strict_provider(LOOP) as provider:
-        question = user("Add.")
-        turn = ask(provider, api, question)
+        turn = ask(provider, api, user("Add."))
         more = [] if goes_on else [user("Never mind.")]
-        sent = json.loads(json.dumps(body(api, question, turn.message, results(turn), *more)))
-        change(sent)
+        sent = json.loads(json.dumps(body(api, user("Add."), turn.message, results(turn), *more)))
+        thought: Any = reduce(getitem, path[:-1], sent)
+        value = thought[path[-1]]
+        thought[path[-1]] = value[:-1] + chr(ord(value[-1]) + 1)
         with pytest.raises(Refused, match="unchanged"):
             post(provider, api, sent)
 
@@ -118,69 +89,60 @@ def without_thinking(sent: Any) -> None:
         del sent["messages"][1]["content"][0]
 
 
-def test_a_call_whose_thought_is_missing_is_refused_while_its_results_are_told(api: Api) -> None:
+def test_strict_provider_requires_thoughts_while_results_are_sent(api: Api) -> None:
     with strict_provider(LOOP) as provider:
-        question = user("Add.")
-        turn = ask(provider, api, question)
-        sent = body(api, question, turn.message, results(turn))
+        turn = ask(provider, api, user("Add."))
+        history = [user("Add."), turn.message, results(turn)]
+        sent = body(api, *history)
         without_thinking(sent)
         with pytest.raises(Refused, match=r"without|passed back"):
             post(provider, api, sent)
-        later = body(api, question, turn.message, results(turn), user("Well?"))
-        if api.protocol != "anthropic":  # there, a user who speaks with results ends nothing
+        later = body(api, *history, user("Well?"))
+        if api.protocol != "anthropic":  # there, text of the user beside results ends nothing
             without_thinking(later)
         post(provider, api, later)
 
 
-def test_two_conversations_at_once_do_not_mix(api: Api) -> None:
+def test_two_conversations_are_separate(api: Api) -> None:
     script = [
         Reply(Think(f"Thought {n}."), CallTool("add", {"a": n}, call_id="same")) for n in range(2)
     ]
     with strict_provider([*script, Reply("One."), Reply("Two.")]) as provider:
-        question = user("Add.")
-        turns = [ask(provider, api, question) for _ in range(2)]
+        turns = [ask(provider, api, user("Add.")) for _ in range(2)]
         for turn in reversed(turns):
-            ask(provider, api, question, turn.message, results(turn))
+            ask(provider, api, user("Add."), turn.message, results(turn))
         provider.check()
 
 
-def test_a_turn_that_was_damaged_on_its_way_is_not_asked_for() -> None:
+def test_turn_that_was_cut_may_go_back() -> None:
     api = APIS["openai-chat"]
     broken = Reply(Think("Hm."), CallTool("add", {"a": 1}, call_id="c1"), faults=[Cut("call")])
     with strict_provider([broken, Reply("Well.")]) as provider:
         with pytest.raises(httpx2.RemoteProtocolError):
             post(provider, api, body(api, user("Add.")))
-        cut = call('{"a"', verdict="truncated")
-        answer = Message(role="assistant", parts=(cut,))
+        answer = Message(role="assistant", parts=(call('{"a"', verdict="truncated"),))
         ask(provider, api, user("Add."), answer, user(result("cut off", failed=True)))
 
 
-def test_a_conversation_moves_from_any_api_to_any_other(api: Api) -> None:
+def test_conversation_moves_between_apis(api: Api) -> None:
     for other in APIS.values():
         with strict_provider(LOOP) as provider:
             history = [user("Add.")]
-            turn = ask(provider, other, *history)
-            history += [turn.message, results(turn)]
-            turn = ask(provider, api, *history, thinking=2048)
-            history += [turn.message, results(turn)]
+            for one, thinking in ((other, None), (api, 2048)):
+                turn = ask(provider, one, *history, thinking=thinking)
+                history += [turn.message, results(turn)]
             ask(provider, other, *history)
             provider.check()
 
 
-def test_a_turn_that_paused_goes_on() -> None:
+def test_paused_turn_continues() -> None:
     api = APIS["anthropic"]
     paused = Reply(Think("It takes long."), Say("I search. "), stop="pause_turn")
     with strict_provider([paused, Reply("Found."), Reply("Yes.")]) as provider:
-        history = [user("Search.")]
-        turn = ask(provider, api, *history)
-        assert turn.stop_reason == "pause_turn"
-        history.append(turn.message)
-        turn = ask(provider, api, *history)
-        history += [turn.message, user("Sure?")]
-        ask(provider, api, *history)
+        first = ask(provider, api, user("Search."))
+        assert first.stop_reason == "pause_turn"
+        second = ask(provider, api, user("Search."), first.message)
+        ask(provider, api, user("Search."), first.message, second.message, user("Sure?"))
         provider.check()
-        assert [m["role"] for m in provider.requests[-1].body["messages"]] == [  # type: ignore[index]  # it is JSON
-            "user",
-            "assistant",
-            "user",
-        ]
+        sent: Any = provider.requests[-1].body
+    assert [one["role"] for one in sent["messages"]] == ["user", "assistant", "user"]

@@ -1,4 +1,4 @@
-"""A loop over an async stream that is left early: nothing is printed, and the source is closed."""
+"""A stream that ends early, by the program or by a denial, closes its connection and is quiet."""
 
 import asyncio
 import gc
@@ -25,16 +25,23 @@ from langchain_core.outputs import ChatGenerationChunk
 from langgraph.graph import MessagesState, StateGraph
 
 from argstream import AsyncEventStream, UsageError, stream
+from argstream.events import ToolArgsInvalid
+from argstream.policy import Glob, Policy, Rule
 from argstream.recording import record_async
 from argstream.testing import CallTool, MockProvider, Reply, Slow
 from tests.agent.observing import FakeClaude
 from tests.claude_agent import assistant, init, use
 from tests.provider_streams import anthropic_call
+from tests.streaming.faces import collect, each
 
-REPLY = Reply(CallTool("write", {"content": "x" * 4_000}), faults=[Slow(between=0.02)])
+REPLY = Reply(
+    CallTool("write", {"path": "/srv/.env", "content": "x" * 4_000}), faults=[Slow(between=0.02)]
+)
+NO_SECRETS = Policy([Rule("deny", argument="path", when=Glob("**/.env"))], default="allow")
 MESSAGES: Any = [{"role": "user", "content": "go"}]
 MESSAGE: Any = {"model": "m", "max_tokens": 10, "messages": MESSAGES}
 CHAT: Any = {"model": "m", "messages": MESSAGES}
+RESPONSE: Any = {"model": "m", "input": "go"}
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
 REQUEST: Any = {"json": {**MESSAGE, "stream": True}, "headers": HEADERS}
 TURN = anthropic_call('{"path": "a.py", ', '"content": "im', "port", ' os"}')
@@ -68,22 +75,18 @@ async def by_anext(source: Any) -> None:
     await anext(stream(source))
 
 
-async def by_break_out_of_live_calls(source: Any) -> None:
-    async for _ in stream(source).live_calls():
+async def by_break_out_of_live_calls(source: Any) -> AsyncEventStream:
+    events: AsyncEventStream = stream(source)
+    async for _ in events.live_calls():
         break
+    return events
 
 
 Leave = Callable[[Any], Awaitable[object]]
 WAYS: list[Leave] = [
-    by_break,
-    by_break_with_a_variable,
-    by_exception,
-    by_anext,
-    by_break_out_of_live_calls,
+    *(by_break, by_break_with_a_variable, by_exception, by_anext, by_break_out_of_live_calls)
 ]
-
-
-# What is printed
+every_way = pytest.mark.parametrize("leave", WAYS)
 
 
 @pytest.fixture
@@ -100,7 +103,7 @@ def _silent(
     """
     gc.disable()
     unraisable: list[str] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda said: unraisable.append(repr(said)))
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: unraisable.append(repr(what)))
     caplog.set_level(logging.WARNING)
     with warnings.catch_warnings():
         # Python hides these by default. The programs here end without closing their clients.
@@ -111,6 +114,9 @@ def _silent(
     assert unraisable == []
     assert [record.getMessage() for record in caplog.records] == []
     assert capfd.readouterr().err == ""
+
+
+silent = pytest.mark.usefixtures("_silent")
 
 
 def leave_and_end(leave: Leave, open_source: Callable[[], Awaitable[Any]]) -> None:
@@ -126,17 +132,19 @@ def leave_and_end(leave: Leave, open_source: Callable[[], Awaitable[Any]]) -> No
 # Clients of a provider
 
 
-def no_tls(library: Any) -> dict[str, Any]:
+def claude(provider: MockProvider, client: Any = anthropic.AsyncAnthropic) -> Any:
+    return client(base_url=provider.anthropic_url, **no_tls(anthropic, client)).messages
+
+
+def gpt(provider: MockProvider, client: Any = openai.AsyncOpenAI) -> Any:
+    return client(base_url=provider.openai_url, **no_tls(openai, client))
+
+
+def no_tls(library: Any, client: Any) -> dict[str, Any]:
     """Options for an SDK's client that does not load certificates, which takes long."""
-    return {"http_client": library.DefaultAsyncHttpxClient(verify=False), "api_key": "any"}
-
-
-def claude(provider: MockProvider) -> Any:
-    return anthropic.AsyncAnthropic(base_url=provider.anthropic_url, **no_tls(anthropic)).messages
-
-
-def gpt(provider: MockProvider) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=provider.openai_url, **no_tls(openai))
+    kind = "Async" if client.__name__.startswith("Async") else ""
+    http_client = getattr(library, f"Default{kind}HttpxClient")
+    return {"http_client": http_client(verify=False), "api_key": "any"}
 
 
 async def given(source: Any) -> Any:
@@ -162,8 +170,8 @@ CLIENTS: dict[str, Ask] = {
     "messages.create, not awaited": lambda at: given(claude(at).create(**MESSAGE, stream=True)),
     "chat.stream": lambda at: given(gpt(at).chat.completions.stream(**CHAT)),
     "chat.create": lambda at: gpt(at).chat.completions.create(**CHAT, stream=True),
-    "responses.stream": lambda at: given(gpt(at).responses.stream(model="m", input="go")),
-    "responses.create": lambda at: gpt(at).responses.create(model="m", input="go", stream=True),
+    "responses.stream": lambda at: given(gpt(at).responses.stream(**RESPONSE)),
+    "responses.create": lambda at: gpt(at).responses.create(**RESPONSE, stream=True),
     "httpx": lambda at: given(
         httpx.AsyncClient(verify=False).stream("POST", f"{at.url}/v1/messages", **REQUEST)
     ),
@@ -173,9 +181,9 @@ CLIENTS: dict[str, Ask] = {
 every_client = pytest.mark.parametrize("ask", CLIENTS.values(), ids=CLIENTS)
 
 
-def hangs_up(provider: MockProvider, count: int) -> bool:
+def hangs_up(provider: MockProvider, count: int = 1) -> bool:
     """Wait until the provider has noticed; it would take minutes to send the rest."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while len(provider.hang_ups) < count and time.monotonic() < deadline:
         time.sleep(0.005)
     return len(provider.hang_ups) == count
@@ -186,7 +194,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.usefixtures("_silent")
+@silent
 @every_client
 def test_connection_is_closed_while_the_program_goes_on(ask: Ask) -> None:
     async def main(provider: MockProvider) -> None:
@@ -200,7 +208,7 @@ def test_connection_is_closed_while_the_program_goes_on(ask: Ask) -> None:
         asyncio.run(main(provider))
 
 
-@pytest.mark.usefixtures("_silent")
+@silent
 @every_client
 def test_connection_is_closed_when_the_program_ends(ask: Ask) -> None:
     with MockProvider([REPLY] * len(WAYS)) as provider:
@@ -210,7 +218,7 @@ def test_connection_is_closed_when_the_program_ends(ask: Ask) -> None:
             assert hangs_up(provider, count), leave
 
 
-@pytest.mark.usefixtures("_silent")
+@silent
 @pytest.mark.parametrize("is_response", [False, True], ids=["request", "response"])
 def test_connection_of_aiohttp_is_closed(is_response: bool) -> None:
     async def main(provider: MockProvider) -> None:
@@ -225,13 +233,56 @@ def test_connection_of_aiohttp_is_closed(is_response: bool) -> None:
         asyncio.run(main(provider))
 
 
+# Denied calls
+
+
+@every_client
+def test_denied_call_closes_the_connection_of_async_clients(ask: Ask) -> None:
+    async def main(provider: MockProvider) -> bool:
+        async with stream(await ask(provider), policy=NO_SECRETS) as events:
+            async for event in events:
+                if isinstance(event, ToolArgsInvalid):
+                    return await asyncio.to_thread(hangs_up, provider)
+        return False
+
+    with MockProvider(REPLY) as provider:
+        assert asyncio.run(main(provider))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda at: claude(at, anthropic.Anthropic).stream(**MESSAGE),
+        lambda at: claude(at, anthropic.Anthropic).create(**MESSAGE, stream=True),
+        lambda at: chat(at).stream(**CHAT),
+        lambda at: chat(at).create(**CHAT, stream=True),
+        lambda at: gpt(at, openai.OpenAI).responses.create(**RESPONSE, stream=True),
+        lambda at: chat(at).with_streaming_response.create(**CHAT, stream=True),
+        lambda at: chat(at).with_raw_response.create(**CHAT, stream=True),
+        lambda at: httpx.stream("POST", f"{at.url}/v1/messages", **REQUEST),
+    ],
+    ids=["messages.stream", "messages.create", "chat.stream", "chat.create", "responses",
+         "streaming response", "raw response", "httpx"],
+)  # fmt: skip
+def test_denied_call_closes_the_connection_of_sync_clients(
+    ask: Callable[[MockProvider], Any],
+) -> None:
+    with MockProvider(REPLY) as provider:
+        events = stream(ask(provider), policy=NO_SECRETS)
+        assert any(isinstance(event, ToolArgsInvalid) for event in events)
+        assert hangs_up(provider)  # before the events are read to their end
+
+
+def chat(provider: MockProvider) -> Any:
+    return gpt(provider, openai.OpenAI).chat.completions
+
+
 # Frameworks and generators
 
 
 async def generator(closed: list[str]) -> AsyncIterator[Any]:
     try:
-        for item in TURN:
-            await asyncio.sleep(0)
+        async for item in each(TURN):
             yield item
     finally:
         for _ in range(3):
@@ -253,10 +304,8 @@ async def open_generator_of_generators(closed: list[str]) -> Any:
 
 async def open_iterable(closed: list[str]) -> Any:
     class Iterable:
-        async def __aiter__(self) -> AsyncIterator[Any]:
-            for item in TURN:
-                await asyncio.sleep(0)
-                yield item
+        def __aiter__(self) -> AsyncIterator[Any]:
+            return each(TURN)
 
         async def aclose(self) -> None:
             await asyncio.sleep(0)
@@ -334,8 +383,8 @@ SOURCES: dict[str, OpenSource] = {
 every_source = pytest.mark.parametrize("open_source", SOURCES.values(), ids=SOURCES)
 
 
-@pytest.mark.usefixtures("_silent")
-@pytest.mark.parametrize("leave", WAYS, ids=lambda way: str(getattr(way, "__name__", way)))
+@silent
+@every_way
 @every_source
 def test_source_is_closed_while_the_program_goes_on(open_source: OpenSource, leave: Leave) -> None:
     async def main() -> None:
@@ -343,17 +392,21 @@ def test_source_is_closed_while_the_program_goes_on(open_source: OpenSource, lea
         source = await open_source(closed)  # this reference does not keep it open
         with suppress(LeftError):
             await leave(source)
-        async with asyncio.timeout(10):
-            while not closed:
-                await asyncio.sleep(0)
+        await until_closed(closed)
 
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("_silent")
-@pytest.mark.parametrize("leave", WAYS, ids=lambda way: str(getattr(way, "__name__", way)))
+async def until_closed(closed: list[str]) -> None:
+    async with asyncio.timeout(30):
+        while not closed:
+            await asyncio.sleep(0)
+
+
+@silent
+@every_way
 @every_source
-def test_source_is_left_quietly_when_the_program_ends(
+def test_source_is_closed_quietly_when_the_program_ends(
     open_source: OpenSource, leave: Leave
 ) -> None:
     closed: list[str] = []
@@ -362,61 +415,65 @@ def test_source_is_left_quietly_when_the_program_ends(
     assert closed
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_program_that_breaks_prints_nothing(goes_on: bool) -> None:
+def test_program_that_breaks_prints_nothing() -> None:
+    """While it goes on, and when it ends at once."""
     program = f"""
 import asyncio, anthropic, sys
 from argstream import stream
 
-async def main():
+async def main(goes_on):
     client = anthropic.AsyncAnthropic(base_url=sys.argv[1], api_key="any")
     async for event in stream(client.messages.stream(**{MESSAGE})):
         break
-    if {goes_on}:
+    if goes_on:
         await asyncio.sleep(0.1)
     print(event.type)
 
-asyncio.run(main())
+asyncio.run(main(True))
+asyncio.run(main(False))
 """
-    with MockProvider(REPLY) as provider:
+    with MockProvider([REPLY] * 2) as provider:
         done = subprocess.run(
             [sys.executable, "-c", program, provider.anthropic_url],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert hangs_up(provider, 1)
-    assert (done.stdout, done.stderr) == ("tool_call_started\n", "")
+        assert hangs_up(provider, 2)
+    assert (done.stdout, done.stderr) == ("tool_call_started\n" * 2, "")
 
 
-@pytest.mark.usefixtures("_silent")
+@silent
 def test_source_is_closed_when_another_thread_drops_the_stream() -> None:
     async def main() -> None:
         closed: list[str] = []
         held = [await by_break_with_a_variable(generator(closed))]
         await asyncio.to_thread(held.clear)
-        async with asyncio.timeout(10):
-            while not closed:
-                await asyncio.sleep(0)
+        await until_closed(closed)
 
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("_silent")
-def test_calls_of_a_stream_that_outlives_its_event_loop_are_aborted() -> None:
-    events = asyncio.run(by_break_with_a_variable(generator([])))
+@silent
+@pytest.mark.parametrize(
+    ("leave", "verdict"),
+    [(by_break_with_a_variable, "open"), (by_break_out_of_live_calls, "aborted")],
+)
+def test_calls_of_a_stream_that_outlives_its_event_loop_are_aborted(
+    leave: Callable[[Any], Any], verdict: str
+) -> None:
+    events: AsyncEventStream = asyncio.run(leave(generator([])))
     (call,) = events.calls
     verdicts = [call.verdict]
     del events
     verdicts.append(call.verdict)
-    assert verdicts == ["open", "aborted"]
+    assert verdicts == [verdict, "aborted"]
 
 
-@pytest.mark.usefixtures("_silent")
+@silent
 def test_loop_that_was_left_can_be_continued_while_the_stream_is_held() -> None:
     async def main() -> None:
         closed: list[str] = []
-        whole = [event async for event in stream(generator([]))]
         events = stream(generator(closed))
         seen: list[object] = []
         for count in (1, 3, None):
@@ -424,22 +481,20 @@ def test_loop_that_was_left_can_be_continued_while_the_stream_is_held() -> None:
                 seen.append(event)
                 if len(seen) == count:
                     break
-        assert seen == whole
+        assert seen == await collect(stream(generator([])))
         assert closed == ["generator"]
 
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("_silent")
-def test_second_task_that_reads_the_events_is_refused_and_the_first_goes_on() -> None:
+@silent
+def test_second_task_that_reads_the_events_raises_and_the_first_goes_on() -> None:
     async def main() -> None:
         events = stream(generator([]))
-
-        async def read() -> list[object]:
-            return [event async for event in events]
-
-        first, second = await asyncio.gather(read(), read(), return_exceptions=True)
+        first, second = await asyncio.gather(
+            collect(events), collect(events), return_exceptions=True
+        )
         assert isinstance(second, UsageError)
-        assert first == [event async for event in stream(generator([]))]
+        assert first == await collect(stream(generator([])))
 
     asyncio.run(main())

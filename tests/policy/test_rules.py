@@ -1,4 +1,4 @@
-"""Rules and policies that cannot work raise when they are created, with advice."""
+"""Conditions answer yes, no or unclear. Wrong conditions, rules and policies raise with advice."""
 
 import re
 from typing import Any
@@ -10,14 +10,229 @@ from argstream.policy import (
     ANY_ITEM,
     EVERY_ITEM,
     AllOf,
+    Answer,
+    Between,
+    Condition,
     Equals,
     ExactKey,
+    Glob,
     Not,
     Policy,
     Prefix,
+    Regex,
     Rule,
+    Search,
+    Unclear,
     Under,
+    When,
 )
+
+NO_STRINGS: list[Any] = [5, 1.5, True, [], ["text"], {}, {"a": "text"}]
+STRING_CONDITIONS = [Prefix("t"), Glob("t*"), Regex("t.*"), Search("t"), Under("/tmp")]
+
+
+async def _slow(value: Any) -> bool:
+    return bool(value)
+
+
+def known(answer: Answer) -> bool | None:
+    return None if isinstance(answer, Unclear) else answer
+
+
+ONE_OF = Equals("auto", 0)
+ALL_OF = AllOf(Prefix("/a/"), Search("b$"))
+IS_A = When(lambda value: value == "a")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected", "values"),
+    [
+        (Equals("a"), True, ["a"]),
+        (Equals("a"), False, ["A", None]),
+        (Equals("a"), None, [["a"], {"a": 1}]),  # a lenient tool might accept these as equal
+        (Equals("a", "b"), True, ["a", "b"]),
+        (Equals("a", "b"), False, ["c"]),
+        (Equals(1), True, [1.0]),
+        (Equals(1), False, [2]),
+        (Equals(1), None, [True]),
+        (Equals(2**60), False, [2**60 + 1]),
+        (Equals(True), True, [True]),
+        (Equals(True), False, [False]),
+        (Equals(True), None, ["true", 1]),
+        (Equals(None), True, [None]),
+        (Equals(None), False, ["a"]),
+        (Equals("é"), False, ["e\u0301"]),
+        (Equals(5), None, ["5"]),
+        (Equals("5"), None, [5]),
+        (Equals("a", True), None, ["true"]),
+        (Equals("a", True), True, ["a"]),
+        (ONE_OF, False, ["manual", 1]),
+        (ONE_OF, None, [True, "0", " 0"]),
+        (Equals("auto", 5, "7"), None, [7]),
+        (Equals("true", 1, False), None, [True]),
+        (Equals("auto", None), None, [5]),
+        (Equals("auto", 0, None), True, [None]),
+        (Prefix("rm "), True, ["rm -rf"]),
+        (Prefix("rm "), False, ["sudo rm -rf"]),
+        (Prefix("/a/", "/b/"), True, ["/b/c"]),
+        (Regex("a+"), True, ["aaa"]),
+        (Regex("a+"), False, ["aaab", "aaa\n"]),
+        (Regex("a+", "b+"), True, ["bb"]),
+        (Regex("(?i)A.B"), True, ["a-b"]),
+        (Regex("a.b"), False, ["a\nb"]),
+        (Search("a+"), True, ["xaay"]),
+        (Search("^a"), False, ["xa"]),
+        (Search("rm", "dd"), True, ["sudo dd if=x"]),
+        (Between(at_least=1), True, [1]),
+        (Between(at_least=1), False, [0.999]),
+        (Between(at_least=1), None, ["1", True, [1], float("nan")]),
+        (Between(at_most=1), True, [1.0]),
+        (Between(at_most=1), False, [2]),
+        (Between(above=1), True, [1.1]),
+        (Between(above=1), False, [1]),
+        (Between(below=1), True, [-(10**400)]),
+        (Between(below=1), False, [1]),
+        (Between(above=0, at_most=10), True, [10]),
+        (Between(above=0, at_most=10), False, [0]),
+        (Not(Equals("a")), True, ["b"]),
+        (Not(Equals("a")), False, ["a"]),
+        (Not(Equals("a")), None, [5]),
+        (Not(Not(Equals("a"))), True, ["a"]),
+        (ALL_OF, True, ["/a/b"]),
+        (ALL_OF, False, ["/a/y", "/a/../x"]),
+        (ALL_OF, None, ["/a/../b"]),
+        (IS_A, True, ["a"]),
+        (IS_A, False, ["b"]),
+        (When(lambda _: None), None, ["b"]),
+        (Not(lambda value: value == "a"), True, ["b"]),
+    ],
+)
+def test_answer_of_a_condition(condition: Condition, expected: Any, values: list[Any]) -> None:
+    assert [known(condition.test(value)) for value in values] == [expected] * len(values)
+
+
+@pytest.mark.parametrize("condition", STRING_CONDITIONS, ids=repr)
+def test_string_condition_is_unclear_for_other_types(condition: Condition) -> None:
+    for value in NO_STRINGS:
+        answer = condition.test(value)
+        assert isinstance(answer, Unclear)
+        assert answer.why.endswith("not a string")
+
+
+def test_null_counts_as_missing_unless_the_condition_is_about_null() -> None:
+    about_null: list[Condition] = [Equals(None), Equals("a", None), Not(Equals(None))]
+    assert all(condition.takes_null for condition in [*about_null, When(callable)])
+    others = [*STRING_CONDITIONS, Equals("a"), Between(below=1), Not(Equals("a"))]
+    assert not any(condition.takes_null for condition in others)
+    assert not AllOf(Equals(None), Prefix("a")).takes_null
+
+
+def test_huge_number_is_shown_by_its_size() -> None:
+    with pytest.raises(UsageError, match="between a number of 16610 bits and 1 like that"):
+        Between(at_least=10**5000, at_most=1)
+    assert Between(at_least=10**5000).words() == "is at least a number of 16610 bits"
+
+
+def test_function_may_raise_only_if_other_conditions_hold_or_are_unclear() -> None:
+    def fails(value: Any) -> bool:
+        raise LookupError(value)
+
+    for condition in (AllOf(fails, Prefix("a")), AllOf(Prefix("a"), fails)):
+        assert condition.can_fail
+        assert condition.test("b") is False
+        for value in ("a", 5):
+            with pytest.raises(LookupError):
+                condition.test(value)
+    assert When(callable).can_fail
+    assert Not(callable).can_fail
+    assert not any(condition.can_fail for condition in [*STRING_CONDITIONS, Not(Equals("a"))])
+
+
+def test_function_must_return_true_false_or_none() -> None:
+    with pytest.raises(TypeError, match="it returned a Match, not True, False or None"):
+        When(lambda value: re.match("a", value)).test("a")  # type: ignore[return-value]
+
+
+def test_conditions_are_immutable_and_comparable() -> None:
+    condition = Equals(1)
+    with pytest.raises(AttributeError, match="make a new Equals"):
+        condition.values = (2,)
+    assert {Equals(1), Equals(1), Not(Glob("a")), Not(Glob("a"))} == {Equals(1), Not(Glob("a"))}
+    assert Equals(1) != Equals(True)
+    assert Prefix("a") != Glob("a")
+    assert repr(Between(above=1, at_most=2)) == "Between(at_most=2, above=1)"
+    assert repr(Not(Under("/a", base="/b"))) == "Not(Under('/a', base='/b'))"
+
+
+def test_words_of_a_condition_and_its_negation() -> None:
+    def check(value: Any) -> bool:
+        return bool(value)
+
+    words = [
+        (Equals("a", True, None), 'is "a" or true or null', 'is not "a" or true or null'),
+        (Equals(*"abcdef"), 'is "a" or "b" or "c" or "d" or one of 2 more', None),
+        (Prefix("a"), 'begins with "a"', 'does not begin with "a"'),
+        (Glob("*"), 'matches the glob "*"', 'does not match the glob "*"'),
+        (Regex("a"), 'matches the pattern "a"', 'does not match the pattern "a"'),
+        (Search("a"), 'has something in it that matches the pattern "a"', None),
+        (Search("a"), None, 'has nothing in it that matches the pattern "a"'),
+        (Under("/a"), 'is under "/a"', 'is not under "/a"'),
+        (Between(at_least=1, below=3), "is at least 1 and below 3", None),
+        (AllOf(Prefix("a"), Not(Equals("ab"))), 'begins with "a" and is not "ab"', None),
+        (AllOf(Prefix("a"), Equals("b")), None, 'does not begin with "a" or is not "b"'),
+        (When(check), "is what check looks for", "is not what check looks for"),
+    ]
+    for condition, positive, negative in words:
+        assert positive is None or condition.words() == positive
+        assert negative is None or Not(condition).words() == negative
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "advice"),
+    [
+        (Equals, [], "at least one value"),
+        (Equals, [[1]], "name the argument inside it"),
+        (Equals, [float("nan")], "no string, number"),
+        (Prefix, [], "at least one string"),
+        (Prefix, [""], "leave it out"),
+        (Prefix, [5], "needs strings"),
+        (Regex, ["("], "no regular expression"),
+        (Search, ["(?L)a"], "no regular expression"),
+        (Glob, ["[a"], "without its ']'"),
+        (Glob, ["[z-a]"], "nothing lies between"),
+        (Glob, ["*.{env,key}"], "give several globs"),
+        (Glob, ["a\\*"], "write [\\]"),
+        (Between, [], "needs a bound"),
+        (Between, [5], "say which bound 5 is, as in Between(at_least=1)"),
+        (Between, {"at_least": "1"}, "must be a number"),
+        (Between, {"at_least": True}, "must be a number"),
+        (Between, {"above": float("nan")}, "must be a number"),
+        (Between, {"above": 1, "at_least": 1}, "not both"),
+        (Between, {"below": 1, "at_most": 1}, "not both"),
+        (Between, {"at_least": 2, "at_most": 1}, "no number lies between"),
+        (Between, {"above": 1, "at_most": 1}, "no number lies between"),
+        (AllOf, [], "at least one condition"),
+        (Not, [5], "neither a condition nor a function"),
+        (Not, [Equals], "neither a condition nor a function"),
+        (When, [_slow], "cannot be async"),
+        (Under, {"base": "b"}, "must be an absolute directory"),
+        (Under, ["~no-such-user/x"], "no such home directory"),
+        (Under, [""], "leave it out"),
+        (Under, [5], "is no directory"),
+        (Under, ["/a\0b"], "NUL"),
+    ],
+)
+def test_wrong_condition_raises_with_advice(make: Any, given: Any, advice: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(advice)):
+        make(**given) if isinstance(given, dict) else make(*given)
+
+
+def test_relative_directory_without_a_root_raises() -> None:
+    with pytest.raises(UsageError, match="give an absolute directory, or the policy a root"):
+        Under("src").test("a")
+
+
+# Rules and policies
 
 
 @pytest.mark.parametrize(

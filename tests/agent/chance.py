@@ -1,7 +1,4 @@
-"""Turns of a model by chance: what it may say, how each API would send that, and what goes wrong.
-
-They are real payloads, so what the loop is told of them is what it would be told of a provider.
-"""
+"""Random turns of a model, as payloads of three APIs, with faults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,29 +12,12 @@ from argstream.policy import Policy
 from argstream.providers import ProtocolName
 from argstream.streaming import make_judge
 from argstream.testing import cut
+from tests import provider_streams as ps
 from tests.agent.ordering import LETS_CALLS_RUN
-from tests.provider_streams import (
-    Payload,
-    arguments_delta,
-    arguments_done,
-    block_delta,
-    block_start,
-    block_stop,
-    chunk,
-    entry,
-    input_json,
-    item_added,
-    item_done,
-    message_end,
-    message_start,
-    response_created,
-    response_ended,
-    tool_calls,
-    tool_use,
-)
+from tests.provider_streams import Payload
 from tests.support.provider_rules import reasoning_item, signature
 
-# The tools: nothing of them is run here
+# The tools, which are never run here
 
 
 @tool(idempotent=True)
@@ -87,8 +67,8 @@ POLICY: Final = Policy.from_toml(
 )
 JUDGE: Final = make_judge([as_tool(one).spec for one in TOOLS], POLICY, on_ask="report")
 
+# What must happen to a call after a turn that allows it. The rules are those of the policy.
 Fate = Literal["runs", "asks", "never", "rule asks", "rule denies"]
-"""What must become of a call whose turn lets it: the rules are those of the policy, if any."""
 
 _WRITTEN: Final[dict[str, dict[str, Fate]]] = {
     "write": {
@@ -125,7 +105,7 @@ _WRITTEN: Final[dict[str, dict[str, Fate]]] = {
 
 
 def fate_of(name: str, text: str, *, has_policy: bool) -> str:
-    """What must become of a call if its arguments are found to be whole."""
+    """Return what must happen to a call if its arguments are complete."""
     fate = _WRITTEN[name].get(text, "never")
     if fate in ("rule asks", "rule denies"):
         by_rule = {"rule asks": "asks", "rule denies": "never"}
@@ -133,7 +113,7 @@ def fate_of(name: str, text: str, *, has_policy: bool) -> str:
     return fate
 
 
-# What a model says
+# The parts of a turn
 
 
 @dataclass(frozen=True)
@@ -144,17 +124,16 @@ class Words:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A call of one of our tools."""
+    """A call that the agent runs."""
 
     name: str
     text: str
-    is_closed: bool = True
-    """Whether the provider says that it is over, where it says so."""
+    is_closed: bool = True  # the provider marks its end, if the protocol has such a mark
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A call of a tool that the provider runs."""
+    """A call that the provider runs."""
 
     result: Literal["found", "failed", "none"]
 
@@ -187,35 +166,22 @@ parts: Final[st.SearchStrategy[list[Part]]] = st.lists(
 reasons: Final = st.one_of(
     st.just("tool_use"),
     st.sampled_from(["end_turn", "max_tokens", "pause_turn", "refusal", "nobody_knows", None]),
-    st.sampled_from(
-        sorted(
-            {
-                *LETS_CALLS_RUN,
-                "content_filter",
-                "error",
-                "failed",
-                "safety",
-                "malformed_function_call",
-            }
-        )
-    ),
+    st.sampled_from(sorted(LETS_CALLS_RUN)),
+    st.sampled_from(["content_filter", "error", "failed", "safety", "malformed_function_call"]),
 )
 faults: Final = st.sampled_from([None] * 16 + ["hangs up", "error", "unreadable", "raises"])
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn as it arrives."""
-
     protocol: ProtocolName
     payloads: list[object]
-    raises: bool
-    """Whether the source fails at the end of these."""
+    raises: bool  # whether the source fails after these
 
 
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> Turn:
-    """A turn, the how manieth it may be: ids may come again in each."""
+    """Return a turn. Its IDs may be those of an earlier turn."""
     protocol: ProtocolName = draw(st.sampled_from(list(_WRITERS)))
     said = draw(parts)
     sizes = draw(st.sampled_from([[100], [1], [3, 5], [7, 0, 2]]))
@@ -230,22 +196,20 @@ def turns(draw: st.DrawFn, number: int) -> Turn:
     fault = draw(faults)
     if fault is not None:
         place = draw(st.integers(0, len(payloads)))
-        ends: dict[str, list[object]] = {
-            "error": [_ERRORS[protocol]],
-            "unreadable": ["{no json", *payloads[place:]],
-        }
+        unreadable = ["{no json", *payloads[place:]]
+        ends: dict[str, list[object]] = {"error": [_ERRORS[protocol]], "unreadable": unreadable}
         payloads = [*payloads[:place], *ends.get(fault, [])]
     return Turn(protocol, payloads, fault == "raises")
 
 
 def _woven(strands: list[list[Payload]], order: Sequence[int]) -> list[Payload]:
-    """Take from the strands in this order, as long as they last; then the rest of each."""
+    """Take payloads from the strands in this order, then the rest of each."""
     rest = [iter(strand) for strand in strands]
     taken = [next(rest[place], None) for place in order if place < len(rest)]
     return [*filter(None, taken), *(payload for strand in rest for payload in strand)]
 
 
-# How Anthropic sends it
+# Anthropic
 
 
 def _anthropic(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
@@ -253,62 +217,62 @@ def _anthropic(place: int, part: Part, id_: str, sizes: list[int]) -> list[Paylo
     match part:
         case Words(text, is_thinking=True):
             return [
-                block_start(index, "thinking", thinking="", signature=""),
-                *(block_delta(index, "thinking_delta", thinking=one) for one in cut(text, sizes)),
-                block_delta(index, "signature_delta", signature=signature(text)),
-                block_stop(index),
+                ps.block_start(index, "thinking", thinking="", signature=""),
+                *(
+                    ps.block_delta(index, "thinking_delta", thinking=one)
+                    for one in cut(text, sizes)
+                ),
+                ps.block_delta(index, "signature_delta", signature=signature(text)),
+                ps.block_stop(index),
             ]
         case Words(text):
-            deltas = [block_delta(index, "text_delta", text=one) for one in cut(text, sizes)]
-            return [block_start(index, "text", text=""), *deltas, block_stop(index)]
+            deltas = [ps.block_delta(index, "text_delta", text=one) for one in cut(text, sizes)]
+            return [ps.block_start(index, "text", text=""), *deltas, ps.block_stop(index)]
         case Wanted(name, text, is_closed):
-            deltas = [input_json(index, one) for one in cut(text, sizes)]
-            return [tool_use(index, name, id_), *deltas, *[block_stop(index)] * is_closed]
+            deltas = [ps.input_json(index, one) for one in cut(text, sizes)]
+            return [ps.tool_use(index, name, id_), *deltas, *[ps.block_stop(index)] * is_closed]
         case Elsewhere(result):
             id_ = f"srvtoolu_{id_}"
             call = [
-                block_start(index, "server_tool_use", id=id_, name="web_search", input={}),
-                input_json(index, '{"query": "q"}'),
-                block_stop(index),
+                ps.block_start(index, "server_tool_use", id=id_, name="web_search", input={}),
+                ps.input_json(index, '{"query": "q"}'),
+                ps.block_stop(index),
             ]
             failed = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
             content: Any = failed if result == "failed" else [{"type": "web_search_result"}]
             type_ = "web_search_tool_result"
-            found = block_start(index + 1, type_, tool_use_id=id_, content=content)
-            return call if result == "none" else [*call, found, block_stop(index + 1)]
+            found = ps.block_start(index + 1, type_, tool_use_id=id_, content=content)
+            return call if result == "none" else [*call, found, ps.block_stop(index + 1)]
 
 
 def _anthropic_end(reason: str | None) -> list[Payload]:
-    return message_end(reason)  # type: ignore[arg-type]  # some send none
+    return ps.message_end(reason)  # type: ignore[arg-type]  # some send none
 
 
-# How OpenAI does, in Chat Completions
+# OpenAI Chat Completions
 
 
 def _chat(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
     match part:
         case Words(text, is_thinking):
-            pieces = cut(text, sizes)
-            if is_thinking:
-                return [chunk(reasoning_content=one) for one in pieces]
-            return [chunk(content=one) for one in pieces]
+            field = "reasoning_content" if is_thinking else "content"
+            return [ps.chunk(**{field: piece}) for piece in cut(text, sizes)]
         case Wanted(name, text):
-            start = tool_calls(entry("", index=place, id=id_, name=name, type="function"))
-            pieces = cut(text, sizes)
-            return [start, *(tool_calls(entry(one, index=place)) for one in pieces)]
+            start = ps.tool_calls(ps.entry("", index=place, id=id_, name=name, type="function"))
+            return [start, *(ps.tool_calls(ps.entry(one, index=place)) for one in cut(text, sizes))]
         case Elsewhere():
             return []
 
 
 def _chat_start(id_: str) -> Payload:
-    return {**chunk(role="assistant", content=""), "id": f"chatcmpl-{id_}"}
+    return {**ps.chunk(role="assistant", content=""), "id": f"chatcmpl-{id_}"}
 
 
 def _chat_end(reason: str | None) -> list[Payload]:
-    return [chunk(finish=reason)]
+    return [ps.chunk(finish=reason)]
 
 
-# And in Responses
+# OpenAI Responses
 
 
 def _responses(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
@@ -319,60 +283,69 @@ def _responses(place: int, part: Part, id_: str, sizes: list[int]) -> list[Paylo
             type_ = "response.reasoning_summary_text.delta"
             of_item = {"type": type_, "output_index": place, "summary_index": 0}
             deltas = [{**of_item, "delta": one} for one in cut(text, sizes)]
-            return [item_added(place, **item | {"summary": []}), *deltas, item_done(place, **item)]
+            return [
+                ps.item_added(place, **item | {"summary": []}),
+                *deltas,
+                ps.item_done(place, **item),
+            ]
         case Words(text):
             item = {"type": "message", "id": f"msg_{id_}", "role": "assistant"}
             said = {"type": "output_text", "annotations": [], "text": text}
             of_item = {"type": "response.output_text.delta", "output_index": place}
             deltas = [{**of_item, "content_index": 0, "delta": one} for one in cut(text, sizes)]
-            start = item_added(place, **item, content=[])
-            return [start, *deltas, item_done(place, **item, content=[said])]
+            start = ps.item_added(place, **item, content=[])
+            return [start, *deltas, ps.item_done(place, **item, content=[said])]
         case Wanted(name, text, is_closed):
             item = {"type": "function_call", "id": f"fc_{id_}", "call_id": id_, "name": name}
-            deltas = [arguments_delta(place, one) for one in cut(text, sizes)]
+            deltas = [ps.arguments_delta(place, one) for one in cut(text, sizes)]
             end = [
-                arguments_done(place, text),
-                item_done(place, **item, arguments=text, status="completed"),
+                ps.arguments_done(place, text),
+                ps.item_done(place, **item, arguments=text, status="completed"),
             ]
-            return [item_added(place, **item, arguments=""), *deltas, *(end if is_closed else [])]
+            return [
+                ps.item_added(place, **item, arguments=""),
+                *deltas,
+                *(end if is_closed else []),
+            ]
         case Elsewhere(result):
             item = {"type": "mcp_call", "id": f"mcp_{id_}", "name": "ask", "server_label": "s"}
             failed = {"type": "mcp_protocol_error"} if result == "failed" else None
             done = {"output": None if failed else "found", "error": failed}
             type_ = "response.mcp_call_arguments"
             return [
-                item_added(place, **item, arguments=""),
+                ps.item_added(place, **item, arguments=""),
                 {"type": f"{type_}.delta", "output_index": place, "delta": "{}"},
                 {"type": f"{type_}.done", "output_index": place, "arguments": "{}"},
-                *([] if result == "none" else [item_done(place, **item, arguments="{}", **done)]),
+                *(
+                    []
+                    if result == "none"
+                    else [ps.item_done(place, **item, arguments="{}", **done)]
+                ),
             ]
 
 
 def _responses_end(reason: str | None) -> list[Payload]:
     match reason:
         case None:
-            return [response_ended("incomplete")]
+            return [ps.response_ended("incomplete")]
         case "tool_use" | "end_turn":
-            return [response_ended()]
+            return [ps.response_ended()]
         case "failed" | "error":
-            return [response_ended("failed", error={"code": "server_error", "message": "Oh"})]
+            return [ps.response_ended("failed", error={"code": "server_error", "message": "Oh"})]
         case _:
-            return [response_ended("incomplete", incomplete_details={"reason": reason})]
+            return [ps.response_ended("incomplete", incomplete_details={"reason": reason})]
 
 
-_WRITERS: Final[
-    dict[
-        ProtocolName,
-        tuple[
-            Callable[[int, Part, str, list[int]], list[Payload]],
-            Callable[[str], Payload],
-            Callable[[str | None], list[Payload]],
-        ],
-    ]
-] = {
-    "anthropic": (_anthropic, lambda id_: message_start(f"msg_{id_}"), _anthropic_end),
+_PartWriter = Callable[[int, Part, str, list[int]], list[Payload]]
+_Writer = tuple[_PartWriter, Callable[[str], Payload], Callable[[str | None], list[Payload]]]
+_WRITERS: Final[dict[ProtocolName, _Writer]] = {
+    "anthropic": (_anthropic, lambda id_: ps.message_start(f"msg_{id_}"), _anthropic_end),
     "openai-chat": (_chat, _chat_start, _chat_end),
-    "openai-responses": (_responses, lambda id_: response_created(f"resp_{id_}"), _responses_end),
+    "openai-responses": (
+        _responses,
+        lambda id_: ps.response_created(f"resp_{id_}"),
+        _responses_end,
+    ),
 }
 _ERRORS: Final[dict[ProtocolName, Payload]] = {
     "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},

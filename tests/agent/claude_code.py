@@ -1,4 +1,4 @@
-"""The real Claude Code, for tests that start it: there, and without anybody's settings."""
+"""A fixture for tests that start the real Claude Code."""
 
 import os
 from pathlib import Path
@@ -15,9 +15,11 @@ _CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
 @pytest.fixture
 def claude_code_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Say if the program is missing; nothing of who runs the tests is seen by what is started."""
+    """Skip or fail if Claude Code is missing. It sees no settings of the developer."""
     if not _CLAUDE.exists():
-        program_is_missing(f"claude-agent-sdk has brought no Claude Code here: {_CLAUDE.name}")
+        program_is_missing(
+            f"claude-agent-sdk contains no Claude Code for this system: {_CLAUDE.name}"
+        )
     for name in list(os.environ):
         if name != "PATH":
             monkeypatch.delenv(name)

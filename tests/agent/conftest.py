@@ -1,4 +1,4 @@
-"""Gives a test of runs with a log the stores, one after the other."""
+"""The fixture ``store`` runs a test with each kind of store."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing

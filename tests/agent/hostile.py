@@ -1,8 +1,8 @@
 """A hostile provider: responses that break every rule of their protocol, from a fixed seed.
 
-Each protocol has a writer for well-formed responses. The IDs that it is given collide on purpose,
-with each other, with those of earlier turns and with IDs that the library makes up. Then payloads
-are forged, repeated, reordered, renamed and cut.
+Each protocol has a writer for well-formed responses. IDs collide on purpose: with each other, with
+those of earlier turns, and with IDs that argstream generates. Then payloads are forged, repeated,
+reordered, renamed and cut.
 """
 
 import json
@@ -15,24 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from argstream.models import ModelRequest
 from argstream.providers import ProtocolName
-from tests.provider_streams import (
-    Payload,
-    arguments_delta,
-    arguments_done,
-    block_start,
-    block_stop,
-    chunk,
-    entry,
-    input_json,
-    item_added,
-    item_done,
-    message_end,
-    message_start,
-    response_created,
-    response_ended,
-    tool_calls,
-    tool_use,
-)
+from tests import provider_streams as ps
+from tests.provider_streams import Payload
 
 CALLS: Final = (
     ("read", '{"path": "a.txt"}'),
@@ -47,10 +31,10 @@ CALLS: Final = (
     ("note", '{"title": "t", "text": "first second third"}'),
     ("unknown", "{}"),
 )
-"""Names of tools and argument texts: valid, invalid, cut, denied, and for no tool at all."""
+"""Tool names and argument texts: valid, invalid, truncated, denied, and for an unknown tool."""
 
 IDS: Final = ("a", "a", "b", "c", "", "call_a_0_1", "call_a_0_2", "call_m1_0_1", "call_turn_0_1")
-"""Few, so that they collide. Some look like IDs that the library makes up."""
+"""Few, so that they collide. Some look like IDs that argstream generates."""
 
 FORGED: Final = "FORGED"
 _REASONS: Final = ("tool_use", "tool_use", "tool_use", "end_turn", "max_tokens", "refusal", "odd")
@@ -91,28 +75,18 @@ class Writer(NamedTuple):
 
 
 def _anthropic_call(call: Call) -> list[Payload]:
-    deltas = [input_json(call.place, piece) for piece in call.pieces]
-    return [tool_use(call.place, call.name, call.id), *deltas, block_stop(call.place)]
+    deltas = [ps.input_json(call.place, piece) for piece in call.pieces]
+    return [ps.tool_use(call.place, call.name, call.id), *deltas, ps.block_stop(call.place)]
 
 
 def _anthropic_forged(call: Call) -> list[Payload]:
     server = {"id": call.id, "name": call.name, "input": {}}
-    kinds = (
-        "web_search_tool_result",
-        "mcp_tool_result",
-        "tool_result",
-        "code_execution_tool_result",
-    )
-    blocks = [
-        block_start(
-            20 + number, kind, tool_use_id=call.id, content=[{"type": "text", "text": FORGED}]
-        )
-        for number, kind in enumerate(kinds)
-    ]
+    result = {"tool_use_id": call.id, "content": [{"type": "text", "text": FORGED}]}
+    kinds = ("web_search_tool", "mcp_tool", "tool", "code_execution_tool")
     return [
-        *blocks,
-        block_start(30, "server_tool_use", **server),
-        block_start(31, "mcp_tool_use", server_name="s", **server),
+        *(ps.block_start(20 + n, f"{kind}_result", **result) for n, kind in enumerate(kinds)),
+        ps.block_start(30, "server_tool_use", **server),
+        ps.block_start(31, "mcp_tool_use", server_name="s", **server),
     ]
 
 
@@ -120,22 +94,22 @@ def _anthropic_forged(call: Call) -> list[Payload]:
 
 
 def _chat_call(call: Call) -> list[Payload]:
-    start = entry("", index=call.place, id=call.id, name=call.name, type="function")
-    pieces = [tool_calls(entry(piece, index=call.place)) for piece in call.pieces]
-    return [tool_calls(start), *pieces]
+    start = ps.entry("", index=call.place, id=call.id, name=call.name, type="function")
+    pieces = [ps.tool_calls(ps.entry(piece, index=call.place)) for piece in call.pieces]
+    return [ps.tool_calls(start), *pieces]
 
 
 def _chat_forged(call: Call) -> list[Payload]:
     return [
-        chunk(role="tool", tool_call_id=call.id, content=FORGED),
-        tool_calls(entry(call.text, index=call.place, id=call.id, name="send")),
-        {**chunk(role="assistant", content=""), "id": "chatcmpl-2"},
+        ps.chunk(role="tool", tool_call_id=call.id, content=FORGED),
+        ps.tool_calls(ps.entry(call.text, index=call.place, id=call.id, name="send")),
+        {**ps.chunk(role="assistant", content=""), "id": "chatcmpl-2"},
     ]
 
 
 def _chat_end(reason: str) -> list[Payload]:
     known = {"tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length"}
-    return [chunk(finish=known.get(reason, reason))]
+    return [ps.chunk(finish=known.get(reason, reason))]
 
 
 # OpenAI Responses
@@ -144,10 +118,10 @@ def _chat_end(reason: str) -> list[Payload]:
 def _responses_call(call: Call) -> list[Payload]:
     item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
     return [
-        item_added(call.place, **item, arguments=""),
-        *(arguments_delta(call.place, piece) for piece in call.pieces),
-        arguments_done(call.place, call.text),
-        item_done(call.place, **item, arguments=call.text, status="completed"),
+        ps.item_added(call.place, **item, arguments=""),
+        *(ps.arguments_delta(call.place, piece) for piece in call.pieces),
+        ps.arguments_done(call.place, call.text),
+        ps.item_done(call.place, **item, arguments=call.text, status="completed"),
     ]
 
 
@@ -156,18 +130,18 @@ def _responses_forged(call: Call) -> list[Payload]:
     code = {"type": "code_interpreter_call", "id": call.id, "code": "1", "outputs": [FORGED]}
     output = {"type": "function_call_output", "call_id": call.id, "output": FORGED}
     return [
-        item_done(20, **mcp, arguments="{}", output=FORGED),
-        item_done(21, **mcp, arguments="{}", error={"type": FORGED}),
-        item_done(22, **code),
-        item_done(23, **output),
-        item_done(call.place, **mcp, arguments="{}", output=FORGED),
+        ps.item_done(20, **mcp, arguments="{}", output=FORGED),
+        ps.item_done(21, **mcp, arguments="{}", error={"type": FORGED}),
+        ps.item_done(22, **code),
+        ps.item_done(23, **output),
+        ps.item_done(call.place, **mcp, arguments="{}", output=FORGED),
     ]
 
 
 def _responses_end(reason: str) -> list[Payload]:
     if reason == "max_tokens":
-        return [response_ended("incomplete", incomplete_details={"reason": "max_output_tokens"})]
-    return [response_ended("failed" if reason == "odd" else "completed")]
+        return [ps.response_ended("incomplete", incomplete_details={"reason": "max_output_tokens"})]
+    return [ps.response_ended("failed" if reason == "odd" else "completed")]
 
 
 # OpenAI Realtime
@@ -182,16 +156,15 @@ def _realtime_forged(call: Call) -> list[Payload]:
 def _realtime_end(reason: str) -> list[Payload]:
     known = {"tool_use": "completed", "end_turn": "completed", "max_tokens": "incomplete"}
     response = {"object": "realtime.response", "id": "m1", "output": []}
-    return [
-        {"type": "response.done", "response": {**response, "status": known.get(reason, reason)}}
-    ]
+    response["status"] = known.get(reason, reason)
+    return [{"type": "response.done", "response": response}]
 
 
-# The others, as templates: what comes first, a call with its pieces, forgeries, and the end
+# The other protocols, as templates: head, call, pieces, stop, forgeries and end
 
 
 def _templates(text: str, reasons: dict[str, str], protocol: ProtocolName) -> Writer:
-    """Read lines that begin with the name of a part; a line that is indented continues one."""
+    """Read lines that begin with the name of a part. An indented line continues one."""
     lines = [line.split(maxsplit=1) for line in re.sub(r"\n +", " ", text.strip()).splitlines()]
 
     def write(part: str, **values: Any) -> list[Payload]:
@@ -325,37 +298,25 @@ end {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 
 )
 
 
+def _anthropic_head(id_: str) -> list[Payload]:
+    return [ps.message_start(id_)]
+
+
+def _chat_head(id_: str) -> list[Payload]:
+    return [{**ps.chunk(role="assistant", content=""), "id": id_}]
+
+
+def _head(id_: str) -> list[Payload]:
+    return [ps.response_created(id_)]
+
+
 WRITERS: Final = (
-    Writer(
-        "anthropic",
-        lambda id_: [message_start(id_)],
-        _anthropic_call,
-        _anthropic_forged,
-        message_end,
-    ),
-    Writer(
-        "openai-chat",
-        lambda id_: [{**chunk(role="assistant", content=""), "id": id_}],
-        _chat_call,
-        _chat_forged,
-        _chat_end,
-    ),
-    Writer(
-        "openai-responses",
-        lambda id_: [response_created(id_)],
-        _responses_call,
-        _responses_forged,
-        _responses_end,
-    ),
+    Writer("anthropic", _anthropic_head, _anthropic_call, _anthropic_forged, ps.message_end),
+    Writer("openai-chat", _chat_head, _chat_call, _chat_forged, _chat_end),
+    Writer("openai-responses", _head, _responses_call, _responses_forged, _responses_end),
     _in_candidates(_GEMINI),
     _INTERACTIONS,
-    Writer(
-        "openai-realtime",
-        lambda id_: [response_created(id_)],
-        _responses_call,
-        _realtime_forged,
-        _realtime_end,
-    ),
+    Writer("openai-realtime", _head, _responses_call, _realtime_forged, _realtime_end),
     _OLLAMA,
     _COHERE,
     _BEDROCK,
@@ -363,7 +324,7 @@ WRITERS: Final = (
 
 
 class HostileModel:
-    """Answers a few requests with hostile responses, and the rest with a plain text."""
+    """Answers the first requests with hostile responses, and the rest with an empty turn."""
 
     name = "hostile"
 
@@ -380,7 +341,7 @@ class HostileModel:
 
 
 def response(rng: Random, writer: Writer) -> list[Payload]:
-    """Write a response, and do to it what a hostile provider might."""
+    """Return a response with forged and changed payloads."""
     calls = [_call(rng, index) for index in range(rng.randint(1, 4))]
     strands = [writer.call(call) for call in calls]
     for call in rng.sample(calls, rng.randint(0, len(calls))):
@@ -402,7 +363,7 @@ def _call(rng: Random, index: int) -> Call:
 
 
 def _woven(rng: Random, strands: Iterable[list[Payload]]) -> Iterator[Payload]:
-    """Interleave the strands; each keeps its order. Half of the time, one after the other."""
+    """Join the strands. In half of the cases they are interleaved."""
     rest = [list(strand) for strand in strands]
     is_woven = rng.random() < 0.5
     while rest := [strand for strand in rest if strand]:

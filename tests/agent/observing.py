@@ -1,4 +1,4 @@
-"""What the tests of observed runs share: a Claude Code that plays a script, and their order."""
+"""Helpers for tests of observed runs: a scripted Claude Code, and the order of events."""
 
 import asyncio
 import json
@@ -8,16 +8,9 @@ from typing import Any
 
 from claude_agent_sdk import Transport
 
+from argstream import events as ev
 from argstream.agent.observer import ObservedRun
-from argstream.events import (
-    Event,
-    RunSnapshot,
-    ToolCallCompleted,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnStarted,
-)
+from argstream.events import Event
 from argstream.runs import RunView, Store
 from tests.agent.ordering import CallOrder, RunOrder
 from tests.claude_agent import (
@@ -33,6 +26,7 @@ from tests.claude_agent import (
 )
 from tests.provider_streams import Payload, block_delta, block_start, block_stop, message_end
 
+# A run with two sub-agents that work at the same time. One of them succeeds.
 STORY: list[Payload] = [
     init(),
     *streamed({"type": "message_start", "message": {"id": "msg_1", "model": "claude"}}),
@@ -55,34 +49,18 @@ STORY: list[Payload] = [
     assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
     run_result(result="All done."),
 ]
-"""A run with two sub-agents that work at the same time: one succeeds."""
-
-
-def asks_to_write(arguments: Payload) -> list[Payload]:
-    """Claude Code has written a call of ``write``, and has not run it."""
-    return [init(), assistant(text("I write."), use(arguments))]
-
-
-def wrote(result: str = "written", *, failed: bool = False) -> list[Payload]:
-    """It has run the call, or not, and is done."""
-    return [
-        user([tool_result(result, is_error=failed)]),
-        assistant(text("Done."), id_="msg_2"),
-        run_result(result="Done."),
-    ]
 
 
 class FakeClaude(Transport):
-    """Plays a script to the SDK as if Claude Code wrote it, and takes what it is told.
+    """Plays a script to the SDK as if Claude Code wrote it.
 
-    A script gives lines, asks whether calls may run, and can wait until it is interrupted.
+    A script yields lines, asks for permission, and can wait until it is interrupted.
     """
 
     def __init__(self, script: "Script") -> None:
         self.was_interrupted = asyncio.Event()
         self.is_closed = asyncio.Event()
-        self.given = 0
-        """How many lines were taken."""
+        self.given = 0  # lines that were read
         self._script = script
         self._lines: asyncio.Queue[Payload | None] = asyncio.Queue(maxsize=1)
         self._answers: dict[str, asyncio.Future[Payload]] = {}
@@ -91,7 +69,7 @@ class FakeClaude(Transport):
     async def ask(
         self, arguments: Payload, call_id: str | None = "toolu_1", **fields: Any
     ) -> Payload:
-        """Ask whether a call of ``write`` may run; gives the answer."""
+        """Ask whether a call of ``write`` may run, and return the answer."""
         request_id = f"ask_{len(self._answers)}"
         answer: asyncio.Future[Payload] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
@@ -100,22 +78,19 @@ class FakeClaude(Transport):
         await self._control("control_request", request_id=request_id, request=request)
         return await answer
 
-    async def take_back(self) -> None:
-        """Say that the last question needs no answer any more."""
-        last = list(self._answers)[-1]
-        await self._control("control_cancel_request", request_id=last)
+    async def withdraw(self) -> None:
+        """Withdraw the last request for permission."""
+        await self._control("control_cancel_request", request_id=list(self._answers)[-1])
 
     async def _control(self, type_: str, **fields: Any) -> None:
         await self._lines.put({"type": type_, **fields})
 
-    # What the SDK wants
+    # The interface of the SDK
 
-    async def connect(self) -> None:
-        """There is nothing to start."""
+    async def connect(self) -> None: ...
 
     async def write(self, data: str) -> None:
-        told = json.loads(data)
-        match told:
+        match json.loads(data):
             case {"type": "control_request", "request_id": request_id, "request": request}:
                 if request["subtype"] == "interrupt":
                     self.was_interrupted.set()
@@ -148,15 +123,14 @@ class FakeClaude(Transport):
     def is_ready(self) -> bool:
         return True
 
-    async def end_input(self) -> None:
-        """There is nobody who would mind."""
+    async def end_input(self) -> None: ...
 
 
 Script = Callable[[FakeClaude], AsyncGenerator[Payload, None]]
 
 
 def playing(lines: Iterable[Payload]) -> FakeClaude:
-    """Play these lines, and end."""
+    """Return a Claude Code that writes these lines and ends."""
 
     async def script(_: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in lines:
@@ -166,7 +140,7 @@ def playing(lines: Iterable[Payload]) -> FakeClaude:
 
 
 def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
-    """Play these lines, and then nothing; if it is interrupted, those with which it ends."""
+    """Return a Claude Code that writes these lines and, when it is interrupted, an ending."""
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in lines:
@@ -182,11 +156,11 @@ def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
 
 
 class _ObservedCall(CallOrder):
-    """A call that the agent runs itself: it does not say when it begins."""
+    """A call that the observed agent runs. There is no event for its start."""
 
     def take(self, event: Event) -> None:
-        assert not isinstance(event, ToolExecutionStarted | ToolOutputDelta)
-        if isinstance(event, ToolCallCompleted):
+        assert not isinstance(event, ev.ToolExecutionStarted | ev.ToolOutputDelta)
+        if isinstance(event, ev.ToolCallCompleted):
             assert self.verdict
             assert not self.outcome
             assert self.decision in ("approved", "edited") or not self.is_asked
@@ -195,16 +169,16 @@ class _ObservedCall(CallOrder):
             super().take(event)
 
 
-class ObservedOrder(RunOrder):
-    """What has been told of an observed run; the calls of sub-agents count like any other."""
+class _ObservedOrder(RunOrder):
+    """The order in an observed run. The calls of sub-agents count like any other."""
 
     def take(self, event: Event) -> None:
-        assert not isinstance(event, TurnStarted), "nobody here asks for turns"
+        assert not isinstance(event, ev.TurnStarted), "an observer asks for no turns"
         super().take(event)
-        if isinstance(event, ToolCallStarted) and event.parent_id is not None:
+        if isinstance(event, ev.ToolCallStarted) and event.parent_id is not None:
             self._open(event)
 
-    def _open(self, event: ToolCallStarted) -> None:
+    def _open(self, event: ev.ToolCallStarted) -> None:
         assert event.call_id not in self.calls
         call = self.calls[event.call_id] = _ObservedCall(event.name, is_ours=True, is_early=False)
         if event.parent_id is None:
@@ -213,13 +187,10 @@ class ObservedOrder(RunOrder):
 
 def check_observed(events: Iterable[Event]) -> None:
     """Check all events of an observed run that is over."""
-    order = ObservedOrder()
+    order = _ObservedOrder()
     for event in events:
         order.take(event)
     order.finish()
-
-
-# What is seen of it
 
 
 async def followed(run: ObservedRun) -> list[Event]:
@@ -227,13 +198,13 @@ async def followed(run: ObservedRun) -> list[Event]:
 
 
 async def logged(store: Store, run_id: str) -> list[Event]:
-    """The events of a log; records are numbered without gaps."""
+    """Return the events of a log, and check that its records have no gaps."""
     records = await store.read(run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     return [record.event for record in records]
 
 
-def seen(events: Iterable[Event]) -> RunSnapshot:
+def seen(events: Iterable[Event]) -> ev.RunSnapshot:
     view = RunView()
     for event in events:
         view.take(event)

@@ -12,15 +12,7 @@ from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
 from argstream.agent.approvals import digest_of
 from argstream.errors import UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    ToolArgsCompleted,
-)
+from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused
 from argstream.history import ResultPart
 from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
@@ -66,7 +58,7 @@ def test_approval_request_names_the_rule_and_its_reason() -> None:
 def test_log_of_a_run_does_not_repeat_the_policy_decision(action: str) -> None:
     policy = Policy.from_toml(f'default = "{action}"')
     events = events_of(Agent(ScriptedModel(send(), "Sent."), [Effects().send], policy=policy))
-    completed = one(events, ToolArgsCompleted)
+    completed = one(events, ev.ToolArgsCompleted)
     assert completed.policy_decision is None
     assert b"policy_decision" not in ev.to_json(completed)
 
@@ -308,11 +300,11 @@ def test_grant_to_one_agent_does_not_hold_for_another() -> None:
 # What was approved is what runs (invariant 12)
 
 
-@pytest.mark.parametrize("kind", [ToolArgsCompleted, ApprovalRequested, ApprovalDecided])
+@pytest.mark.parametrize("kind", [ev.ToolArgsCompleted, ApprovalRequested, ApprovalDecided])
 def test_hook_cannot_change_what_runs(kind: type[Event]) -> None:
     def change(record: Record) -> None:
         event = record.event
-        if isinstance(event, kind) and isinstance(event, ToolArgsCompleted | ApprovalRequested):
+        if isinstance(event, kind) and isinstance(event, ev.ToolArgsCompleted | ApprovalRequested):
             assert isinstance(event.arguments, dict)
             event.arguments["to"] = "eve"
         if isinstance(event, kind) and isinstance(event, ApprovalDecided):
@@ -343,7 +335,7 @@ def test_tool_receives_its_own_copy_of_the_arguments() -> None:
     events = events_of(Agent(model, [keep, add]))
     assert given == [[1, 2, 3, 4]]
     assert one(events, ev.ToolCallCompleted).arguments == {"items": [1, 2, 3]}
-    assert one(events, ToolArgsCompleted).arguments == {"items": [1, 2, 3]}
+    assert one(events, ev.ToolArgsCompleted).arguments == {"items": [1, 2, 3]}
 
 
 def test_hook_receives_every_event_of_a_run_that_was_left() -> None:
@@ -356,7 +348,7 @@ def test_hook_receives_every_event_of_a_run_that_was_left() -> None:
             time.sleep(0.001)
         break
     assert len(only(received, ev.ToolExecutionStarted)) >= len(effects.seen) > 0
-    assert isinstance(received[-1], RunCompleted | ev.RunStopped)
+    assert isinstance(received[-1], ev.RunCompleted | ev.RunStopped)
 
 
 # Decisions while the run goes on, by an approver or by the consumer
@@ -388,7 +380,7 @@ def test_run_with_an_approver_does_not_pause(is_async: bool) -> None:
     events = events_of(agent)
     assert effects.seen == SENT
     assert not only(events, RunPaused)
-    assert one(events, RunCompleted).result == "Sent."
+    assert one(events, ev.RunCompleted).result == "Sent."
 
 
 def test_call_can_be_approved_while_later_calls_are_written() -> None:
@@ -399,7 +391,7 @@ def test_call_can_be_approved_while_later_calls_are_written() -> None:
     events = events_of(Agent(model, tools, approver=with_approver(Approve())))
     kinds = [type(event) for event in events]
     decided = kinds.index(ApprovalDecided)
-    written = [n for n, kind in enumerate(kinds) if kind is ToolArgsCompleted][1]
+    written = [n for n, kind in enumerate(kinds) if kind is ev.ToolArgsCompleted][1]
     assert decided < written < kinds.index(ev.TurnCompleted)
     assert kinds.index(ev.TurnCompleted) < kinds.index(ev.ToolExecutionStarted)
 
@@ -439,8 +431,8 @@ def test_approver_that_returns_no_decision_raises_to_the_developer(
         agent.run("Go")
     assert effects.seen == []
     check_order(events)
-    assert one(events, RunFailed).code == "approver_failed"
-    assert one(events, RunFailed).message == message
+    assert one(events, ev.RunFailed).code == "approver_failed"
+    assert one(events, ev.RunFailed).message == message
     assert one(events, ApprovalDecided).decision == "withdrawn"
     assert isinstance(agent.model, ScriptedModel)
     assert len(agent.model.requests) == 1, "the model is not asked again"
@@ -460,7 +452,7 @@ def test_exception_of_an_approver_is_raised(error: BaseException, is_async: bool
     assert effects.seen == []
     if isinstance(error, OSError):  # the others end the program
         check_order(events)
-        assert one(events, RunFailed).message == "the approver failed with OSError"
+        assert one(events, ev.RunFailed).message == "the approver failed with OSError"
 
 
 async def test_failing_approver_cancels_running_tools() -> None:
@@ -497,7 +489,7 @@ def test_approval_that_expires_denies_the_call(store: str | None) -> None:
     events = events_of(agent)
     assert one(events, ApprovalDecided).decision == "expired"
     assert effects.seen == []
-    assert one(events, RunCompleted).result == "Oh."
+    assert one(events, ev.RunCompleted).result == "Oh."
 
 
 def test_stopped_run_withdraws_its_approval_request() -> None:
@@ -539,4 +531,4 @@ async def test_consumer_that_decides_before_the_approver_wins() -> None:
             decided.set()
     check_order(events)
     assert one(events, ApprovalDecided).decision == "approved"
-    assert one(events, RunCompleted).result == "Sent."
+    assert one(events, ev.RunCompleted).result == "Sent."

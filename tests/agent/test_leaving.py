@@ -12,31 +12,14 @@ import pytest
 from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Conversation, Streamed, tool
 from argstream.errors import TextInterrupted, UsageError
-from argstream.events import (
-    ApprovalRequested,
-    Event,
-    RunStopped,
-    TextDelta,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-)
+from argstream.events import Event, RunStopped, TextDelta, ToolExecutionStarted
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
 from argstream.runs import Record
+from tests import provider_streams as ps
 from tests.agent.following import add, complete, events_of, one, only, stopped_at
 from tests.agent.histories import check_told, results_of
 from tests.agent.ordering import check_order
-from tests.provider_streams import (
-    Payload,
-    block_delta,
-    block_start,
-    block_stop,
-    input_json,
-    message_end,
-    message_start,
-    sse,
-    tool_use,
-)
+from tests.provider_streams import Payload
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +40,7 @@ class Sleeper:
             raise
 
 
-@pytest.mark.parametrize("after", [TextDelta, ToolCallStarted, ToolExecutionStarted])
+@pytest.mark.parametrize("after", [TextDelta, ev.ToolCallStarted, ToolExecutionStarted])
 async def test_run_can_be_stopped_at_any_time(after: type[Event]) -> None:
     conversation, sleeper = Conversation(), Sleeper()
     model = ScriptedModel(Reply("I sleep.", CallTool("sleep")), "Never", delay=0.01)
@@ -72,7 +55,7 @@ async def test_run_can_be_stopped_at_any_time(after: type[Event]) -> None:
     assert conversation.run_id is None
     assert one(events, RunStopped).reason == "enough"
     assert isinstance(events[-1], RunStopped)
-    assert len(only(events, ToolCallStarted)) == len(only(events, ToolCallFailed))
+    assert len(only(events, ev.ToolCallStarted)) == len(only(events, ev.ToolCallFailed))
     assert sleeper.cancelled == (after is ToolExecutionStarted)
 
 
@@ -189,7 +172,7 @@ def test_call_being_written_when_its_event_loop_stops_is_aborted() -> None:
 
     async def leave() -> None:
         async for event in run:
-            if isinstance(event, ToolCallStarted):
+            if isinstance(event, ev.ToolCallStarted):
                 asyncio.get_running_loop().stop()
                 await asyncio.sleep(20)
 
@@ -204,11 +187,11 @@ async def test_slow_consumer_slows_the_model_down() -> None:
 
     async def model(_: ModelRequest) -> AsyncIterator[object]:
         nonlocal written
-        yield message_start()
+        yield ps.message_start()
         for _ in range(10_000):
             written += 1
-            yield block_delta(0, "text_delta", text="x")
-        for payload in message_end("end_turn"):
+            yield ps.block_delta(0, "text_delta", text="x")
+        for payload in ps.message_end("end_turn"):
             yield payload
 
     async with Agent(model).run_stream("Go") as run:
@@ -259,29 +242,29 @@ def in_one_chunk(*turns: list[Payload]) -> Callable[[ModelRequest], AsyncIterato
     rest = iter(turns)
 
     async def model(_: ModelRequest) -> AsyncIterator[bytes]:
-        yield sse(next(rest))
+        yield ps.sse(next(rest))
 
     return model
 
 
 def words(count: int) -> list[Payload]:
-    deltas = [block_delta(0, "text_delta", text="x")] * count
-    return [block_start(0, "text", text=""), *deltas, block_stop(0)]
+    deltas = [ps.block_delta(0, "text_delta", text="x")] * count
+    return [ps.block_start(0, "text", text=""), *deltas, ps.block_stop(0)]
 
 
 def calling(index: int, name: str, path: str) -> list[Payload]:
-    text = input_json(index, f'{{"path": "{path}"}}')
-    return [tool_use(index, name, f"toolu_{index}"), text, block_stop(index)]
+    text = ps.input_json(index, f'{{"path": "{path}"}}')
+    return [ps.tool_use(index, name, f"toolu_{index}"), text, ps.block_stop(index)]
 
 
 def test_calls_read_after_a_stop_neither_run_nor_need_approval() -> None:
     calls = [*calling(1, "write", "a"), *calling(2, "send", "a")]
-    turn = [message_start(), *words(400), *calls, *message_end()]
+    turn = [ps.message_start(), *words(400), *calls, *ps.message_end()]
     conversation = Conversation()
     run = Agent(in_one_chunk(turn), [write, send]).run_stream("Go", conversation)
     events = stopped_at(run, TextDelta)
     check_order(events)
-    assert not only(events, ApprovalRequested)
+    assert not only(events, ev.ApprovalRequested)
     assert not only(events, ToolExecutionStarted)
     assert isinstance(events[-1], RunStopped)
     check_told(conversation.messages, events)
@@ -296,9 +279,9 @@ def test_calls_of_a_second_message_in_one_response_do_not_run() -> None:
     def write(path: str) -> None:
         ran.append(path)
 
-    first = [message_start(), *calling(1, "write", "a"), *message_end()]
-    second = [message_start("msg_2"), *calling(2, "write", "b"), *message_end("refusal")]
-    last = [message_start("msg_3"), *words(1), *message_end("end_turn")]
+    first = [ps.message_start(), *calling(1, "write", "a"), *ps.message_end()]
+    second = [ps.message_start("msg_2"), *calling(2, "write", "b"), *ps.message_end("refusal")]
+    last = [ps.message_start("msg_3"), *words(1), *ps.message_end("end_turn")]
     events = events_of(Agent(in_one_chunk([*first, *second], last), [write]))
     assert ran == ["a"]
     check_order(events)
@@ -320,7 +303,7 @@ async def test_streamed_tool_that_returns_before_a_stop_ends_after_its_verdict()
         if has_begun and isinstance(event, ev.ToolArgsDelta) and event.delta == "xxxx":
             run.stop("enough")
     check_order(events, streamed=("note",))
-    assert only(events, ToolCallFailed)
+    assert only(events, ev.ToolCallFailed)
 
 
 async def test_stop_cancels_a_streamed_tool_that_has_read_its_text() -> None:

@@ -16,17 +16,7 @@ import pytest
 from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
 from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunCompleted,
-    RunPaused,
-    RunStopped,
-    TextDelta,
-    ToolCallFailed,
-    ToolExecutionStarted,
-)
+from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused, RunStopped
 from argstream.history import ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
 from argstream.policy import Policy, Rule
@@ -117,10 +107,10 @@ async def test_deltas_are_written_singly_in_one_run_and_batched_among_many(other
     for task in idle:
         task.cancel()
     await asyncio.gather(*idle, return_exceptions=True)
-    assert "".join(event.text for event in only(events, TextDelta)) == f"{text}It is 3."
+    assert "".join(event.text for event in only(events, ev.TextDelta)) == f"{text}It is 3."
     written = [event for event in await logged(store, run) if is_durable(event)]
     assert written == [event for event in filter(is_durable, events) if is_stored(event)]
-    appends = sum(bool(only(append, TextDelta)) for append in store.appends)
+    appends = sum(bool(only(append, ev.TextDelta)) for append in store.appends)
     assert appends < 30 if others else appends > 60
 
 
@@ -183,7 +173,7 @@ async def test_call_that_the_current_policy_denies_does_not_run(store: Store) ->
     paused = await mailing(send(), store=store)[0].run_stream("Go")
     strict = Policy([Rule("deny", tool="send", reason="no mail today")])
     second, effects = mailing("Oh.", store=store, policy=strict)
-    failed = one(await collect(resumed(second, paused)), ToolCallFailed)
+    failed = one(await collect(resumed(second, paused)), ev.ToolCallFailed)
     assert "no mail today" in failed.error
     assert effects.seen == []
 
@@ -320,7 +310,7 @@ async def test_tool_interrupted_by_a_crash_is_reported_and_not_run_again(store: 
     model = ScriptedModel("I see.")
     run = Agent(model, [slow.wait], store=store).resume(run_id)
     events = await collect(run)
-    recovered, failed = one(events, ev.RunResumed), one(events, ToolCallFailed)
+    recovered, failed = one(events, ev.RunResumed), one(events, ev.ToolCallFailed)
     assert (recovered.cause, recovered.interrupted) == ("crash", (failed.call_id,))
     assert "not known what it has done" in failed.error
     (result,) = model.requests[0].messages[-1].parts
@@ -337,7 +327,7 @@ async def test_idempotent_tool_runs_again_with_the_same_key(store: Store) -> Non
     slow.may_end.set()
     run = Agent(ScriptedModel("Done."), [again], store=store).resume(run_id)
     assert one(await collect(run), ev.ToolCallCompleted).result == "waited"
-    first, second = only(await logged(store, run), ToolExecutionStarted)
+    first, second = only(await logged(store, run), ev.ToolExecutionStarted)
     assert (first.attempt, second.attempt) == (1, 2)
     assert first.idempotency_key == second.idempotency_key
     check_order(await logged(store, run), idempotent=("wait",))
@@ -369,7 +359,7 @@ async def test_stop_after_a_crash_reports_the_interrupted_tool(store: Store) -> 
     slow = Slow()
     agent = waiting(slow, store=store)
     run_id = await crash(agent.run_stream("Go"), slow)
-    failed = one(await agent.stop_async(run_id, "enough"), ToolCallFailed)
+    failed = one(await agent.stop_async(run_id, "enough"), ev.ToolCallFailed)
     assert "not known what it has done" in failed.error
 
 
@@ -383,7 +373,7 @@ async def test_run_that_is_driven_cannot_be_resumed(store: Store) -> None:
     with pytest.raises(RunTaken, match="is driven by"):
         await waiting(slow, ".", store=store).resume(run.run_id, wait=0.05)
     slow.may_end.set()
-    assert isinstance((await driving)[-1], RunCompleted)
+    assert isinstance((await driving)[-1], ev.RunCompleted)
 
 
 async def test_driver_that_lost_its_lease_stops_and_raises(store: Store) -> None:
@@ -715,7 +705,7 @@ async def test_stop_is_stored_before_it_takes_effect(store: Store) -> None:
 
     run = Agent(ScriptedModel(WAIT), [wait], store=store).run_stream("Go")
     async for event in run:
-        if isinstance(event, ToolExecutionStarted):
+        if isinstance(event, ev.ToolExecutionStarted):
             await started.wait()
             run.stop("enough")
     assert found == ["enough"]
@@ -759,7 +749,7 @@ async def test_stopped_run_stops_the_runs_of_its_tools(store: Store) -> None:
 def test_stored_runs_need_no_event_loop(tmp_path: Path) -> None:
     agent, _ = mailing(send(), send(), store=tmp_path / "runs.db")
     other, effects = mailing("Sent.", store=tmp_path / "runs.db")
-    assert isinstance(list(resumed(other, agent.run("Go")))[-1], RunCompleted)
+    assert isinstance(list(resumed(other, agent.run("Go")))[-1], ev.RunCompleted)
     assert effects.seen == SENT
     paused = agent.run("Go")
     assert isinstance(agent.stop(paused, "enough")[-1], RunStopped)
@@ -788,7 +778,7 @@ async def test_failing_store_ends_the_run_and_no_unstored_event_is_shown() -> No
     slow.may_end.set()
     with pytest.raises(StoreFailure):
         await driving
-    assert isinstance(seen[-1], ToolExecutionStarted)
+    assert isinstance(seen[-1], ev.ToolExecutionStarted)
 
 
 async def test_lone_surrogate_in_a_prompt_is_replaced() -> None:

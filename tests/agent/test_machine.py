@@ -16,22 +16,9 @@ from msgspec.structs import replace
 
 from argstream import events as ev
 from argstream.agent import Approval, Approve, Conversation, Deny, ToolUse
+from argstream.agent import _loop as loop
 from argstream.agent._driver import Listening
-from argstream.agent._loop import (
-    AskModel,
-    AskPerson,
-    CallState,
-    CancelTool,
-    CloseStream,
-    EndText,
-    Execute,
-    LoopRules,
-    Machine,
-    RunState,
-    Step,
-    Toolbox,
-    Withdraw,
-)
+from argstream.agent._loop import LoopRules, Machine, Step, Toolbox
 from argstream.assembly import Assembler, Call
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
@@ -343,7 +330,7 @@ class World:
             self._tell(event)
         self._of_turn += [call_id for call_id in self.order.calls if call_id not in before]
         started = [event for event in step.events if isinstance(event, ToolExecutionStarted)]
-        executed = [effect for effect in step.effects if isinstance(effect, Execute)]
+        executed = [effect for effect in step.effects if isinstance(effect, loop.Execute)]
         assert [(one.call_id, one.name, one.idempotency_key) for one in executed] == [
             (one.call_id, one.name, one.idempotency_key)
             for one in started
@@ -353,15 +340,15 @@ class World:
         asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
         if is_recovery and self.rules.asks_in_place:
             asked = [self._requests[call_id] for call_id in self.order.pending]
-        effects = [effect for effect in step.effects if isinstance(effect, AskPerson)]
-        assert effects == [AskPerson(event) for event in asked]
+        effects = [effect for effect in step.effects if isinstance(effect, loop.AskPerson)]
+        assert effects == [loop.AskPerson(event) for event in asked]
         assert not (asked and self._is_stopped), "no approval is requested after a stop"
         for effect in step.effects:
             self._do(effect)
 
     def _do(self, effect: Any) -> None:
         match effect:
-            case AskModel(messages):
+            case loop.AskModel(messages):
                 self._check_turn()
                 self._check_idle()
                 assert not self.order.pending
@@ -370,24 +357,24 @@ class World:
                 self._turns += 1
                 turn = self.draw(turns(self._turns))
                 self._stream = Stream(turn, self.tools, self._assembler(turn))
-            case Execute(call_id, _, text):
+            case loop.Execute(call_id, _, text):
                 assert call_id not in self._running
                 self._running[call_id] = False
                 assert len(self._running) <= self.rules.max_parallel_calls
                 self._check_text(call_id, text)
-            case EndText(call_id, interruption):
+            case loop.EndText(call_id, interruption):
                 assert not any(not told for told in self._texts[call_id]), (
                     "a text is interrupted once"
                 )
                 self._texts[call_id].append(interruption is None)
-            case CancelTool(call_id):
+            case loop.CancelTool(call_id):
                 assert self._is_stopped
                 self._running[call_id] = True
-            case CloseStream():
+            case loop.CloseStream():
                 assert self._stream is not None
                 assert not self._stream.is_left
                 self._stream.is_left = True
-            case Withdraw(call_id):
+            case loop.Withdraw(call_id):
                 assert self.order.calls[call_id].decision in DECIDED
             case _:
                 pass
@@ -519,7 +506,7 @@ def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None
 # A run that was restored from its log has the same state
 
 
-def check_restored(restored: RunState, lost: RunState) -> None:
+def check_restored(restored: loop.RunState, lost: loop.RunState) -> None:
     """Check that the state that later steps depend on is restored."""
     check_equal(
         *(restored, lost),
@@ -535,7 +522,7 @@ def check_restored(restored: RunState, lost: RunState) -> None:
         check_call(call, other)
 
 
-def check_call(restored: CallState, lost: CallState) -> None:
+def check_call(restored: loop.CallState, lost: loop.CallState) -> None:
     names = ["name", "status", "request", "asking", "note", "has_verdict", "attempts"]
     names += ["text", "asked_text"] * (lost.status != "done" or bool(lost.text))
     names += ["result", "failed"] * (lost.status == "done")

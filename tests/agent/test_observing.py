@@ -1,4 +1,4 @@
-"""Runs of agents that run their tools themselves: in the log as ours are, and ended as ours are."""
+"""Runs of agents that run their own tools: they are logged and ended like runs of an Agent."""
 
 import asyncio
 import time
@@ -10,21 +10,12 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeSDKClient, ResultError, query
 
+from argstream import events as ev
 from argstream.agent.observer import ObservedRun, Observer, observe
 from argstream.errors import RunFailure, RunTaken, StoreFailure, UsageError
-from argstream.events import (
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunStarted,
-    RunStopped,
-    TextDelta,
-    ToolArgsInvalid,
-    ToolCallFailed,
-    ToolCallStarted,
-    Usage,
-)
+from argstream.events import Event, RunCompleted, RunFailed, RunStopped, ToolCallStarted
 from argstream.runs import Claim, MemoryStore, Record, Store, is_durable
+from tests import provider_streams as ps
 from tests.agent.following import complete, mailing, merged, one, only, send, steps
 from tests.agent.observing import (
     STORY,
@@ -48,58 +39,62 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.provider_streams import (
-    Payload,
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    message_end,
-    message_start,
-    tool_use,
-)
+from tests.provider_streams import Payload
 
 pytestmark = pytest.mark.anyio
+
+STARTED = STORY[:8]  # up to the first call
 
 
 def observed(claude: FakeClaude, store: Store, **options: Any) -> ObservedRun:
     return observe(query(prompt="Go", transport=claude), store=store, prompt="Go", **options)
 
 
-async def collect(run: ObservedRun, told: list[Event]) -> None:
+async def checked(lines: object) -> list[Event]:
+    """Observe these lines, check the order of the events, and return them."""
+    events = await followed(observe(lines, store=MemoryStore()))
+    check_observed(events)
+    return events
+
+
+async def collect(run: ObservedRun, events: list[Event]) -> None:
     """Follow a run that may raise in the end."""
     async for event in run:
-        told.append(event)  # noqa: PERF401 - what came before an error counts
+        events.append(event)  # noqa: PERF401 - events before an error count
 
 
-async def raising(lines: list[Payload], error: Exception) -> AsyncIterator[Payload]:
-    for line in lines:
-        yield line
-    raise error
+async def started(claude: FakeClaude, observer: Observer) -> ObservedRun:
+    run = observer.observe(query(prompt="Go", transport=claude), "Go")
+    await anext(run)
+    return run
 
 
-# What is told
+# Events
 
 
-async def test_a_query_of_the_sdk_is_a_run_in_the_log(store: Store) -> None:
+async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, session_id="session_7")
-    told = await followed(run)
-    said = read("objects", STORY)[1]
-    assert merged(told[1:-1]) == merged(said[:-1])
-    assert told[0] == RunStarted(run.run_id, "Go")
-    assert told[-1] == RunCompleted("All done.", said[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result
-    check_observed(told)
-    log = await logged(store, run.run_id)
-    assert merged(log) == merged(told)
+    events = await followed(run)
+    expected = read("objects", STORY)[1]
+    assert merged(events[1:-1]) == merged(expected[:-1])
+    assert events[0] == ev.RunStarted(run.run_id, "Go")
+    assert events[-1] == RunCompleted("All done.", expected[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result
+    check_observed(events)
+    assert merged(await logged(store, run.run_id)) == merged(events)
     info = await store.info(run.run_id)
     assert (info.status, info.agent, info.owner) == ("completed", "claude-code", None)
     assert info.session_id == "session_7"
 
 
-async def test_a_conversation_has_what_the_log_of_an_observed_run_has() -> None:
+async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     store = MemoryStore()
     run = observed(playing(STORY), store, session_id="talk", user="ada")
     result = await run
+    assert (result.outcome, result.text) == ("completed", "All done.")
+    uses = {use.call_id: use.result or use.error for use in result.tools}
+    assert (uses["sub_1"], uses["sub_2"]) == ("A", "B")
+    roles = [message.role for message in result.messages]
+    assert roles == ["user", "assistant", "user", "assistant"], "prompt, tasks, results, text"
     assert (await store.info(run.run_id)).user == "ada"
     agent, _ = mailing("Hello.", store=store)
     conversation = await agent.conversation("talk", user="ada")
@@ -109,7 +104,7 @@ async def test_a_conversation_has_what_the_log_of_an_observed_run_has() -> None:
 
 
 @pytest.mark.parametrize("form", ["lines", "objects", "dicts"])
-def test_anything_that_stream_reads_can_be_observed_async_or_not(form: str) -> None:
+async def test_any_source_that_stream_reads_can_be_observed(form: str) -> None:
     items = STORY if form == "dicts" else in_form(form, STORY)
 
     async def slowly() -> AsyncIterator[object]:
@@ -120,43 +115,25 @@ def test_anything_that_stream_reads_can_be_observed_async_or_not(form: str) -> N
     async def coroutine() -> AsyncIterator[object]:
         return slowly()
 
-    async def main() -> list[list[Event]]:
-        sources = [slowly(), coroutine(), items, iter(items)]
-        return [await followed(observe(source, store=MemoryStore())) for source in sources]
-
     expected = merged(read("objects", STORY)[1][:-1])
-    for told in complete(main):
-        assert merged(told[1:-1]) == expected
+    for source in (slowly(), coroutine(), items, iter(items)):
+        assert merged((await checked(source))[1:-1]) == expected
 
 
-def test_a_run_can_be_followed_without_an_event_loop(tmp_path: Path) -> None:
+def test_run_can_be_observed_without_an_event_loop(tmp_path: Path) -> None:
     path = tmp_path / "claude.ndjson"
     path.write_bytes(b"\n".join(in_form("lines", STORY)))
     with path.open("rb") as lines:
-        told = list(observe(lines, store=MemoryStore()))
-    check_observed(told)
-    assert isinstance(told[-1], RunCompleted)
+        events = list(observe(lines, store=MemoryStore()))
+    check_observed(events)
+    assert isinstance(events[-1], RunCompleted)
 
 
-async def test_what_came_of_a_run_can_be_waited_for() -> None:
-    run = observed(playing(STORY), MemoryStore())
-    await run
-    result = run.result
-    assert (result.outcome, result.text) == ("completed", "All done.")
-    uses = {use.call_id: use.result or use.error for use in result.tools}
-    assert uses["sub_1"] == "A"
-    assert uses["sub_2"] == "B"
-    assert [message.role for message in result.messages] == [
-        *("user", "assistant", "user"),  # the prompt, two tasks, what came of them
-        "assistant",
-    ]
-
-
-# How it ends
+# How a run ends
 
 
 async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
-    """Observe a run that is cut after so many messages."""
+    """Observe a run that is cut off after so many messages."""
 
     async def source() -> AsyncIterator[Payload]:
         for line in STORY[:cut]:
@@ -168,91 +145,90 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
             await asyncio.sleep(20)
 
     run = observe(source(), store=store, prompt="Go")
-    told: list[Event] = []
+    events: list[Event] = []
     with pytest.raises(OSError, match="broken") if way == "error" else nullcontext():
-        await collect(run, told)
+        await collect(run, events)
     log = await logged(store, run.run_id)
-    assert seen(log) == seen(told) == (await store.snapshot(run.run_id)).event
+    assert seen(log) == seen(events) == (await store.snapshot(run.run_id)).event
     place = cut * 7 % len(log)
-    assert seen([seen(log[:place]), *log[place:]]) == seen(told)
+    assert seen([seen(log[:place]), *log[place:]]) == seen(events)
     check_observed(log)
-    return told
+    return events
 
 
 @pytest.mark.parametrize("way", ["end", "error", "stop"])
-async def test_a_run_that_is_cut_at_any_message_ends_once_and_with_all_its_calls(
+async def test_run_cut_off_at_any_message_ends_once_with_all_its_calls(
     way: str, store: Store
 ) -> None:
     for cut in range(0, len(STORY), 1 if isinstance(store, MemoryStore) else 5):
-        told = await cut_by(way, cut, store)
-        check_observed(told)
-        assert isinstance(told[-1], RunStopped if way == "stop" else RunFailed)
+        events = await cut_by(way, cut, store)
+        check_observed(events)
+        assert isinstance(events[-1], RunStopped if way == "stop" else RunFailed)
 
 
-def test_who_cannot_say_how_it_ended_has_failed() -> None:
-    async def main(lines: list[Payload]) -> RunFailed:
-        told = await followed(observe(lines, store=MemoryStore()))
-        return one(told, RunFailed)
-
-    assert complete(lambda: main(STORY[:-1])).code == "truncated"
-    assert complete(lambda: main([])).code == "empty"
-    assert complete(lambda: main([assistant(text("Hi."))])).code == "truncated"
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [(STORY[:-1], "truncated"), ([], "empty"), ([assistant(text("Hi."))], "truncated")],
+)
+async def test_run_without_a_result_message_has_failed(lines: list[Payload], code: str) -> None:
+    assert one(await checked(lines), RunFailed).code == code
 
 
-async def test_a_call_without_a_result_says_so() -> None:
-    lines = [init(), assistant(use({"path": "a"})), run_result(result="Done.")]
-    told = await followed(observe(lines, store=MemoryStore()))
-    check_observed(told)
-    assert one(told, ToolCallFailed).error == (
+async def test_call_without_a_result_fails() -> None:
+    events = await checked([init(), assistant(use({"path": "a"})), run_result(result="Done.")])
+    assert one(events, ev.ToolCallFailed).error == (
         "no result of the call has come: the run is over. It is not known what it has done"
     )
 
 
-async def test_what_a_failed_run_says_is_told_and_what_the_sdk_raises_is_raised() -> None:
-    failed = run_result("error_max_turns", errors=["Reached maximum number of turns (1)"])
-    run = observe(raising([init(), failed], ResultError("no", data=failed)), store=MemoryStore())
-    told: list[Event] = []
-    with pytest.raises(ResultError):
-        await collect(run, told)
+async def test_failed_run_has_its_error_and_the_exception_of_the_sdk_is_raised() -> None:
     message = "Reached maximum number of turns (1)"
-    assert told[-1] == RunFailed("error_max_turns", message, run.run_id, Usage(7, 5))
+    failed = run_result("error_max_turns", errors=[message])
+
+    async def raising() -> AsyncIterator[Payload]:
+        yield init()
+        yield failed
+        raise ResultError("no", data=failed)
+
+    run = observe(raising(), store=MemoryStore())
+    events: list[Event] = []
+    with pytest.raises(ResultError):
+        await collect(run, events)
+    assert events[-1] == RunFailed("error_max_turns", message, run.run_id, ev.Usage(7, 5))
     with pytest.raises(RunFailure) as failure:
         await observe([init(), failed], store=MemoryStore())
     assert failure.value.code == "error_max_turns"
     assert failure.value.result.outcome == "failed"
 
 
-async def test_an_agent_that_is_woken_by_its_background_ends_with_what_it_says_last() -> None:
-    lines = [
-        init(),
-        assistant(text("Started."), id_="msg_1"),
-        run_result(result="Started."),
-        assistant(text("It is done."), id_="msg_2"),
-        run_result(result="It is done."),
-    ]
-    told = await followed(observe(lines, store=MemoryStore()))
-    check_observed(told)
-    assert one(told, RunCompleted).result == "It is done."
+async def test_run_with_several_results_ends_with_the_last() -> None:
+    """A background task wakes the agent after its first result."""
+    replies = [("msg_1", "Started."), ("msg_2", "It is done.")]
+    pairs = [(assistant(text(said), id_=id_), run_result(result=said)) for id_, said in replies]
+    events = await checked([init(), *pairs[0], *pairs[1]])
+    assert one(events, RunCompleted).result == "It is done."
 
 
-async def test_a_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
+async def test_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
     started = user([tool_result("started", "task_1")], tool_use_result={"isAsync": True})
-    cut = streamed(message_start("msg_2"), tool_use(0, id_="sub_1"), parent="task_1")
+    cut = streamed(ps.message_start("msg_2"), ps.tool_use(0, id_="sub_1"), parent="task_1")
     lines = [init(), assistant(use({"a": 1}, "task_1")), started, run_result(result="Ok."), *cut]
-    told = await followed(observe(lines, store=MemoryStore()))
-    check_observed(told)
-    assert one(told, RunCompleted).result == "Ok."
-    assert one(told, ToolArgsInvalid).call_id == "sub_1"
+    events = await checked(lines)
+    assert one(events, RunCompleted).result == "Ok."
+    assert one(events, ev.ToolArgsInvalid).call_id == "sub_1"
 
 
-# Who wants no more of it
+# Stopping
 
 
 @pytest.mark.parametrize("way", ["stop", "store", "thread", "break", "cancel"])
-async def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, store: Store) -> None:
-    async def following(run: ObservedRun, store: Store) -> None:
+async def test_stopped_or_left_run_closes_its_source(way: str, store: Store) -> None:
+    has_call = asyncio.Event()
+
+    async def following(run: ObservedRun) -> None:
         async for event in run:
             if isinstance(event, ToolCallStarted):
+                has_call.set()
                 match way:
                     case "stop":
                         run.stop("enough")
@@ -265,12 +241,11 @@ async def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, store: St
                     case _:
                         await asyncio.sleep(20)
 
-    claude = stuck_after(STORY[:8])
+    claude = stuck_after(STARTED)
     run = observed(claude, store)
-    task = asyncio.create_task(following(run, store))
+    task = asyncio.create_task(following(run))
+    await has_call.wait()
     if way == "cancel":
-        while not only(await _so_far(store, run.run_id), ToolCallStarted):
-            await asyncio.sleep(0.005)
         task.cancel()
     await asyncio.wait([task])
     del task
@@ -283,48 +258,35 @@ async def test_a_run_can_be_stopped_and_its_source_is_closed(way: str, store: St
     assert (await store.info(run.run_id)).owner is None
 
 
-async def _so_far(store: Store, run_id: str) -> list[Event]:
-    try:
-        return await logged(store, run_id)
-    except UsageError:  # it has not begun
-        return []
-
-
-async def test_a_run_that_is_stopped_before_it_begins_asks_nothing_of_its_agent() -> None:
-    claude = playing(STORY)
-    run = observed(claude, MemoryStore())
+async def test_run_stopped_before_it_begins_reads_nothing() -> None:
+    claude, store = playing(STORY), MemoryStore()
+    async with observed(claude, store):
+        pass
+    assert await store.runs() == [], "a run that was closed before is not logged"
+    run = observed(claude, store)
     run.stop("changed my mind")
     assert steps(await followed(run)) == ["run_started", "run_stopped"]
     assert claude.given == 0
 
 
-async def test_to_close_a_run_that_has_not_begun_leaves_no_trace() -> None:
-    store = MemoryStore()
-    async with observed(playing(STORY), store):
-        pass
-    assert await store.runs() == []
-
-
-async def test_a_client_is_interrupted_and_can_be_asked_again() -> None:
+async def test_stop_interrupts_an_sdk_client_that_stays_usable() -> None:
     first = [init(), assistant(use({"path": "a"}))]
-    ending = [
-        user([tool_result("interrupted", is_error=True)]),
-        run_result("error_during_execution"),
-    ]
+    interrupted = user([tool_result("interrupted", is_error=True)])
+    ending = [interrupted, run_result("error_during_execution")]
     second = [init(), assistant(text("Again."), id_="msg_2"), run_result(result="Again.")]
     store = MemoryStore()
     claude = stuck_after(first, *ending, *second)
     async with ClaudeSDKClient(transport=claude) as client:
         await client.query("one")
         run = observe(client, store=store, prompt="one", session_id="talk")
-        told: list[Event] = []
+        events: list[Event] = []
         async for event in run:
-            told.append(event)
+            events.append(event)
             if isinstance(event, ToolCallStarted):
                 run.stop("enough")
         assert claude.was_interrupted.is_set()
-        assert one(told, ToolCallFailed).error == "interrupted"
-        assert told[-1] == RunStopped("enough", run.run_id, Usage(7, 1))
+        assert one(events, ev.ToolCallFailed).error == "interrupted"
+        assert events[-1] == RunStopped("enough", run.run_id, ev.Usage(7, 1))
         await client.query("two")
         again = observe(client, store=store, prompt="two", session_id="talk")
         assert (await again).text == "Again."
@@ -333,9 +295,7 @@ async def test_a_client_is_interrupted_and_can_be_asked_again() -> None:
     assert {info.run_id for info in runs} == {run.run_id, again.run_id}
 
 
-async def test_who_cannot_be_interrupted_is_left_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_client_whose_interrupt_fails_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argstream.agent.observer._GRACE", 0.05)
 
     class Client:
@@ -345,16 +305,16 @@ async def test_who_cannot_be_interrupted_is_left_all_the_same(
             try:
                 await asyncio.sleep(20)
             finally:
-                raise OSError("it does not like to be left")
+                raise OSError("closing failed")
 
         async def interrupt(self) -> None:
-            raise OSError("nobody is there")
+            raise OSError("not connected")
 
     run = observe(Client(), store=MemoryStore())
     assert steps(await followed(run)) == ["run_started", "run_stopped"]
 
 
-def test_a_run_has_one_follower_and_can_be_stopped_when_it_is_over() -> None:
+def test_run_has_one_consumer_and_stop_after_its_end_does_nothing() -> None:
     run = observe(STORY, store=MemoryStore())
     assert run.wait().outcome == "completed"
     run.stop("too late")
@@ -363,21 +323,14 @@ def test_a_run_has_one_follower_and_can_be_stopped_when_it_is_over() -> None:
         run.wait()
 
 
-# What cannot be observed
-
-
-async def test_a_model_without_an_agent_is_refused_and_agent_is_named() -> None:
+async def test_source_that_is_no_agent_raises_and_fails_the_run() -> None:
     store = MemoryStore()
-    run = observe(anthropic_call('{"a": 1}'), store=store)
+    run = observe(ps.anthropic_call('{"a": 1}'), store=store)
     with pytest.raises(UsageError, match="Agent"):
         await followed(run)
-    log = await logged(store, run.run_id)
-    assert steps(log) == ["run_started", "run_failed"]
+    assert steps(await logged(store, run.run_id)) == ["run_started", "run_failed"]
     with pytest.raises(UsageError, match="Agent"):
-        observe([], store=MemoryStore(), protocol="openai-chat").wait()
-
-
-async def test_what_nobody_can_read_fails_the_run() -> None:
+        await observe([], store=MemoryStore(), protocol="openai-chat")
     with pytest.raises(UsageError, match="cannot read a int"):
         await followed(observe(5, store=MemoryStore()))
 
@@ -386,7 +339,7 @@ async def test_what_nobody_can_read_fails_the_run() -> None:
 
 
 class Watched(MemoryStore):
-    """A store that tells what it has, that can be held up, and that can fail."""
+    """A store that records what it has written, and that can block or fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -404,37 +357,35 @@ class Watched(MemoryStore):
         self.written += [record.event for record in records]
 
 
-async def test_nothing_is_told_before_it_is_in_the_log() -> None:
+async def test_no_event_is_shown_before_it_is_logged() -> None:
     store = Watched()
     count = 0
     async for event in observed(playing(STORY), store):
-        if is_durable(event) and merged([event]) and not isinstance(event, RunStarted):
+        if is_durable(event) and merged([event]) and not isinstance(event, ev.RunStarted):
             count += 1
             assert event in store.written
     assert count == 20
 
 
-def saying(count: int) -> list[Payload]:
-    """Claude Code writes a long text."""
-    start = block_start(0, "text", text="")
-    pieces = [block_delta(0, "text_delta", text="x") for _ in range(count)]
-    ending = [block_stop(0), *message_end("end_turn")]
-    lines = streamed(message_start(), start, *pieces, *ending)
+def long_text(count: int) -> list[Payload]:
+    pieces = [ps.block_delta(0, "text_delta", text="x") for _ in range(count)]
+    block = [ps.block_start(0, "text", text=""), *pieces, ps.block_stop(0)]
+    lines = streamed(ps.message_start(), *block, *ps.message_end("end_turn"))
     return [init(), *lines, run_result(result="")]
 
 
-async def test_deltas_that_arrive_while_the_store_writes_are_joined() -> None:
+async def test_deltas_that_arrive_during_a_write_are_joined() -> None:
     store = Watched()
-    told = await followed(observe(saying(500), store=store))
-    assert only(told, TextDelta) == only(store.written, TextDelta)
-    written = only(store.written, TextDelta)
+    events = await followed(observe(long_text(500), store=store))
+    written = only(store.written, ev.TextDelta)
+    assert only(events, ev.TextDelta) == written
     assert len(written) < 10
     assert "".join(event.text for event in written) == "x" * 500
 
 
-@pytest.mark.parametrize("slow", ["store", "follower"])
-async def test_an_agent_that_says_much_waits_for_who_is_slow(slow: str) -> None:
-    claude = playing(saying(20_000))
+@pytest.mark.parametrize("slow", ["store", "consumer"])
+async def test_slow_store_or_consumer_slows_the_agent_down(slow: str) -> None:
+    claude = playing(long_text(6_000))
     store = Watched()
     async with observed(claude, store) as run:
         await anext(run)
@@ -448,36 +399,44 @@ async def test_an_agent_that_says_much_waits_for_who_is_slow(slow: str) -> None:
     assert 200 < given < 5_000
 
 
-async def test_who_observes_a_run_has_it_as_long_as_it_goes_on() -> None:
-    store = MemoryStore()
-    observer = Observer(store=store, claim_seconds=0.1)
-    run = observer.observe(query(prompt="Go", transport=stuck_after(STORY[:8])))
-    await anext(run)
-    await asyncio.sleep(0.4)
+async def test_observer_renews_its_lease_while_the_run_goes_on() -> None:
+    now = time.time()
+    store = MemoryStore(clock=lambda: now)
+    run = await started(stuck_after(STARTED), Observer(store=store, claim_seconds=0.1))
+    renewed = asyncio.Event()
+    renew = store.renew
+
+    async def renewing(*args: Any) -> Any:
+        renewed.set()
+        return await renew(*args)
+
+    store.renew = renewing  # type: ignore[method-assign]  # to see it
+    now += 0.09
+    await renewed.wait()
+    await asyncio.sleep(0)
+    now += 0.09
     with pytest.raises(RunTaken):
-        await store.claim(run.run_id, "somebody else", 10)
+        await store.claim(run.run_id, "another", 10)
     await run.aclose()
     info = await store.info(run.run_id)
     assert (info.status, info.owner) == ("stopped", None)
 
 
-async def test_who_loses_a_run_to_somebody_else_reads_no_more_and_is_told() -> None:
+async def test_observer_that_lost_its_lease_closes_its_source_and_raises() -> None:
     ahead = 0.0
     store = MemoryStore(clock=lambda: time.time() + ahead)
-    claude = stuck_after(STORY[:8])
-    observer = Observer(store=store, claim_seconds=0.1)
-    run = observer.observe(query(prompt="Go", transport=claude))
-    await anext(run)
+    claude = stuck_after(STARTED)
+    run = await started(claude, Observer(store=store, claim_seconds=0.1))
     ahead = 100.0
-    await store.claim(run.run_id, "somebody else", 10)
-    with pytest.raises(RunTaken, match="somebody else"):
+    await store.claim(run.run_id, "another", 10)
+    with pytest.raises(RunTaken, match="another"):
         await followed(run)
     assert claude.is_closed.is_set()
     assert (await store.info(run.run_id)).status == "running"
 
 
-async def test_a_store_that_fails_ends_the_reading_and_is_raised() -> None:
-    store, claude = Watched(), stuck_after(STORY[:8])
+async def test_failing_store_closes_the_source_and_raises() -> None:
+    store, claude = Watched(), stuck_after(STARTED)
     run = observed(claude, store)
     await anext(run)
     store.is_full = True
@@ -486,7 +445,7 @@ async def test_a_store_that_fails_ends_the_reading_and_is_raised() -> None:
     assert claude.is_closed.is_set()
 
 
-async def test_a_store_that_cannot_begin_a_run_has_none_of_it() -> None:
+async def test_store_that_cannot_begin_a_run_reads_nothing() -> None:
     store, claude = MemoryStore(), playing(STORY)
     await store.aclose()
     with pytest.raises(StoreFailure, match="closed"):
@@ -494,54 +453,45 @@ async def test_a_store_that_cannot_begin_a_run_has_none_of_it() -> None:
     assert claude.given == 0
 
 
-def test_a_run_whose_event_loop_ends_is_ended_in_the_log() -> None:
-    store = MemoryStore()
-
-    async def main() -> str:
-        run = observed(stuck_after(STORY[:8]), store)
-        await anext(run)
-        kept.append(run)
-        return run.run_id
-
-    kept: list[ObservedRun] = []
-    run_id = asyncio.run(main())
-    log = complete(lambda: logged(store, run_id))
-    check_observed(log)
-    assert one(log, RunFailed).code == "interrupted"
-
-
-def test_an_end_that_cannot_be_written_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_full", [False, True])
+def test_end_of_the_event_loop_ends_the_run_in_the_log_or_logs_a_warning(
+    is_full: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     store = Watched()
+    kept: list[object] = []
 
     async def main() -> str:
-        run = observed(stuck_after(STORY[:8]), store)
+        run = observed(stuck_after(STARTED), store)
         async for event in run:
             if isinstance(event, ToolCallStarted):
-                store.is_full = True
-                kept.append(run)
-                kept.append(aiter(run))
+                store.is_full = is_full
+                kept.extend((run, aiter(run)))
                 return run.run_id
         raise AssertionError
 
-    kept: list[object] = []
     run_id = asyncio.run(main())
-    assert f"the end of the run {run_id} is not in its log" in caplog.text
-    assert complete(lambda: store.info(run_id)).status == "running"
+    if is_full:
+        assert f"the end of the run {run_id} is not in its log" in caplog.text
+        assert complete(lambda: store.info(run_id)).status == "running"
+    else:
+        log = complete(lambda: logged(store, run_id))
+        check_observed(log)
+        assert one(log, RunFailed).code == "interrupted"
 
 
 # After a crash
 
 
-async def test_a_run_that_was_cut_off_by_a_crash_is_ended_by_who_stops_it() -> None:
+async def test_crashed_run_can_be_stopped_at_any_record() -> None:
     whole = Watched()
     run = observed(playing(STORY), whole)
     await followed(run)
     records = await whole.read(run.run_id)
     for end in range(1, len(records)):
         store = MemoryStore()
-        claim = await store.begin(records[:end], "somebody who died", 10)
+        claim = await store.begin(records[:end], "a process that died", 10)
         observer = Observer(store=store)
-        assert await observer.stop_async(run.run_id, "gone") == []  # he may live
+        assert await observer.stop_async(run.run_id, "gone") == [], "its lease is valid"
         await store.release(claim)
         last = await observer.stop_async(run.run_id, "gone")
         assert last[-1] == RunStopped("gone", run.run_id)
@@ -550,7 +500,7 @@ async def test_a_run_that_was_cut_off_by_a_crash_is_ended_by_who_stops_it() -> N
         assert log[end:] == last
 
 
-async def test_the_run_of_an_agent_is_not_ended_as_if_it_were_observed() -> None:
+async def test_observer_does_not_stop_the_run_of_an_agent() -> None:
     store = MemoryStore()
     agent, _ = mailing(send(), store=store)
     paused = await agent.run_async("Go")

@@ -1,4 +1,4 @@
-"""Whether a call of an observed agent may run: a person decides, from any process, once."""
+"""Approvals for the calls of an observed agent: any process decides, once."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -9,24 +9,17 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
 
+from argstream import events as ev
 from argstream.agent import Agent, Approve, Deny
 from argstream.agent.approvals import digest_of
 from argstream.agent.observer import ObservedRun, Observer
 from argstream.errors import AlreadyDecided, UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunStopped,
-    ToolArgsCompleted,
-    ToolCallCompleted,
-    ToolCallFailed,
-)
+from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolCallCompleted
 from argstream.models import ScriptedModel
 from argstream.runs import MemoryStore, SqliteStore
-from tests.agent.following import complete, one, only
-from tests.agent.observing import FakeClaude, asks_to_write, check_observed, followed, logged, wrote
-from tests.claude_agent import assistant, init, run_result, streamed, use
+from tests.agent.following import one, only
+from tests.agent.observing import FakeClaude, check_observed, followed, logged
+from tests.claude_agent import assistant, init, run_result, streamed, text, tool_result, use, user
 from tests.provider_streams import Payload, input_json, message_end, message_start, tool_use
 
 pytestmark = pytest.mark.anyio
@@ -39,48 +32,52 @@ Decider = Callable[[Observer, ObservedRun, ApprovalRequested], Awaitable[None]]
 
 
 class Claude(FakeClaude):
-    """Wants to write, asks whether it may, and says what came of it.
+    """Writes a call of ``write``, asks for permission, and reports the result.
 
     ``asks`` are the arguments of its questions, if they are not those that it has written.
+    ``asking`` replaces these questions.
     """
 
     def __init__(
-        self, arguments: Payload = ARGUMENTS, asks: Sequence[Payload] = (), **fields: Any
+        self,
+        arguments: Payload = ARGUMENTS,
+        asks: Sequence[Payload] = (),
+        asking: Callable[["Claude"], Awaitable[None]] | None = None,
+        **fields: Any,
     ) -> None:
         super().__init__(self._play_script)
         self.arguments = arguments
         self.asks = asks or [arguments]
+        self.asking = asking
         self.fields = fields
         self.answers: list[Payload] = []
 
+    async def ask_again(self) -> None:
+        self.answers.append(await self.ask(self.asks[len(self.answers)], **self.fields))
+
     async def _play_script(self, _: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(self.arguments):
-            yield line
-        for asked in self.asks:
-            self.answers.append(await self.ask(asked, **self.fields))
-        answer = self.answers[0]
+        yield init()
+        yield assistant(text("I write."), use(self.arguments))
+        if self.asking is not None:
+            await self.asking(self)
+        while len(self.answers) < len(self.asks) and self.asking is None:
+            await self.ask_again()
+        answer = self.answers[0] if self.answers else {"behavior": "deny", "message": "none"}
         is_allowed = answer["behavior"] == "allow"
-        for line in wrote("written" if is_allowed else answer["message"], failed=not is_allowed):
+        for line in ended("written" if is_allowed else answer["message"], failed=not is_allowed):
             yield line
+
+
+def ended(result: str = "written", *, failed: bool = False) -> list[Payload]:
+    """Return the lines with the result of the call and of the run."""
+    done = [assistant(text("Done."), id_="msg_2"), run_result(result="Done.")]
+    return [user([tool_result(result, is_error=failed)]), *done]
 
 
 def observing(claude: FakeClaude, observer: Observer) -> ObservedRun:
     options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
     source = query(prompt="Go", options=options, transport=claude)
     return observer.observe(source, "Go", session_id=SESSION)
-
-
-async def follow(observer: Observer, claude: FakeClaude, decide: Decider) -> list[Event]:
-    """Follow a run, and have somebody decide when a question is told."""
-    run = observing(claude, observer)
-    told: list[Event] = []
-    async for event in run:
-        told.append(event)
-        if isinstance(event, ApprovalRequested):
-            await decide(observer, run, event)
-    check_observed(told)
-    assert run.pending == ()
-    return told
 
 
 def deciding(decision: Approve | Deny) -> Decider:
@@ -90,72 +87,78 @@ def deciding(decision: Approve | Deny) -> Decider:
     return decide
 
 
-async def nobody(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
-    """Let it wait."""
+async def follow(
+    claude: FakeClaude,
+    decision: Approve | Deny | Decider | None = None,
+    observer: Observer | None = None,
+) -> list[Event]:
+    """Follow a run, and decide when an approval is requested."""
+    observer = observer or Observer(store=MemoryStore())
+    decide = deciding(decision) if isinstance(decision, Approve | Deny) else decision
+    run = observing(claude, observer)
+    events: list[Event] = []
+    async for event in run:
+        events.append(event)
+        if decide is not None and isinstance(event, ApprovalRequested):
+            await decide(observer, run, event)
+    check_observed(events)
+    assert run.pending == ()
+    return events
 
 
-def decided(decision: Approve | Deny, claude: Claude) -> list[Event]:
-    return complete(lambda: follow(Observer(store=MemoryStore()), claude, deciding(decision)))
+# Decisions
 
 
-# What can be decided
+EDIT = {"path": "b.py"}
+RULES = [{"toolName": "write", "ruleContent": None}]
+GRANT = {"type": "addRules", "destination": "session", "rules": RULES, "behavior": "allow"}
 
 
-def test_a_call_that_was_approved_runs_with_what_was_shown() -> None:
+@pytest.mark.parametrize(
+    ("decision", "outcome", "answer"),
+    [
+        (Approve(), "approved", {"updatedInput": ARGUMENTS}),
+        (Approve(arguments=EDIT, reason="better"), "edited", {"updatedInput": EDIT}),
+        (
+            Approve(always="session"),
+            "approved",
+            {"updatedInput": ARGUMENTS, "updatedPermissions": [GRANT]},
+        ),
+        (Deny("not today"), "denied", {"message": "it was denied: not today"}),
+    ],
+    ids=["approve", "edit", "session", "deny"],
+)
+async def test_decision_is_the_answer_to_the_agent(
+    decision: Approve | Deny, outcome: str, answer: Payload
+) -> None:
     claude = Claude(title="Claude wants to write a.py")
-    told = decided(Approve(), claude)
-    request = one(told, ApprovalRequested)
+    events = await follow(claude, decision)
+    request, decided = one(events, ApprovalRequested), one(events, ApprovalDecided)
     assert request.arguments == ARGUMENTS
     assert request.reason == "Claude wants to write a.py"
-    assert claude.answers == [{"behavior": "allow", "updatedInput": ARGUMENTS}]
-    assert one(told, ApprovalDecided).decision == "approved"
-    assert one(told, ToolCallCompleted).arguments == ARGUMENTS
+    assert decided.decision == outcome
+    if isinstance(decision, Deny):
+        assert claude.answers == [{"behavior": "deny", **answer}]
+        assert one(events, ev.ToolCallFailed).error == answer["message"]
+    else:
+        assert claude.answers == [{"behavior": "allow", **answer}]
+        assert one(events, ToolCallCompleted).arguments == answer["updatedInput"]
+        assert (decided.always, decided.edited_arguments) == (decision.always, decision.arguments)
 
 
-async def test_the_digest_is_of_run_call_tool_and_the_text_of_the_arguments() -> None:
-    async def decide(_: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
+async def test_digest_covers_run_call_tool_and_text() -> None:
+    async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         assert run.pending == (request,)
         text = '{"path": "a.py", "lines": [1, 2.5, {"deep": "ä"}]}'
         assert request.digest == digest_of(run.run_id, "toolu_1", "write", text)
         with pytest.raises(UsageError, match="digest"):
-            await deciding(Approve(digest="another"))(_, run, request)
-        await deciding(Approve(digest=request.digest))(_, run, request)
+            await deciding(Approve(digest="another"))(observer, run, request)
+        await deciding(Approve(digest=request.digest))(observer, run, request)
 
-    await follow(Observer(store=MemoryStore()), Claude(), decide)
-
-
-def test_a_call_that_was_denied_does_not_run_and_the_agent_is_told_why() -> None:
-    claude = Claude()
-    told = decided(Deny("not today"), claude)
-    assert claude.answers == [{"behavior": "deny", "message": "it was denied: not today"}]
-    assert one(told, ApprovalDecided).decision == "denied"
-    assert one(told, ToolCallFailed).error == "it was denied: not today"
+    await follow(Claude(), decide)
 
 
-def test_edited_arguments_are_what_runs_and_what_is_told() -> None:
-    claude, edit = Claude(), {"path": "b.py"}
-    told = decided(Approve(arguments=edit, reason="better"), claude)
-    assert claude.answers == [{"behavior": "allow", "updatedInput": edit}]
-    decision = one(told, ApprovalDecided)
-    assert (decision.decision, decision.edited_arguments) == ("edited", edit)
-    assert one(told, ToolCallCompleted).arguments == edit
-
-
-def test_for_the_rest_of_the_session_the_agent_need_not_ask() -> None:
-    claude = Claude()
-    told = decided(Approve(always="session"), claude)
-    assert one(told, ApprovalDecided).always == "session"
-    assert claude.answers[0]["updatedPermissions"] == [
-        {
-            "type": "addRules",
-            "destination": "session",
-            "rules": [{"toolName": "write", "ruleContent": None}],
-            "behavior": "allow",
-        }
-    ]
-
-
-async def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
+async def test_invalid_decision_is_withdrawn() -> None:
     async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         store = observer.store
         await store.decide(run.run_id, {request.call_id: Approve(always="rule")})
@@ -167,11 +170,10 @@ async def test_a_decision_that_cannot_be_used_is_taken_back() -> None:
             else:
                 return
 
-    told = await follow(Observer(store=MemoryStore()), Claude(), decide)
-    assert one(told, ApprovalDecided).decision == "denied"
+    assert one(await follow(Claude(), decide), ApprovalDecided).decision == "denied"
 
 
-async def test_an_agent_can_say_whether_something_could_be_decided() -> None:
+async def test_agent_can_check_a_decision_on_an_observed_call() -> None:
     async def decide(observer: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
         agent = Agent(ScriptedModel("."), [], store=observer.store)
         assert (await agent.conversation(SESSION)).run_id == run.run_id
@@ -190,14 +192,13 @@ async def test_an_agent_can_say_whether_something_could_be_decided() -> None:
         with pytest.raises(AlreadyDecided):
             await agent.check(run.run_id, {request.call_id: Deny()})
 
-    told = await follow(Observer(store=MemoryStore()), Claude(), decide)
-    assert one(told, ApprovalDecided).decision == "approved"
+    assert one(await follow(Claude(), decide), ApprovalDecided).decision == "approved"
 
 
-# Who decides
+# Approvers
 
 
-def test_somebody_in_another_process_can_decide_and_the_first_one_counts(tmp_path: Path) -> None:
+async def test_another_process_can_decide_and_the_first_decision_counts(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
 
     async def decide(_: Observer, run: ObservedRun, request: ApprovalRequested) -> None:
@@ -208,51 +209,72 @@ def test_somebody_in_another_process_can_decide_and_the_first_one_counts(tmp_pat
             with pytest.raises(AlreadyDecided):
                 await elsewhere.decide(run.run_id, {request.call_id: Approve()})
 
-    async def main() -> list[Event]:
-        async with Observer(store=path) as observer:
-            return await follow(observer, Claude(), decide)
-
-    assert one(complete(main), ApprovalDecided).reason == "me first"
+    async with Observer(store=path) as observer:
+        events = await follow(Claude(), decide, observer)
+    assert one(events, ApprovalDecided).reason == "me first"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_somebody_can_be_asked_in_place(is_async: bool) -> None:
+async def test_approver_of_the_observer_is_called(is_async: bool) -> None:
     asked: list[ApprovalRequested] = []
 
-    def approver(request: ApprovalRequested) -> Approve:
+    def approve(request: ApprovalRequested) -> Approve:
         asked.append(request)
         return Approve()
 
-    async def approver_async(request: ApprovalRequested) -> Approve:
-        return approver(request)
+    async def approve_async(request: ApprovalRequested) -> Approve:
+        return approve(request)
 
-    store = MemoryStore()
-    who = approver_async if is_async else approver
-    told = await follow(Observer(store=store, approver=who), Claude(), nobody)
-    assert asked == only(told, ApprovalRequested)
-    assert one(told, ToolCallCompleted).result == "written"
+    approver = approve_async if is_async else approve
+    events = await follow(Claude(), observer=Observer(store=MemoryStore(), approver=approver))
+    assert asked == only(events, ApprovalRequested)
+    assert one(events, ToolCallCompleted).result == "written"
 
 
-async def test_who_is_quicker_than_the_one_who_is_asked_counts() -> None:
-    was_withdrawn: list[bool] = []
+async def test_decision_in_the_store_cancels_the_approver() -> None:
+    was_cancelled: list[bool] = []
 
     async def approver(_: ApprovalRequested) -> Approve:
         try:
             await asyncio.sleep(20)
         finally:
-            was_withdrawn.append(True)
+            was_cancelled.append(True)
         return Approve()
 
     observer = Observer(store=MemoryStore(), approver=approver)
-    assert (
-        one((await follow(observer, Claude(), deciding(Deny("no")))), ApprovalDecided).decision
-        == "denied"
-    )
-    assert was_withdrawn == [True]
+    events = await follow(Claude(), Deny("no"), observer)
+    assert one(events, ApprovalDecided).decision == "denied"
+    assert was_cancelled == [True]
 
 
-async def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one() -> None:
+async def test_approver_that_returns_no_decision_raises_to_the_developer() -> None:
+    async def approver(_: ApprovalRequested) -> Any:
+        return True
+
+    store = MemoryStore()
+    with pytest.raises(UsageError, match="the approver returned True for"):
+        await follow(Claude(), observer=Observer(store=store, approver=approver))
+    (info,) = await store.runs()
+    events = await logged(store, info.run_id)
+    check_observed(events)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    assert not only(events, ToolCallCompleted)
+    assert "the approver returned True" in one(events, ev.RunStopped).reason
+
+
+async def test_invalid_decision_of_an_approver_denies() -> None:
+    async def approver(_: ApprovalRequested) -> Approve:
+        return Approve(arguments={"path": {1, 2}})
+
+    observer = Observer(store=MemoryStore(), approver=approver)
+    decision = one(await follow(Claude(), observer=observer), ApprovalDecided)
+    assert decision.decision == "denied"
+    assert decision.reason == "the edited arguments are no JSON object"
+
+
+async def test_calls_of_one_turn_are_pending_together_and_decided_one_by_one() -> None:
     numbers = range(5)
+    answers: list[Payload] = []
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
@@ -261,7 +283,6 @@ async def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one(
         answers.extend(await asyncio.gather(*asking))
         yield run_result(result="Done.")
 
-    answers: list[Payload] = []
     store = MemoryStore()
     run = observing(FakeClaude(script), Observer(store=store))
     following = asyncio.create_task(followed(run))
@@ -270,70 +291,34 @@ async def test_calls_of_one_turn_are_asked_about_at_once_and_decided_one_by_one(
     for number in reversed(numbers):
         await store.decide(run.run_id, {f"toolu_{number}": Deny(str(number))})
     check_observed(await following)
-    said = [f"it was denied: {number}" for number in numbers]
-    assert [answer["message"] for answer in answers] == said
+    expected = [f"it was denied: {number}" for number in numbers]
+    assert [answer["message"] for answer in answers] == expected
 
 
-async def test_approver_of_an_observed_run_that_returns_no_decision_raises_to_the_developer() -> (
-    None
-):
-    async def approver(_: ApprovalRequested) -> Any:
-        return True
-
-    store = MemoryStore()
-    with pytest.raises(UsageError, match="the approver returned True for"):
-        await follow(Observer(store=store, approver=approver), Claude(), nobody)
-    (info,) = await store.runs()
-    events = [record.event for record in await store.read(info.run_id)]
-    check_observed(events)
-    assert one(events, ApprovalDecided).decision == "withdrawn"
-    assert not only(events, ToolCallCompleted)
-    assert "the approver returned True" in one(events, RunStopped).reason
-
-
-async def test_what_an_approver_says_that_cannot_be_used_denies() -> None:
-    async def approver(_: ApprovalRequested) -> Approve:
-        return Approve(arguments={"path": {1, 2}})
-
-    decision = one(
-        (await follow(Observer(store=MemoryStore(), approver=approver), Claude(), nobody)),
-        ApprovalDecided,
-    )
-    assert (decision.decision, decision.reason) == (
-        "denied",
-        "the edited arguments are no JSON object",
-    )
-
-
-async def test_what_nobody_decides_in_time_is_denied() -> None:
+async def test_approval_that_expires_denies_the_call() -> None:
     claude = Claude()
-    observer = Observer(store=MemoryStore(), approval_timeout=0.05)
-    assert one((await follow(observer, claude, nobody)), ApprovalDecided).decision == "expired"
+    events = await follow(claude, observer=Observer(store=MemoryStore(), approval_timeout=0.05))
+    assert one(events, ApprovalDecided).decision == "expired"
     assert claude.answers[0]["behavior"] == "deny"
 
 
-async def test_an_answer_is_in_the_log_before_it_is_given() -> None:
-    logs: list[list[Event]] = []
-
-    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(ARGUMENTS):
-            yield line
-        await claude.ask(ARGUMENTS)
+async def test_decision_is_logged_before_the_agent_gets_it() -> None:
+    async def asking(claude: Claude) -> None:
+        await claude.ask_again()
         (info,) = await store.runs()
         logs.append(await logged(store, info.run_id))
-        for line in wrote():
-            yield line
 
     store = MemoryStore()
-    await follow(Observer(store=store), FakeClaude(script), deciding(Approve()))
+    logs: list[list[Event]] = []
+    await follow(Claude(asking=asking), Approve(), Observer(store=store))
     assert isinstance(logs[0][-1], ApprovalDecided)
 
 
-# When it is over
+# The end of a run
 
 
 @pytest.mark.parametrize("way", ["stop", "store", "leave"])
-async def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: str) -> None:
+async def test_stop_during_a_request_denies_and_interrupts(way: str) -> None:
     claude, store = Claude(), MemoryStore()
     run = observing(claude, Observer(store=store))
     async for event in run:
@@ -345,192 +330,160 @@ async def test_to_stop_a_run_while_somebody_is_asked_denies_and_interrupts(way: 
     log = await logged(store, run.run_id)
     check_observed(log)
     assert one(log, ApprovalDecided).decision == "withdrawn"
-    assert isinstance(log[-1], RunStopped)
+    assert isinstance(log[-1], ev.RunStopped)
     assert claude.answers[0]["behavior"] == "deny"
     assert claude.answers[0]["interrupt"] is True
 
 
-async def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
+@pytest.mark.parametrize("dies", [False, True])
+async def test_request_is_withdrawn_if_the_agent_withdraws_it_or_dies(dies: bool) -> None:
+    was_asked = asyncio.Event()
+
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(ARGUMENTS):
-            yield line
+        yield init()
+        yield assistant(use(ARGUMENTS))
         asking = asyncio.create_task(claude.ask(ARGUMENTS))
         await was_asked.wait()
-        await claude.take_back()
+        if not dies:
+            await claude.withdraw()
         asking.cancel()
-        for line in wrote("the user has typed something else", failed=True):
+        for line in [] if dies else ended("the user has typed something else", failed=True):
             yield line
-
-    was_asked = asyncio.Event()
 
     async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
         was_asked.set()
 
-    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), decide)
-    assert one(told, ApprovalDecided).decision == "withdrawn"
+    events = await follow(FakeClaude(script), decide)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
+    error = "the call was not run" if dies else "the user has typed something else"
+    assert one(events, ev.ToolCallFailed).error.startswith(error)
 
 
-async def test_an_agent_that_dies_while_somebody_is_asked_leaves_no_question() -> None:
-    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(ARGUMENTS):
-            yield line
-        asking = asyncio.create_task(claude.ask(ARGUMENTS))
-        await was_asked.wait()
-        asking.cancel()
-
-    was_asked = asyncio.Event()
-
-    async def decide(_: Observer, __: ObservedRun, ___: ApprovalRequested) -> None:
-        was_asked.set()
-
-    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), decide)
-    assert one(told, ApprovalDecided).decision == "withdrawn"
-    assert one(told, ToolCallFailed).error.startswith("the call was not run")
-
-
-async def test_what_is_asked_after_a_run_was_stopped_is_denied_at_once() -> None:
-    async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write(ARGUMENTS):
-            yield line
+async def test_request_after_a_stop_is_denied_at_once() -> None:
+    async def asking(claude: Claude) -> None:
         await claude.was_interrupted.wait()
-        answers.append(await claude.ask(ARGUMENTS))
-        for line in wrote("interrupted", failed=True):
-            yield line
+        await claude.ask_again()
 
-    answers: list[Payload] = []
-    observer = Observer(store=MemoryStore())
+    claude, observer = Claude(asking=asking), Observer(store=MemoryStore())
     options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
-    async with ClaudeSDKClient(options, FakeClaude(script)) as client:
+    async with ClaudeSDKClient(options, claude) as client:
         await client.query("Go")
         run = observer.observe(client, "Go")
-        told: list[Event] = []
+        events: list[Event] = []
         async for event in run:
-            told.append(event)
-            if isinstance(event, ToolArgsCompleted):
+            events.append(event)
+            if isinstance(event, ev.ToolArgsCompleted):
                 run.stop()
-    assert only(told, ApprovalRequested) == []
+    assert only(events, ApprovalRequested) == []
     message = "the call was not run: the run was stopped"
-    assert answers == [{"behavior": "deny", "message": message, "interrupt": True}]
+    assert claude.answers == [{"behavior": "deny", "message": message, "interrupt": True}]
 
 
-async def test_a_call_that_has_its_result_while_it_is_asked_about_is_over() -> None:
+async def test_request_for_a_call_that_is_over_is_denied() -> None:
+    answers: list[Payload] = []
+
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
-        for line in asks_to_write({}):
-            yield line
+        yield init()
+        yield assistant(use({}))
         asking = asyncio.create_task(claude.ask({}))
-        first, *rest = wrote("a hook has run it")
+        first, *rest = ended("a hook has run it")
         yield first
         answers.append(await asking)
         for line in rest:
             yield line
 
-    answers: list[Payload] = []
-    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), nobody)
-    assert only(told, ApprovalRequested) == []
+    assert only(await follow(FakeClaude(script)), ApprovalRequested) == []
     assert answers[0]["message"] == "the call was not run: it is over"
 
 
-async def test_who_is_asked_can_close_the_run_and_does_not_wait_for_himself() -> None:
+async def test_approver_can_close_its_run() -> None:
     async def approver(_: ApprovalRequested) -> Deny:
         await runs[0].aclose()
         return Deny("too late")
 
     runs: list[ObservedRun] = []
     runs.append(observing(Claude(), Observer(store=MemoryStore(), approver=approver)))
-    told = await followed(runs[0])
-    check_observed(told)
-    assert one(told, ApprovalDecided).decision == "withdrawn"
+    events = await followed(runs[0])
+    check_observed(events)
+    assert one(events, ApprovalDecided).decision == "withdrawn"
 
 
-# Which call it is about
+# Which call a request is about
 
 
-def test_a_call_without_arguments_is_asked_about_although_the_stream_does_not_close_it() -> None:
+async def test_call_without_arguments_can_be_approved_before_the_stream_closes_it() -> None:
     claude = Claude({})
-    told = decided(Approve(), claude)
-    assert one(told, ToolArgsCompleted).arguments == {}
+    assert one(await follow(claude, Approve()), ev.ToolArgsCompleted).arguments == {}
     assert claude.answers == [{"behavior": "allow", "updatedInput": {}}]
 
 
-async def test_a_question_that_overtakes_its_call_waits_for_it() -> None:
+async def test_request_that_arrives_before_its_call_waits_for_it() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
         asking = asyncio.create_task(claude.ask(ARGUMENTS))
         await asyncio.sleep(0.05)
         yield assistant(use(ARGUMENTS))
         await asking
-        for line in wrote():
+        for line in ended():
             yield line
 
-    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), deciding(Approve()))
-    assert one(told, ToolCallCompleted).result == "written"
+    events = await follow(FakeClaude(script), Approve())
+    assert one(events, ToolCallCompleted).result == "written"
 
 
-@pytest.mark.parametrize("call_id", ["toolu_unheard_of", None])
-def test_a_call_that_nobody_was_told_of_is_denied(
+@pytest.mark.parametrize("call_id", ["toolu_unknown", None])
+async def test_request_for_an_unknown_call_is_denied(
     call_id: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("argstream.agent.observer._UNHEARD", 0.05)
     claude = Claude(call_id=call_id)
-    told = decided(Approve(), claude)
-    assert only(told, ApprovalRequested) == []
-    assert claude.answers == [
-        {
-            "behavior": "deny",
-            "message": "the call was not run: it is not clear which run makes this call",
-        }
-    ]
+    assert only(await follow(claude, Approve()), ApprovalRequested) == []
+    message = "the call was not run: it is not clear which run makes this call"
+    assert claude.answers == [{"behavior": "deny", "message": message}]
 
 
-async def test_of_two_runs_at_once_whose_calls_have_one_id_each_asks_for_itself() -> None:
+async def test_runs_with_the_same_call_id_have_separate_requests() -> None:
     observer = Observer(store=MemoryStore())
     claudes = [Claude({"path": "ada.py"}), Claude({"path": "bob.py"})]
-    logs = await asyncio.gather(
-        *(follow(observer, claude, deciding(Approve())) for claude in claudes)
-    )
-    for claude, told in zip(claudes, logs, strict=True):
-        assert one(told, ApprovalRequested).arguments == claude.arguments
+    logs = await asyncio.gather(*(follow(claude, Approve(), observer) for claude in claudes))
+    for claude, events in zip(claudes, logs, strict=True):
+        assert one(events, ApprovalRequested).arguments == claude.arguments
         assert claude.answers == [{"behavior": "allow", "updatedInput": claude.arguments}]
 
 
-async def test_a_call_that_means_two_things_is_denied() -> None:
-    """Who shows one of two equal keys, and runs the other, has not shown what runs."""
-    pieces = ['{"path": "a.py", ', '"path": "/etc/passwd"}']
+async def test_call_with_a_duplicate_key_is_denied() -> None:
+    """A viewer could show one value while the other one runs."""
+    answers: list[Payload] = []
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
-        for line in streamed(
-            message_start(), tool_use(0), *(input_json(0, piece) for piece in pieces)
-        ):
+        pieces = ['{"path": "a.py", ', '"path": "/etc/passwd"}']
+        deltas = [input_json(0, piece) for piece in pieces]
+        for line in streamed(message_start(), tool_use(0), *deltas):
             yield line
         answers.append(await claude.ask({"path": "/etc/passwd"}))
-        for line in [*streamed(*message_end()), *wrote(answers[0]["message"], failed=True)]:
+        for line in [*streamed(*message_end()), *ended(answers[0]["message"], failed=True)]:
             yield line
 
-    answers: list[Payload] = []
-    told = await follow(Observer(store=MemoryStore()), FakeClaude(script), nobody)
-    assert only(told, ApprovalRequested) == []
-    assert answers[0] == {
-        "behavior": "deny",
-        "message": "the call was not run: its arguments are malformed",
-    }
+    assert only(await follow(FakeClaude(script)), ApprovalRequested) == []
+    message = "the call was not run: its arguments are malformed"
+    assert answers[0] == {"behavior": "deny", "message": message}
 
 
-def test_what_a_hook_has_changed_is_what_is_shown_and_runs() -> None:
+async def test_arguments_that_a_hook_changed_are_shown_and_run() -> None:
     claude = Claude({"path": "a.py"}, [{"path": "b.py"}])
-    told = decided(Approve(), claude)
-    assert one(told, ApprovalRequested).arguments == {"path": "b.py"}
+    events = await follow(claude, Approve())
+    assert one(events, ApprovalRequested).arguments == {"path": "b.py"}
     assert claude.answers[0]["updatedInput"] == {"path": "b.py"}
 
 
-def test_what_is_no_json_is_denied() -> None:
+async def test_arguments_that_are_no_json_are_denied() -> None:
     claude = Claude({"size": float("inf")})
-    told = decided(Approve(), claude)
-    assert only(told, ApprovalRequested) == []
+    assert only(await follow(claude, Approve()), ApprovalRequested) == []
     assert claude.answers[0]["behavior"] == "deny"
 
 
-def test_a_person_is_asked_once_about_a_call() -> None:
+async def test_second_request_for_a_call_is_denied() -> None:
     claude = Claude(ARGUMENTS, [ARGUMENTS, {"path": "b"}])
-    decided(Approve(), claude)
+    await follow(claude, Approve())
     assert [answer["behavior"] for answer in claude.answers] == ["allow", "deny"]

@@ -1,19 +1,14 @@
-"""The real Claude Code, on a provider of our own: what it does is what the other tests play."""
+"""The real Claude Code with a mock provider: it behaves as the other tests assume."""
 
 from pathlib import Path
 
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, query
 
+from argstream import events as ev
 from argstream.agent import Approve, Deny
 from argstream.agent.observer import Observer
-from argstream.events import (
-    ApprovalRequested,
-    RunCompleted,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-)
+from argstream.events import ApprovalRequested, RunCompleted, ToolCallFailed, ToolCallStarted
 from argstream.models import CallTool
 from argstream.runs import MemoryStore
 from argstream.testing import MockProvider, Reply
@@ -40,7 +35,7 @@ def options(provider: MockProvider, observer: Observer, directory: Path) -> Clau
     )
 
 
-async def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logged(
+async def test_calls_of_claude_code_and_its_sub_agents_need_approval_and_are_logged(
     tmp_path: Path,
 ) -> None:
     task = {"description": "two files", "prompt": "Write.", "subagent_type": "general-purpose"}
@@ -63,12 +58,12 @@ async def test_calls_of_claude_code_and_its_sub_agents_are_asked_about_and_logge
                 edited = Approve(arguments={**event.arguments, "content": "by a person"})
                 decision = edited if is_first else Deny("one is enough")
                 await store.decide(run.run_id, {event.call_id: decision})
-    told = await logged(store, run.run_id)
-    check_observed(told)
+    events = await logged(store, run.run_id)
+    check_observed(events)
     assert first.read_text() == "by a person"
     assert not second.exists()
-    assert one(told, RunCompleted).result == "Done."
-    task_call, *writes = only(told, ToolCallStarted)
+    assert one(events, RunCompleted).result == "Done."
+    task_call, *writes = only(events, ToolCallStarted)
     assert {call.parent_id for call in writes} == {task_call.call_id}
-    assert one(told, ToolCallFailed).error == "it was denied: one is enough"
-    assert len(only(told, ToolCallCompleted)) == 2
+    assert one(events, ToolCallFailed).error == "it was denied: one is enough"
+    assert len(only(events, ev.ToolCallCompleted)) == 2

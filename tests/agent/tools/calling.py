@@ -1,4 +1,4 @@
-"""How the tests of tools run one: bound to arguments, in an event loop, with what it said."""
+"""Runs a tool as the agent does."""
 
 import json
 from typing import Any
@@ -6,13 +6,12 @@ from typing import Any
 from argstream.agent.tools import ToolContext, as_tool
 
 
-async def run(given: object, said: list[str] | None = None, /, **arguments: Any) -> Any:
-    """Run a tool once, as a runner would."""
+async def run(given: object, output: list[str] | None = None, /, **arguments: Any) -> Any:
+    """Bind the arguments and execute the tool. Its output is added to the list."""
     tool = as_tool(given)
-    return await tool.execute(tool.bind(json.dumps(arguments)), context_for(tool.name, said))
+    return await tool.execute(tool.bind(json.dumps(arguments)), context_for(tool.name, output))
 
 
-def context_for(name: str, said: list[str] | None = None) -> ToolContext:
-    """Make the context of a call; what the tool says is added to the list."""
-    emit = (lambda _: None) if said is None else said.append
+def context_for(name: str, output: list[str] | None = None) -> ToolContext:
+    emit = (lambda _: None) if output is None else output.append
     return ToolContext("run-1", "call-1", name, "key-1", emit)

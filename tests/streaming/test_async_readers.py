@@ -109,21 +109,6 @@ async def test_several_readers_each_get_all_of_it() -> None:
     assert isinstance(missing, ArgumentUnavailable)
 
 
-async def test_settled_argument_is_returned_while_others_wait() -> None:
-    source = Stepped(2)
-    async with stream(source) as events:
-        call = await first(events)
-        whole = asyncio.create_task(call.arguments())
-        path = asyncio.create_task(call.argument("path"))
-        await settle()
-        assert not path.done()
-        source.step(1)
-        await settle()
-        assert (path.done(), whole.done()) == (True, False)
-        source.step()
-        await whole
-
-
 async def test_source_that_never_waits_does_not_run_ahead_of_readers() -> None:
     given = 0
 
@@ -235,21 +220,6 @@ async def test_closing_ends_waiting_readers_with_an_error() -> None:
     assert await call.argument("path") == "a.py"
     assert source.closed
     assert source.interrupted
-
-
-async def test_error_of_closing_is_raised_to_the_closer() -> None:
-    class Unclosable:
-        async def __aenter__(self) -> AsyncSource:
-            return AsyncSource(TURN)
-
-        async def __aexit__(self, *_: object) -> None:
-            raise OSError("cannot be closed")
-
-    events = stream(Unclosable())
-    call = await first(events)
-    with pytest.raises(OSError, match="cannot be closed"):
-        await events.aclose()
-    assert call.verdict == "aborted"
 
 
 @pytest.mark.parametrize("steps", [2, 3], ids=["idle", "fetching"])

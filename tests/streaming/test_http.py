@@ -19,8 +19,7 @@ import pytest
 import requests
 
 from argstream import stream
-from argstream.events import StreamFailed
-from argstream.testing import CallTool, MockProvider, Reply, Split, Status
+from argstream.testing import CallTool, MockProvider, Reply, Split
 from tests.provider_streams import anthropic_call, outcomes, sse
 from tests.streaming.faces import collect
 
@@ -168,14 +167,6 @@ def test_response_of_requests_is_live(chunked: bool) -> None:
             thread.join()
 
 
-def test_leaving_early_closes_the_connection(url: str) -> None:
-    with by_httpx(url) as response:
-        with stream(response) as events:
-            next(event for event in events if event.type == "tool_call_started")
-        assert response.is_closed
-    assert outcomes(events.calls) == ["aborted"]
-
-
 def test_raw_responses_of_the_sdks_are_read(url: str) -> None:
     base = url.partition("/v1/")[0]
     asked: Any = {"model": "m", "messages": MESSAGES, "stream": True}
@@ -191,14 +182,3 @@ def test_raw_responses_of_the_sdks_are_read(url: str) -> None:
             gpt.responses.with_raw_response.create(model="m", input="hi", stream=True),
         ):
             assert arguments(source) == ARGUMENTS
-
-
-@pytest.mark.parametrize("path", ["messages", "chat/completions"])
-def test_error_of_the_provider_is_read_from_its_body(path: str) -> None:
-    with (
-        MockProvider(Reply(), faults=[Status(429)]) as provider,
-        by_httpx(f"{provider.url}/v1/{path}") as response,
-    ):
-        (event,) = list(stream(response))
-        assert isinstance(event, StreamFailed)
-        assert event.retryable

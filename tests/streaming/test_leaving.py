@@ -290,18 +290,6 @@ async def generator(closed: list[str]) -> AsyncIterator[Any]:
         closed.append("generator")
 
 
-async def open_generator_of_generators(closed: list[str]) -> Any:
-    async def outer() -> AsyncIterator[Any]:
-        inner: Any = generator(closed)
-        try:
-            async for item in inner:
-                yield item
-        finally:
-            await inner.aclose()
-
-    return outer()
-
-
 async def open_iterable(closed: list[str]) -> Any:
     class Iterable:
         def __aiter__(self) -> AsyncIterator[Any]:
@@ -373,7 +361,6 @@ async def open_claude_agent_sdk(closed: list[str]) -> Any:
 OpenSource = Callable[[list[str]], Awaitable[Any]]
 SOURCES: dict[str, OpenSource] = {
     "generator": lambda closed: given(generator(closed)),
-    "generator of generators": open_generator_of_generators,
     "iterable": open_iterable,
     "context": open_context,
     "LangChain": lambda closed: given(model(closed).astream("go")),

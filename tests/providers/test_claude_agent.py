@@ -17,25 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Assembler, Call
-from argstream.events import (
-    Event,
-    RunCompleted,
-    RunFailed,
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    TurnCompleted,
-    Usage,
-)
 from argstream.history import ResultPart, TextPart, ThinkingPart
 from argstream.providers.claude_agent import parsed, rest_of, same
 from argstream.testing import cut
@@ -105,7 +89,7 @@ def ended(stop_reason: str = "tool_use") -> list[Payload]:
     return streamed(block_stop(0), *message_end(stop_reason))
 
 
-def tags(events: list[Event]) -> list[list[str]]:
+def tags(events: list[ev.Event]) -> list[list[str]]:
     return [[part.__struct_config__.tag for part in one.message.parts] for one in turns(events)]
 
 
@@ -132,7 +116,7 @@ def test_whole_message_beside_its_events_changes_nothing(form: str, place: int) 
 
 def test_without_events_the_whole_message_is_read(form: str) -> None:
     calls, events = read(form, run(WHOLE))
-    assert of_type(events, TextDelta) == [TextDelta("I write.", 0)]
+    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
     assert types(events)[-3:] == ["tool_args_completed", "turn_completed", "run_completed"]
     assert [(call.id, call.name, call.arguments) for call in calls] == [("toolu_1", "write", VALUE)]
 
@@ -195,10 +179,7 @@ OUTCOMES: dict[str, tuple[list[Payload], list[Any]]] = {
         [*begun('{"a":1}'), RETRY, *turn(*OTHER, id_="msg_2")],
         ["truncated", {"a": 1}],
     ),
-    "whole block without an ID": (
-        [event(message_start()), *LOST_START, *LATE_WHOLE],
-        [{"a": 1}],
-    ),
+    "whole block without an ID": ([event(message_start()), *LOST_START, *LATE_WHOLE], [{"a": 1}]),
     "whole block without an ID or a start": ([*LOST_START, *LATE_WHOLE], [{"a": 1}]),
 }
 
@@ -256,7 +237,7 @@ def test_whole_messages_with_one_id_are_one_turn(form: str) -> None:
     assert tags(events) == [["thinking", "text", "call", "call"], ["text"]]
     assert [one.message.id for one in turns(events)] == ["msg_1", "msg_2"]
     first = turns(events)[0]
-    assert (first.message.model, first.usage) == ("claude", Usage(7, 1))
+    assert (first.message.model, first.usage) == ("claude", ev.Usage(7, 1))
     # Older versions of the SDK have no IDs. There, a result ends the turn.
     bare = [assistant(text("so"), id_=None), assistant(use({}), id_=None), DONE]
     _, events = read(form, run(*bare, assistant(text("done"), id_=None)))
@@ -273,7 +254,7 @@ def test_block_without_events_comes_from_the_whole_message(form: str) -> None:
     )
     calls, events = read(form, lines)
     assert [call.arguments for call in calls] == [VALUE, {"b": 2}, {"c": 3}]
-    assert of_type(events, TextDelta) == [TextDelta("I write.", 0)]
+    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
     assert tags(events) == [["text", "call", "call", "call"]]
 
 
@@ -285,7 +266,7 @@ def test_block_without_a_start_comes_from_the_whole_message(form: str) -> None:
     ]
     calls, events = read(form, [*lines, run_result()])
     assert [(call.name, call.arguments) for call in calls] == [("write", {"path": "a.py"})]
-    assert of_type(events, TextDelta) == [TextDelta("I write.", 0)]
+    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
     assert failures(events) == []
 
 
@@ -296,7 +277,7 @@ def test_cut_call_is_completed_from_the_whole_message(form: str) -> None:
         assert [call.arguments for call in calls] == [ARGUMENTS], written[:place]
         assert json.loads(calls[0].raw) == ARGUMENTS, written[:place]
         assert calls[0].reinterpreted is None, written[:place]
-        assert "".join(found.delta for found in of_type(events, ToolArgsDelta)) == calls[0].raw
+        assert "".join(found.delta for found in of_type(events, ev.ToolArgsDelta)) == calls[0].raw
         assert failures(events) == []
 
 
@@ -318,8 +299,8 @@ def test_missing_events_never_change_the_arguments_of_a_complete_call(lost: set[
     for call, value in zip(calls, [ARGUMENTS, {"a": "b"}], strict=True):
         assert call.verdict in ("complete", "truncated", "malformed")
         assert call.verdict != "complete" or call.arguments == value
-    assert len(of_type(events, ToolCallCompleted)) == 2
-    assert isinstance(events[-1], RunCompleted)
+    assert len(of_type(events, ev.ToolCallCompleted)) == 2
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 def test_cut_text_and_thinking_are_completed_from_the_whole_message(form: str) -> None:
@@ -332,9 +313,9 @@ def test_cut_text_and_thinking_are_completed_from_the_whole_message(form: str) -
     )
     _, events = read(form, lines)
     assert events[:-2] == [
-        *(ThinkingStarted(0), ThinkingDelta("let me ", 0), ThinkingDelta("see", 0)),
-        ThinkingCompleted("let me see", 0),
-        *(TextDelta("I ", 1), TextDelta("write.", 1)),
+        *(ev.ThinkingStarted(0), ev.ThinkingDelta("let me ", 0), ev.ThinkingDelta("see", 0)),
+        ev.ThinkingCompleted("let me see", 0),
+        *(ev.TextDelta("I ", 1), ev.TextDelta("write.", 1)),
     ]
     thought = ThinkingPart(text="let me see", item=thinking("let me see", "c2ln"))
     assert turns(events)[0].message.parts == (thought, TextPart(text="I write."))
@@ -381,8 +362,8 @@ def test_block_that_was_stopped_too_early_is_not_changed(form: str) -> None:
     ]
     calls, events = read(form, run(*lines))
     assert [(call.verdict, call.raw) for call in calls] == [("truncated", '{"a": 1')]
-    shown = of_type(events, ThinkingStarted, ThinkingCompleted)
-    assert shown == [ThinkingStarted(0), ThinkingCompleted("let", 0)]
+    shown = of_type(events, ev.ThinkingStarted, ev.ThinkingCompleted)
+    assert shown == [ev.ThinkingStarted(0), ev.ThinkingCompleted("let", 0)]
 
 
 def test_stop_reason_of_a_whole_message_is_kept(form: str) -> None:
@@ -403,11 +384,11 @@ def test_input_of_a_block_start_is_replaced_by_the_whole_message(form: str, valu
 def test_turn_without_an_end_is_complete_if_its_blocks_are_whole(form: str) -> None:
     second = streamed(message_start("msg_2"), *message_end("end_turn"))
     lines = run(*streamed(message_start()), *streamed_call('{"a":1}'), DONE, *second)
-    events = of_type(read(form, lines)[1], StreamFailed, TurnCompleted)
+    events = of_type(read(form, lines)[1], ev.StreamFailed, ev.TurnCompleted)
     found = [(one.type, one.stop_reason) for one in events]
     assert found == [("turn_completed", None), ("turn_completed", "end_turn")]
     again = [*begun('{"a":1}'), RETRY, *turn(*OTHER, id_="msg_2")]
-    events = of_type(read(form, run(*again))[1], StreamFailed, TurnCompleted)
+    events = of_type(read(form, run(*again))[1], ev.StreamFailed, ev.TurnCompleted)
     assert types(events) == ["stream_failed", "turn_completed"]
 
 
@@ -420,7 +401,7 @@ def test_thinking_without_text_has_events(form: str) -> None:
     ]
     for lines in (with_events, [assistant(thinking(""))]):
         _, events = read(form, run(*lines))
-        assert events[:2] == [ThinkingStarted(0), ThinkingCompleted("", 0)]
+        assert events[:2] == [ev.ThinkingStarted(0), ev.ThinkingCompleted("", 0)]
         (completed,) = turns(events)
         assert completed.message.parts == (ThinkingPart(text="", item=thinking("")),)
 
@@ -452,7 +433,7 @@ def test_call_that_the_api_runs_has_its_result_in_the_message(form: str, is_stre
         ]
     calls, events = read(form, run(*lines))
     assert [(call.kind, call.arguments) for call in calls] == [("server", {"q": 1})]
-    assert results(events) == [ToolCallCompleted("srv_1", "advisor", {"q": 1}, content)]
+    assert results(events) == [ev.ToolCallCompleted("srv_1", "advisor", {"q": 1}, content)]
     kept = ResultPart(call_id="srv_1", result=content, item=result)
     assert turns(events)[0].message.parts[1:] == (kept,)
 
@@ -488,8 +469,8 @@ def test_result_completes_its_call(
     called = turn(*streamed_call('{"a":1}')) if is_streamed else [assistant(use({"a": 1}))]
     answer = user([tool_result(content, is_error=is_error)], tool_use_result={"stdout": "done"})
     _, events = read(form, run(*called, answer))
-    done = ToolCallCompleted("toolu_1", "write", {"a": 1}, content)
-    assert results(events) == [ToolCallFailed("toolu_1", "write", content) if is_error else done]
+    done = ev.ToolCallCompleted("toolu_1", "write", {"a": 1}, content)
+    assert results(events) == [ev.ToolCallFailed("toolu_1", "write", content) if is_error else done]
     assert tags(events) == [["call"]]
 
 
@@ -543,7 +524,7 @@ def test_events_of_a_sub_agent_have_the_call_that_started_it(form: str, is_strea
     calls, events = read(form, lines)
     assert [(call.id, call.parent_id) for call in calls] == [(TASK, None), ("toolu_1", TASK)]
     assert [done.result for done in results(events)] == ["found", "here"]
-    shown = of_type(events, ThinkingStarted, TextDelta)
+    shown = of_type(events, ev.ThinkingStarted, ev.TextDelta)
     assert [found.parent_id for found in shown] == [TASK, TASK, None]
     found = [(one.message.id, one.parent_id) for one in turns(events)]
     assert sorted(found) == [("msg_1", None), ("msg_2", TASK), ("msg_3", TASK), ("msg_4", None)]
@@ -573,7 +554,7 @@ def test_result_of_its_call_ends_a_sub_agent(form: str) -> None:
     open_turn = streamed(message_start("msg_2"), tool_use(0), input_json(0, '{"a'), parent=TASK)
     answer = user([tool_result("gave up", TASK, is_error=True)])
     _, events = read(form, run(assistant(use({"a": 1}, TASK)), *open_turn, answer))
-    ends = of_type(events, ToolArgsInvalid, TurnCompleted, ToolCallFailed)
+    ends = of_type(events, ev.ToolArgsInvalid, ev.TurnCompleted, ev.ToolCallFailed)
     assert [(one.type, getattr(one, "parent_id", "")) for one in ends] == [
         *(("tool_args_invalid", ""), ("turn_completed", TASK)),
         *(("tool_call_failed", ""), ("turn_completed", None)),
@@ -617,7 +598,7 @@ def test_failure_of_a_sub_agent_does_not_affect_others(form: str) -> None:
     ]
     calls, events = read(form, run(*lines))
     assert [call.verdict for call in calls] == ["truncated", "complete"]
-    ends = of_type(events, StreamFailed, TurnCompleted, RunCompleted)
+    ends = of_type(events, ev.StreamFailed, ev.TurnCompleted, ev.RunCompleted)
     assert types(ends) == ["stream_failed", "turn_completed", "run_completed"]
 
 
@@ -627,12 +608,12 @@ def test_failure_of_a_sub_agent_does_not_affect_others(form: str) -> None:
 def test_result_message_ends_the_run(form: str) -> None:
     usage = {"input_tokens": 4, "cache_read_input_tokens": 100, "output_tokens": 50}
     _, events = read(form, [init(), assistant(text("so")), run_result(result="so", usage=usage)])
-    assert events[-1] == RunCompleted("so", Usage(104, 50, cache_read_tokens=100))
+    assert events[-1] == ev.RunCompleted("so", ev.Usage(104, 50, cache_read_tokens=100))
     assert types(events) == ["text_delta", "turn_completed", "run_completed"]
     idle = {"type": "system", "subtype": "session_state_changed", "state": "idle", **SESSION}
     structured = run_result(result="{}", structured_output={"a": 1})
     _, events = read(form, [init(), structured, idle])
-    assert events == [RunCompleted({"a": 1}, Usage(7, 5))]
+    assert events == [ev.RunCompleted({"a": 1}, ev.Usage(7, 5))]
 
 
 EXECUTION = "error_during_execution"
@@ -653,7 +634,7 @@ API_529 = run_result(is_error=True, result="API Error: 529", api_error_status=52
     ],
 )
 def test_failed_run_has_its_reason(form: str, result: Payload, code: str, message: str) -> None:
-    failed = replace(RunFailed(code, message), usage=Usage(7, 5))
+    failed = replace(ev.RunFailed(code, message), usage=ev.Usage(7, 5))
     assert read(form, [init(), result])[1] == [failed]
 
 
@@ -674,7 +655,7 @@ def test_second_run_may_equal_the_first(form: str) -> None:
     assert [call.arguments for call in twice[0]] == [{"a": 1}, {"a": 1}]
 
 
-MISSING = StreamFailed("truncated", "the stream ended before the run did", retryable=True)
+MISSING = ev.StreamFailed("truncated", "the stream ended before the run did", retryable=True)
 
 
 @pytest.mark.parametrize(
@@ -711,7 +692,7 @@ def test_run_that_ends_within_a_turn_is_one_failure(form: str, lines: list[Paylo
 def test_messages_of_the_model_alone_need_no_result(form: str, lines: list[Payload]) -> None:
     _, events = read(form, lines)
     assert failures(events) == []
-    assert isinstance(events[-1], TurnCompleted)
+    assert isinstance(events[-1], ev.TurnCompleted)
 
 
 # Failures
@@ -727,7 +708,7 @@ def test_error_of_the_api_is_not_text_of_the_model(
     failed = assistant(text("It did not work"), id_="made_up", error=code)
     for lines in ([init(), failed], [init(), failed, run_result(is_error=True, result="It")]):
         _, events = read(form, lines)
-        assert events[0] == StreamFailed(code, "It did not work", is_retryable)
+        assert events[0] == ev.StreamFailed(code, "It did not work", is_retryable)
         assert types(events[1:]) in ([], ["run_failed"])
 
 
@@ -807,7 +788,7 @@ CONVERSATION = run(
 
 
 def test_query_of_the_sdk_is_a_source() -> None:
-    async def main() -> list[Event]:
+    async def main() -> list[ev.Event]:
         messages = query(prompt="write", transport=FakeTransport(CONVERSATION))
         async with stream(messages, protocol="claude-agent") as events:
             return [found async for found in events]
@@ -820,7 +801,7 @@ def test_closing_the_stream_of_a_query_aborts_open_calls() -> None:
         messages = query(prompt="write", transport=FakeTransport(CONVERSATION))
         async with stream(messages, protocol="claude-agent") as events:
             async for found in events:
-                if isinstance(found, ToolArgsDelta):
+                if isinstance(found, ev.ToolArgsDelta):
                     break
         # The SDK cleans up in tasks of its own.
         await asyncio.gather(
@@ -829,7 +810,7 @@ def test_closing_the_stream_of_a_query_aborts_open_calls() -> None:
         return events.calls
 
     assert [call.verdict for call in asyncio.run(main())] == ["aborted"]
-    assert of_type(read("objects", CONVERSATION)[1], ToolArgsCompleted)
+    assert of_type(read("objects", CONVERSATION)[1], ev.ToolArgsCompleted)
 
 
 # The rest of a cut JSON text, computed from its value

@@ -10,23 +10,9 @@ import pytest
 from google import genai
 from google.genai import types as google
 
+from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Call
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    Event,
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    TurnCompleted,
-    Usage,
-)
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests.answering import answering
 from tests.provider_streams import call_part, failures, joined, of_type, results, turns, types
@@ -67,7 +53,7 @@ END: Any = {"functionCall": {}}
 STOP = chunk({"text": ""}, finish="STOP")
 
 
-def assemble(*payloads: Any) -> tuple[list[Call], list[Event]]:
+def assemble(*payloads: Any) -> tuple[list[Call], list[ev.Event]]:
     return READER.assemble(payloads)
 
 
@@ -75,7 +61,7 @@ def only_call(*payloads: Any) -> Call:
     return READER.only_call(payloads)
 
 
-def completed(*payloads: Any) -> TurnCompleted:
+def completed(*payloads: Any) -> ev.TurnCompleted:
     return READER.completed(payloads)
 
 
@@ -191,8 +177,8 @@ def test_leaves_are_shown_as_they_come() -> None:
     (found,), events = assemble(*payloads)
     assert found.arguments == {"path": "a.py", "edits": [{"line": 5, "on": True}, None]}
     assert found.reinterpreted is None
-    assert [event.text for event in of_type(events, ArgumentDelta)] == ["a.", "py"]
-    assert [event.path for event in of_type(events, ArgumentCompleted)] == [
+    assert [event.text for event in of_type(events, ev.ArgumentDelta)] == ["a.", "py"]
+    assert [event.path for event in of_type(events, ev.ArgumentCompleted)] == [
         *(("path",), ("edits", 0, "line"), ("edits", 0, "on")),
         *(("edits", 0), ("edits", 1), ("edits",)),
     ]
@@ -201,7 +187,7 @@ def test_leaves_are_shown_as_they_come() -> None:
 def test_contradicting_leaves_make_the_call_malformed() -> None:
     calls, events = assemble(*leaves(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y")))
     assert calls[0].verdict == "malformed"
-    assert of_type(events, ToolArgsInvalid)[0].error.path == ("a",)
+    assert of_type(events, ev.ToolArgsInvalid)[0].error.path == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +204,7 @@ def test_contradicting_leaves_make_the_call_malformed() -> None:
 )
 def test_path_of_a_leaf_is_parsed(written: str, path: Any) -> None:
     _, events = assemble(*leaves(leaf(written, stringValue="x")))
-    assert [event.path for event in of_type(events, ArgumentDelta)] == [path]
+    assert [event.path for event in of_type(events, ev.ArgumentDelta)] == [path]
 
 
 @pytest.mark.parametrize(
@@ -238,8 +224,8 @@ def test_invalid_path_truncates_the_call(written: str) -> None:
 def test_text_and_thoughts_are_blocks() -> None:
     thoughts = [chunk({"text": text, "thought": True}) for text in ("hm", "!")]
     _, events = assemble(*thoughts, chunk({"text": "so"}), chunk({"text": " be it"}, finish="STOP"))
-    thinking = [ThinkingStarted(0), ThinkingDelta("hm!", 0), ThinkingCompleted("hm!", 0)]
-    assert joined(events)[:-1] == [*thinking, TextDelta("so be it", 1)]
+    thinking = [ev.ThinkingStarted(0), ev.ThinkingDelta("hm!", 0), ev.ThinkingCompleted("hm!", 0)]
+    assert joined(events)[:-1] == [*thinking, ev.TextDelta("so be it", 1)]
 
 
 SIGNED = {"thoughtSignature": "c2ln"}
@@ -297,8 +283,8 @@ def test_code_that_gemini_runs_is_a_call_with_its_result(ids: Any, outcome: str)
     )
     assert (found.kind, found.name, found.arguments) == ("code", "code_execution", "print(1)")
     is_failed = outcome == "OUTCOME_FAILED"
-    failed = ToolCallFailed(found.id, "code_execution", result)
-    done = ToolCallCompleted(found.id, "code_execution", "print(1)", result)
+    failed = ev.ToolCallFailed(found.id, "code_execution", result)
+    done = ev.ToolCallCompleted(found.id, "code_execution", "print(1)", result)
     assert results(events) == [failed if is_failed else done]
     first, second = turns(events)[0].message.parts
     assert first.item == {"executableCode": code}
@@ -311,7 +297,7 @@ def test_tool_that_google_runs_is_a_call_with_its_result() -> None:
     response = {"id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "response": {"found": 1}}
     calls, events = assemble(chunk({"toolCall": tool}), chunk({"toolResponse": response}), STOP)
     assert [(found.kind, found.id) for found in calls] == [("server", "t1")]
-    done = ToolCallCompleted("t1", "GOOGLE_SEARCH_WEB", {"queries": ["x"]}, {"found": 1})
+    done = ev.ToolCallCompleted("t1", "GOOGLE_SEARCH_WEB", {"queries": ["x"]}, {"found": 1})
     assert results(events) == [done]
 
 
@@ -329,7 +315,7 @@ def test_usage_counts_thoughts_as_output() -> None:
     read = {"promptTokenCount": 100, "toolUsePromptTokenCount": 10, "cachedContentTokenCount": 40}
     usage = {**read, "candidatesTokenCount": 20, "thoughtsTokenCount": 5}
     event = completed(chunk({"text": "hi"}, finish="STOP"), {"usageMetadata": usage})
-    assert event.usage == Usage(110, 25, cache_read_tokens=40, reasoning_tokens=5)
+    assert event.usage == ev.Usage(110, 25, cache_read_tokens=40, reasoning_tokens=5)
     assert (event.stop_reason, event.message.id, event.message.model) == ("STOP", "r1", "gemini")
     without_numbers = completed(STOP, {"usageMetadata": {"trafficType": "ON_DEMAND"}})
     assert without_numbers.usage.input_tokens == 7
@@ -376,8 +362,8 @@ FORMS_OF_ERROR = [OVERLOADED, [OVERLOADED], json.dumps([OVERLOADED]).encode()]
 test_error_truncates_the_call = READER.test_failures(
     [begin()],
     [
-        *((one, StreamFailed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
-        (error(400, "bad key", "INVALID_ARGUMENT"), StreamFailed("INVALID_ARGUMENT", "bad key")),
+        *((one, ev.StreamFailed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
+        (error(400, "bad key", "INVALID_ARGUMENT"), ev.StreamFailed("INVALID_ARGUMENT", "bad key")),
     ],
 )
 
@@ -438,7 +424,7 @@ def test_names_in_snake_case_are_read(encode: Any) -> None:
     assert (turn.message.id, turn.usage.input_tokens) == ("r1", 7)
     assert turn.message.parts[1].item["thoughtSignature"] == "+/+/"
     blocked = encode({"prompt_feedback": {"block_reason": "SAFETY"}})
-    assert assemble(blocked)[1] == [StreamFailed("SAFETY", "the prompt was blocked")]
+    assert assemble(blocked)[1] == [ev.StreamFailed("SAFETY", "the prompt was blocked")]
 
 
 def test_parts_of_a_dump_go_back_in_the_form_of_the_wire() -> None:
@@ -473,7 +459,7 @@ test_unreadable_payload_truncates_the_call = READER.test_unreadable(
 def test_parts_before_an_unreadable_part_are_read() -> None:
     bad = chunk({"text": "first"}, call("f", willContinue=True), piece(leaf("nonsense")))
     calls, events = assemble(bad, STOP)
-    assert events[0] == TextDelta("first", 0)
+    assert events[0] == ev.TextDelta("first", 0)
     assert [(found.name, found.verdict) for found in calls] == [("f", "truncated")]
 
 
@@ -509,7 +495,7 @@ def client() -> Iterator[genai.Client]:
 
 @pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # of the SDK
 def test_stream_of_the_async_client_is_read(client: genai.Client) -> None:
-    async def read() -> list[Event]:
+    async def read() -> list[ev.Event]:
         async with client.aio as models:
             # stream() awaits it.
             source = models.models.generate_content_stream(model="gemini", contents="hi")

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.load import dumps
 from langchain_core.messages import (
@@ -21,16 +20,8 @@ from langchain_core.messages import (
 )
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    ThinkingDelta,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    TurnCompleted,
-    Usage,
-)
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from tests.provider_streams import (
     ONE_ARGUMENT_IN_TWO_PIECES,
@@ -78,34 +69,12 @@ class Scripted(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
         raise NotImplementedError
 
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
         for one in self.chunks:
             yield ChatGenerationChunk(message=one.model_copy())
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for one in self._stream(messages, stop, None, **kwargs):
-            yield one
 
 
 def scripted(*chunks: AIMessageChunk) -> Scripted:
@@ -145,7 +114,7 @@ def test_result_equals_the_sum_that_langchain_computes() -> None:
         (call["id"], call["name"], call["args"]) for call in whole.tool_calls
     ]
     assert "".join(texts(events)) == whole.text
-    assert turns(events)[0].usage == Usage(3, 4)
+    assert turns(events)[0].usage == ev.Usage(3, 4)
 
 
 # Which call a piece belongs to, and its verdict
@@ -232,7 +201,7 @@ def test_parsed_prefixes_of_langchain_are_not_used() -> None:
     assert first.tool_calls[0]["args"] == {"path": "/t"}
     (call,), events = assemble([first])
     assert (call.verdict, call.raw) == ("truncated", '{"path": "/t')
-    assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"path": "/t']
+    assert [event.delta for event in of_type(events, ev.ToolArgsDelta)] == ['{"path": "/t']
     assert failures(events)[0].code == "truncated"
     cut = chunk(piece('{"path": "/etc", "recursive": tr', "write", "call_1"))
     message = message_chunk_to_message(cut)
@@ -256,7 +225,7 @@ def test_parts_of_the_usage_are_added_also_after_the_stop_reason() -> None:
         "output_token_details": {"reasoning": 3},
     }
     _, events = assemble([usage(10, 0), *WRITTEN, end(), usage(0, 5, **details), LAST])
-    assert [turn.usage for turn in turns(events)] == [Usage(10, 5, 2, 1, 3)]
+    assert [turn.usage for turn in turns(events)] == [ev.Usage(10, 5, 2, 1, 3)]
 
 
 # Content
@@ -282,8 +251,20 @@ def part_names(events: Any) -> list[str]:
     return [type(part).__name__ for part in turn.message.parts]
 
 
-def block(type_: str, **fields: Any) -> dict[str, Any]:
-    return {"type": type_, **fields, "index": 0}
+def block(type_: str, index: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"type": type_, "index": index, **fields}
+
+
+def reasoning(**fields: Any) -> dict[str, Any]:
+    return block("reasoning", **fields)
+
+
+def nested(**fields: Any) -> dict[str, Any]:
+    return block("reasoning_content", reasoning_content=fields)
+
+
+def summary(text: str) -> list[Any]:
+    return [{"index": 0, "text": text}]
 
 
 @pytest.mark.parametrize(
@@ -291,37 +272,25 @@ def block(type_: str, **fields: Any) -> dict[str, Any]:
     [
         (
             [
-                *(block("thinking", thinking="H"), block("thinking", thinking="m")),
-                block("thinking", signature="sig"),
+                *(block("thinking", thinking=text) for text in "Hm"),
+                block("thinking", signature="s"),
             ],
-            block("thinking", thinking="Hm", signature="sig"),
+            block("thinking", thinking="Hm", signature="s"),
+        ),
+        (
+            [reasoning(reasoning="H"), reasoning(reasoning="m", extras={"signature": "s"})],
+            reasoning(reasoning="Hm", extras={"signature": "s"}),
         ),
         (
             [
-                block("reasoning", reasoning="H"),
-                block("reasoning", reasoning="m", extras={"signature": "s"}),
+                *(reasoning(id="rs", summary=[]), reasoning(summary=summary("H"))),
+                *(reasoning(summary=summary("m")), reasoning(summary=[], encrypted_content="x")),
             ],
-            block("reasoning", reasoning="Hm", extras={"signature": "s"}),
+            reasoning(id="rs", summary=summary("Hm"), encrypted_content="x"),
         ),
         (
-            [
-                block("reasoning", id="rs", summary=[]),
-                *(block("reasoning", summary=[{"index": 0, "text": text}]) for text in "Hm"),
-                block("reasoning", summary=[], encrypted_content="x"),
-            ],
-            block(
-                *("reasoning",),
-                id="rs",
-                summary=[{"index": 0, "text": "Hm"}],
-                encrypted_content="x",
-            ),
-        ),
-        (
-            [
-                *(block("reasoning_content", reasoning_content={"text": text}) for text in "Hm"),
-                block("reasoning_content", reasoning_content={"signature": "s"}),
-            ],
-            block("reasoning_content", reasoning_content={"text": "Hm", "signature": "s"}),
+            [nested(text="H"), nested(text="m"), nested(signature="s")],
+            nested(text="Hm", signature="s"),
         ),
     ],
 )
@@ -331,7 +300,7 @@ def test_thoughts_are_shown_and_kept_in_the_form_of_their_provider(
     answer = {"type": "text", "text": "Yes.", "index": 1}
     payloads = [chunk(content=[block]) for block in [*blocks, answer]]
     _, events = assemble([*payloads, end("stop")])
-    assert [event.text for event in of_type(events, ThinkingDelta)] == ["H", "m"]
+    assert [event.text for event in of_type(events, ev.ThinkingDelta)] == ["H", "m"]
     parts = (ThinkingPart(text="Hm", item=kept), TextPart(text="Yes."))
     assert turns(events)[0].message.parts == parts
 
@@ -352,37 +321,36 @@ def test_unknown_block_is_kept() -> None:
     assert "".join(texts(events)) == "Found nothing."
 
 
+USED: dict[str, Any] = {"id": "s1", "name": "f"}
+TEXTS = [block("input_json_delta", 1, partial_json=text) for text in ('{"a"', ":1}")]
+ARGS = block("server_tool_call_chunk", 1, args='{"a":1}')
+
+
 @pytest.mark.parametrize(
     ("blocks", "kind"),
     [
         (
             [
-                {**SERVER_USE, "index": 1},
-                {"type": "input_json_delta", "partial_json": '{"a"', "index": 1},
-                {"type": "input_json_delta", "partial_json": ":1}", "index": 1},
-                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "r", "index": 2},
+                *(block("server_tool_use", 1, **USED, input={}), *TEXTS),
+                block("web_search_tool_result", 2, tool_use_id="s1", content="r"),
             ],
             "server",
         ),
         (
             [
-                {"type": "mcp_tool_use", "id": "s1", "name": "f", "input": {"a": 1}, "index": 1},
-                {"type": "mcp_tool_result", "tool_use_id": "s1", "content": "r", "index": 2},
+                block("mcp_tool_use", 1, **USED, input={"a": 1}),
+                block("mcp_tool_result", 2, tool_use_id="s1", content="r"),
             ],
             "mcp",
         ),
         (
             [
-                {"type": "server_tool_call_chunk", "id": "s1", "name": "f", "index": 1},
-                {"type": "server_tool_call_chunk", "args": '{"a":1}', "index": 1},
-                {"type": "server_tool_result", "tool_call_id": "s1", "output": "r", "index": 2},
+                *(block("server_tool_call_chunk", 1, **USED), ARGS),
+                block("server_tool_result", 2, tool_call_id="s1", output="r"),
             ],
             "server",
         ),
-        (
-            [{"type": "mcp_call", "id": "s1", "name": "f", "arguments": '{"a":1}', "output": "r"}],
-            "mcp",
-        ),
+        ([{"type": "mcp_call", **USED, "arguments": '{"a":1}', "output": "r"}], "mcp"),
     ],
 )
 def test_call_that_the_provider_runs_is_in_the_content(
@@ -390,7 +358,7 @@ def test_call_that_the_provider_runs_is_in_the_content(
 ) -> None:
     calls, events = assemble([*(chunk(content=[block]) for block in blocks), end("stop")])
     assert [(call.kind, call.verdict) for call in calls] == [(kind, "complete")]
-    assert results(events) == [ToolCallCompleted("s1", "f", {"a": 1}, "r")]
+    assert results(events) == [ev.ToolCallCompleted("s1", "f", {"a": 1}, "r")]
 
 
 @pytest.mark.parametrize(
@@ -402,7 +370,7 @@ def test_call_that_the_provider_runs_is_in_the_content(
 )
 def test_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
     _, events = assemble([chunk(content=[SERVER_USE]), chunk(content=[block]), end("stop")])
-    assert results(events) == [ToolCallFailed("s1", "f", "r")]
+    assert results(events) == [ev.ToolCallFailed("s1", "f", "r")]
 
 
 OPERATION = {"type": "create_file", "path": "a", "diff": "+b"}
@@ -430,7 +398,7 @@ def test_program_of_openai_ends_with_its_output() -> None:
     program = {"type": "program", "id": "p", "call_id": "c1", "code": "1+1", "fingerprint": "f"}
     output = {"type": "program_output", "id": "po", "call_id": "c1", "result": "2", "index": 1}
     _, events = assemble([chunk(content=[{**program, "index": 0}, output]), end("completed")])
-    assert results(events) == [ToolCallCompleted("c1", "program", "1+1", "2")]
+    assert results(events) == [ev.ToolCallCompleted("c1", "program", "1+1", "2")]
 
 
 def test_calls_that_the_provider_ran_may_be_beside_the_content() -> None:
@@ -454,9 +422,9 @@ def test_each_message_is_a_turn_and_a_tool_message_completes_its_call() -> None:
     _, events = assemble([*payloads, *ANSWER])
     assert types(events)[-4:-2] == ["turn_completed", "tool_call_completed"]
     assert types(events)[-2:] == ["text_delta", "turn_completed"]
-    assert results(events) == [ToolCallCompleted("call_1", "write", {"path": "/tmp"}, "ok")]
+    assert results(events) == [ev.ToolCallCompleted("call_1", "write", {"path": "/tmp"}, "ok")]
     assert len(turns(assemble(one_call("", RESULT, *ANSWER))[1])) == 2
-    assert assemble(one_call("", FAILED))[1][-1] == ToolCallFailed("c1", "f", "boom")
+    assert assemble(one_call("", FAILED))[1][-1] == ev.ToolCallFailed("c1", "f", "boom")
 
 
 def test_message_keeps_its_turn_if_its_id_changes() -> None:
@@ -679,7 +647,7 @@ def test_concurrent_messages_keep_their_turns(order: Any, nodes: tuple[str, str]
     assert failures(events) == []
     found = [(turn.message.id, turn.message.parts[0].arguments) for turn in turns(events)]
     assert sorted(found, key=str) == [("resp_1", {"a": 1}), ("resp_2", {"a": 2})]
-    both = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+    both = of_type(events, ev.ToolCallStarted, ev.TurnCompleted)[:2]
     assert types(both) == ["tool_call_started"] * 2
     assert verdicts([*first[:3], *second[:3]]) == ["truncated", "truncated"]
     assert verdicts([*first[:3], *second[:3], b"?", *first[3:]]) == ["truncated", "truncated"]

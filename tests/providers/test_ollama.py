@@ -4,16 +4,8 @@ import json
 from importlib import import_module
 from typing import Any
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsDelta,
-    Usage,
-)
 from argstream.history import OpaquePart
 from tests.provider_streams import Payload, turns, types
 from tests.providers.tables import Tables, cases
@@ -81,9 +73,9 @@ def test_call_is_complete_at_once_and_without_done_the_turn_is_cut() -> None:
     call = called(entry({"a": [1, None]}, index=0, id_="call_1"))
     calls, events = assemble([call, chunk(content="and n")])
     assert types(events)[0] == "tool_call_started"
-    assert events[1] == ToolArgsDelta("call_1", "write", '{"a":[1,null]}')
+    assert events[1] == ev.ToolArgsDelta("call_1", "write", '{"a":[1,null]}')
     assert types(events)[-3:] == ["tool_args_completed", "text_delta", "stream_failed"]
-    cut = StreamFailed("truncated", "the stream ended before the model did", retryable=True)
+    cut = ev.StreamFailed("truncated", "the stream ended before the model did", retryable=True)
     assert (calls[0].verdict, calls[0].reinterpreted, events[-1]) == ("complete", None, cut)
     assert types(assemble([{**done(), "done": "no"}])[1]) == ["stream_failed"]
 
@@ -98,19 +90,19 @@ def test_thinking_ends_where_text_or_a_call_starts() -> None:
     thoughts = [chunk(thinking="h"), chunk(thinking="m"), chunk(content="so"), chunk(thinking="no")]
     _, events = assemble([*thoughts, called(entry({})), chunk(content="there"), done()])
     assert events[:4] == [
-        *(ThinkingStarted(0), ThinkingDelta("h", 0), ThinkingDelta("m", 0)),
-        ThinkingCompleted("hm", 0),
+        *(ev.ThinkingStarted(0), ev.ThinkingDelta("h", 0), ev.ThinkingDelta("m", 0)),
+        ev.ThinkingCompleted("hm", 0),
     ]
-    assert events[4:7] == [TextDelta("so", 1), ThinkingStarted(2), ThinkingDelta("no", 2)]
+    assert events[4:7] == [ev.TextDelta("so", 1), ev.ThinkingStarted(2), ev.ThinkingDelta("no", 2)]
     assert types(events)[7:9] == ["thinking_completed", "tool_call_started"]
-    assert TextDelta("there", 3) in events
+    assert ev.TextDelta("there", 3) in events
 
 
 def test_end_has_the_model_the_reason_and_the_usage() -> None:
     event = completed([chunk(images=["aW1hZ2U="]), done()])
     assert event.message.parts == (OpaquePart(item={"images": ["aW1hZ2U="]}),)
     assert (event.stop_reason, event.message.model) == ("stop", "qwen")
-    assert event.usage == Usage(input_tokens=7, output_tokens=5)
+    assert event.usage == ev.Usage(input_tokens=7, output_tokens=5)
     assert len(turns(assemble([done(), called(A), done()])[1])) == 2
     assert types(assemble([done(content="so", tool_calls=[A])])[1])[:2] == [
         "text_delta",
@@ -121,8 +113,11 @@ def test_end_has_the_model_the_reason_and_the_usage() -> None:
 test_error_truncates_the_call = READER.test_failures(
     [called(entry('{"a":1}'))],
     [
-        ({"error": "model runner has stopped"}, StreamFailed("error", "model runner has stopped")),
-        ({"error": {"message": "no"}}, StreamFailed("error", "no")),
+        (
+            {"error": "model runner has stopped"},
+            ev.StreamFailed("error", "model runner has stopped"),
+        ),
+        ({"error": {"message": "no"}}, ev.StreamFailed("error", "no")),
     ],
 )
 

@@ -8,15 +8,8 @@ import pytest
 from openai.types.responses import ResponsesServerEvent
 from pydantic import TypeAdapter
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    ArgumentDelta,
-    Event,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallStarted,
-)
 from argstream.history import CallPart, ResultPart
 from argstream.policy import Policy, Rule, Search
 from tests.provider_streams import (
@@ -159,8 +152,8 @@ DENY_RM = Policy(
 )
 
 
-def verdicts(events: list[Event]) -> list[Event]:
-    return of_type(events, ToolArgsCompleted, ToolArgsInvalid)
+def verdicts(events: list[ev.Event]) -> list[ev.Event]:
+    return of_type(events, ev.ToolArgsCompleted, ev.ToolArgsInvalid)
 
 
 @FORMS
@@ -171,8 +164,8 @@ def test_item_that_the_client_answers_is_a_call_with_arguments(
     begun = {**item, **EMPTY[item["type"]]}
     events = stream(form(turn(item_added(0, **begun), item_done(0, **item))))
     found = list(events)
-    assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, "client")]
-    assert verdicts(found) == [ToolArgsCompleted(call_id, name, arguments)]
+    assert of_type(found, ev.ToolCallStarted) == [ev.ToolCallStarted(call_id, 0, name, "client")]
+    assert verdicts(found) == [ev.ToolArgsCompleted(call_id, name, arguments)]
     assert [call.reinterpreted for call in events.calls] == [None]
     assert failures(found) == []
     (part,) = turns(found)[0].message.parts
@@ -198,7 +191,7 @@ def test_policy_checks_the_arguments_of_each_client_call(
     matches = Search("rm|hello|click|mail|argstream")
     policy = Policy([Rule("deny", tool=tool, argument=steps, when=matches)], default="allow")
     (refused,) = verdicts(list(stream(turn(item_done(0, **item)), policy=policy)))
-    assert isinstance(refused, ToolArgsInvalid)
+    assert isinstance(refused, ev.ToolArgsInvalid)
     assert refused.error.reason == "denied"
 
 
@@ -216,10 +209,10 @@ def test_client_call_must_fit_the_schema_of_a_tool_with_its_name() -> None:
 def test_shell_commands_grow_with_their_deltas(form: Form) -> None:
     events = stream(form(shell_turn(("ls ", "-la"), ("echo ", '"hi"'))))
     found = list(events)
-    deltas = [(event.path[1], event.text) for event in of_type(found, ArgumentDelta)]
+    deltas = [(event.path[1], event.text) for event in of_type(found, ev.ArgumentDelta)]
     assert deltas == [(0, "ls "), (0, "-la"), (1, "echo "), (1, '"hi"')]
     arguments = {**SHELL["action"], "commands": ["ls -la", 'echo "hi"']}
-    assert verdicts(found) == [ToolArgsCompleted("call_1", "shell", arguments)]
+    assert verdicts(found) == [ev.ToolArgsCompleted("call_1", "shell", arguments)]
     assert [call.reinterpreted for call in events.calls] == [None]
 
 
@@ -227,7 +220,7 @@ def test_shell_commands_grow_with_their_deltas(form: Form) -> None:
 def test_policy_rejects_a_shell_call_at_the_end_of_the_denied_command(form: Form) -> None:
     payloads = shell_turn(("ls",), ("rm -r", "f", " /"), ("echo ", "done"))
     found = list(stream(form(payloads), policy=DENY_RM))
-    (refused,) = of_type(found, ToolArgsInvalid)
+    (refused,) = of_type(found, ev.ToolArgsInvalid)
     assert (refused.verdict, refused.error.reason) == ("rejected", "denied")
     assert refused.raw == '{"commands":["ls","rm -rf /"'  # nothing after it is read
     assert verdicts(found) == [refused]
@@ -238,7 +231,7 @@ def test_policy_checks_the_finished_item_if_its_commands_differ() -> None:
     payloads = shell_turn(("ls",))
     payloads[-2] = {**item_done(0, **SHELL), "sequence_number": 9}
     found = list(stream(payloads, policy=DENY_RM))
-    assert [event.verdict for event in of_type(found, ToolArgsInvalid)] == ["rejected"]
+    assert [event.verdict for event in of_type(found, ev.ToolArgsInvalid)] == ["rejected"]
 
 
 @pytest.mark.parametrize(
@@ -331,8 +324,8 @@ def test_call_that_the_provider_runs_ends_with_its_result(  # noqa: PLR0917 - a 
     call_id = item["call_id"] or item["id"]
     sent = turn(item_done(0, **item), *deltas, item_done(1, **output))
     found = list(stream(form(sent), policy=Policy(default="deny")))
-    assert of_type(found, ToolCallStarted) == [ToolCallStarted(call_id, 0, name, kind)]
-    assert results(found) == [ToolCallCompleted(call_id, name, arguments, result)]
+    assert of_type(found, ev.ToolCallStarted) == [ev.ToolCallStarted(call_id, 0, name, kind)]
+    assert results(found) == [ev.ToolCallCompleted(call_id, name, arguments, result)]
     assert failures(found) == []
     parts = turns(found)[0].message.parts
     assert [type(part) for part in parts] == [CallPart, ResultPart]
@@ -341,7 +334,7 @@ def test_call_that_the_provider_runs_ends_with_its_result(  # noqa: PLR0917 - a 
 
 def test_provider_cannot_answer_a_call_of_the_client() -> None:
     found = assemble(turn(item_done(0, **SHELL), item_done(1, **SHELL_OUTPUT)))[1]
-    assert len(of_type(found, ToolArgsCompleted)) == 1
+    assert len(of_type(found, ev.ToolArgsCompleted)) == 1
     assert results(found) == []
     assert [type(part) for part in turns(found)[0].message.parts] == [CallPart]
 

@@ -12,17 +12,9 @@ from openai import AsyncOpenAI, OpenAI
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.server import ServerConnection, serve
 
+from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Assembler, Call
-from argstream.events import (
-    StreamFailed,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    TurnCompleted,
-    Usage,
-)
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from tests.provider_streams import Payload, failures, of_type, results, texts, turns, types
 from tests.providers.tables import Tables, cases
@@ -126,10 +118,7 @@ test_outcomes = READER.test_outcomes(
         **cases("no text and", empty, {}, ["completed"]),
         **cases("no text and", empty, "truncated", ["new"]),
         "lost payload": (LOST, ["truncated", "truncated"]),
-        "answered before its item is done": (
-            [*ANSWERED, item_done('{"a":1}'), done()],
-            [{"a": 1}],
-        ),
+        "answered before its item is done": ([*ANSWERED, item_done('{"a":1}'), done()], [{"a": 1}]),
         # A client may answer that the call was interrupted.
         "answered before its arguments": (
             [created(), added(), conversation_item(output()), delta('{"a":1}'), done()],
@@ -188,13 +177,13 @@ def test_cut_response_truncates_the_open_call(status: str, details: Any, stop_re
 def test_failed_response_is_a_failure_and_truncates_its_call() -> None:
     error = {"type": "server_error", "code": "server_error", "message": "oops"}
     end = done(status="failed", status_details={"type": "failed", "error": error})
-    failed = StreamFailed("server_error", "oops", retryable=True)
+    failed = ev.StreamFailed("server_error", "oops", retryable=True)
     calls, events = assemble([created(), added(), delta("{}"), end, *numbered(2)])
     assert [one.verdict for one in calls] == ["truncated", "complete"]
     assert (failures(events), len(turns(events))) == ([failed], 1)
     # An error event about the same failure is not a second one.
     _, events = assemble([created(), {"type": "error", "error": error}, end])
-    assert of_type(events, StreamFailed, TurnCompleted) == [failed]
+    assert of_type(events, ev.StreamFailed, ev.TurnCompleted) == [failed]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +200,7 @@ def test_failed_response_is_a_failure_and_truncates_its_call() -> None:
 def test_text_and_name_may_come_at_the_end(payloads: list[Payload]) -> None:
     calls, events = assemble([created(), *payloads])
     assert [(one.id, one.name, one.arguments) for one in calls] == [("call_1", "write", {"a": 1})]
-    assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"a":1}']
+    assert [event.delta for event in of_type(events, ev.ToolArgsDelta)] == ['{"a":1}']
 
 
 test_unreadable_payload_truncates_the_call = READER.test_unreadable(
@@ -300,10 +289,10 @@ def test_each_response_of_a_session_is_a_turn() -> None:
     assert [one.id for one in calls] == ["call_1", "call_2"]
     found = [(turn.message.id, turn.message.model) for turn in turns(events)]
     assert found == [("resp_1", "gpt-realtime"), ("resp_2", "gpt-realtime")]
-    assert turns(events)[0].usage == Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
+    assert turns(events)[0].usage == ev.Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
     # xAI sends the usage beside the response and leaves it empty inside.
     end = {**done(usage={}, status_details="unimplemented"), "usage": {"output_tokens": 9}}
-    assert turns(assemble([created(), end])[1])[0].usage == Usage(output_tokens=9)
+    assert turns(assemble([created(), end])[1])[0].usage == ev.Usage(output_tokens=9)
 
 
 def test_session_may_end_after_a_response_but_not_within_one() -> None:
@@ -317,7 +306,7 @@ def test_session_may_end_after_a_response_but_not_within_one() -> None:
 def test_result_of_the_client_completes_its_call_once() -> None:
     items = [conversation_item(output(), what) for what in ("added", "done")]
     _, events = assemble([conversation_item(output("of another session")), *call(), *items])
-    assert results(events) == [ToolCallCompleted("call_1", "write", {"a": 1}, "ok")]
+    assert results(events) == [ev.ToolCallCompleted("call_1", "write", {"a": 1}, "ok")]
     assert failures(assemble([*ANSWERED, item_done('{"a":1}'), done()])[1]) == []
 
 
@@ -329,20 +318,20 @@ def test_error_of_the_client_is_reported_after_the_response() -> None:
     calls, events = assemble([*payloads[:3], sent, *payloads[3:]])
     assert [one.verdict for one in calls] == ["complete"]
     assert types(events)[-2:] == ["turn_completed", "stream_failed"]
-    assert events[-1] == StreamFailed("unknown_id", "no such event")
+    assert events[-1] == ev.StreamFailed("unknown_id", "no such event")
     # If the session ends there, the error is the reason why.
     expired = {"type": "error", "error": {"type": "server_error", "message": "session expired"}}
     calls, events = assemble([*payloads[:3], expired])
     assert [one.verdict for one in calls] == ["truncated"]
-    assert failures(events) == [StreamFailed("server_error", "session expired", retryable=True)]
+    assert failures(events) == [ev.StreamFailed("server_error", "session expired", retryable=True)]
 
 
 def test_error_between_two_responses_is_reported_at_once() -> None:
     assembler = Assembler("openai-realtime")
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
-    assert assembler.feed(error) == [StreamFailed("invalid_request_error", "no")]
+    assert assembler.feed(error) == [ev.StreamFailed("invalid_request_error", "no")]
     flat = {"type": "error", "code": "bad", "message": "no"}
-    assert assembler.feed(flat) == [StreamFailed("bad", "no")]
+    assert assembler.feed(flat) == [ev.StreamFailed("bad", "no")]
 
 
 def test_concurrent_responses_are_separate_turns() -> None:
@@ -358,7 +347,7 @@ def test_concurrent_responses_are_separate_turns() -> None:
         assert [part.call_id for part in parts["resp_1"]] == ["call_1"]
         assert [part.call_id for part in parts["resp_2"]] == ["call_2"]
         assert failures(events) == []
-        both = of_type(events, ToolCallStarted, TurnCompleted)[:2]
+        both = of_type(events, ev.ToolCallStarted, ev.TurnCompleted)[:2]
         assert types(both) == ["tool_call_started"] * 2
 
 
@@ -386,7 +375,7 @@ def test_result_completes_its_call_while_other_responses_are_open() -> None:
     calls, events = assemble(payloads)
     assert [one.id for one in calls] == ["call_1", "call_3", "call_2"]
     assert [one.verdict for one in calls] == ["complete"] * 3
-    turn, done, *_ = of_type(events, ToolCallCompleted, TurnCompleted)
+    turn, done, *_ = of_type(events, ev.ToolCallCompleted, ev.TurnCompleted)
     assert (turn.message.id, done.call_id) == ("resp_2", "call_2")
 
 
@@ -411,9 +400,9 @@ MCP_WRITTEN: list[Payload] = [
 @pytest.mark.parametrize(
     ("end", "fields", "expected"),
     [
-        ("completed", {"output": "found"}, ToolCallCompleted("mcp_1", "ask", {"q": 1}, "found")),
-        ("failed", {"error": {"code": 500}}, ToolCallFailed("mcp_1", "ask", {"code": 500})),
-        ("failed", {"error": None}, ToolCallFailed("mcp_1", "ask", "failed")),
+        ("completed", {"output": "found"}, ev.ToolCallCompleted("mcp_1", "ask", {"q": 1}, "found")),
+        ("failed", {"error": {"code": 500}}, ev.ToolCallFailed("mcp_1", "ask", {"code": 500})),
+        ("failed", {"error": None}, ev.ToolCallFailed("mcp_1", "ask", "failed")),
     ],
 )
 def test_mcp_call_ends_with_its_result(end: str, fields: Payload, expected: Any) -> None:

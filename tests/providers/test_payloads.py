@@ -1,30 +1,43 @@
-"""What all adapters do with a payload, and which protocol it is taken for."""
+"""Behaviour of all adapters, and detection of the protocol."""
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
+from argstream import stream
 from argstream.errors import UsageError
 from argstream.providers import UnreadableError, detect, make_adapter
-from tests.provider_streams import assemble, chunk, entry, tool_calls, types
+from tests.provider_streams import (
+    ONE_ARGUMENT_IN_TWO_PIECES,
+    assemble,
+    chunk,
+    entry,
+    tool_calls,
+    types,
+)
+from tests.turns import STREAMED, Streamed
 
 
-def test_fields_that_an_sdk_does_not_know_are_read_too() -> None:
+@pytest.mark.parametrize("streamed", STREAMED, ids=lambda one: one.protocol)
+def test_call_starts_at_once_and_its_arguments_grow(streamed: Streamed) -> None:
+    events = stream([streamed.body("", '{"path": "/t', 'mp"}')], streamed.protocol)
+    found = [type_ for type_ in types(events) if type_ not in ("turn_completed", "run_completed")]
+    assert found == ONE_ARGUMENT_IN_TWO_PIECES
+    assert [call.arguments for call in events.calls] == [{"path": "/tmp"}]
+
+
+def test_fields_that_an_sdk_does_not_know_are_read() -> None:
     payload = {**chunk(reasoning_content="hm"), "created": 1, "model": "m"}
-    found = ChatCompletionChunk.model_validate(payload)
-    adapter = make_adapter("openai-chat")
-    assert [type(delta).__name__ for delta in adapter.feed(found)] == [
-        "TurnOpened",
-        "ThinkingPiece",
-    ]
+    deltas = make_adapter("openai-chat").feed(ChatCompletionChunk.model_validate(payload))
+    assert [type(delta).__name__ for delta in deltas] == ["TurnOpened", "ThinkingPiece"]
 
 
 @pytest.mark.parametrize("payload", [b"{", b"[]", b"3", "text", b"\xff{}", b"", b"[" * 100_000])
-def test_what_is_no_object_is_unreadable(payload: bytes) -> None:
+def test_payload_that_is_not_an_object_is_unreadable(payload: bytes) -> None:
     with pytest.raises(UnreadableError):
         make_adapter("cohere").feed(payload)
 
 
-def test_a_field_of_a_wrong_type_is_left_out_and_the_rest_is_kept() -> None:
+def test_field_of_a_wrong_type_is_ignored() -> None:
     payload = b'{"id":5,"model":["m"],"usage":[],"choices":[{"index":"0","delta":{"content":"a"}}]}'
     _, events = assemble([payload, b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'])
     assert types(events) == ["text_delta", "turn_completed"]
@@ -37,6 +50,7 @@ def test_a_field_of_a_wrong_type_is_left_out_and_the_rest_is_kept() -> None:
     [
         ({"type": "message_start"}, "anthropic"),
         ({"type": "ping"}, "anthropic"),
+        ({"type": "message"}, "anthropic"),
         ({"type": "error", "error": {"type": "x"}}, "anthropic"),
         ({"type": "error", "error": {"type": "x"}, "sequence_number": 1}, "openai-responses"),
         ({"type": "error", "message": "x"}, "openai-responses"),
@@ -53,10 +67,10 @@ def test_a_field_of_a_wrong_type_is_left_out_and_the_rest_is_kept() -> None:
         (b"no json", None),
     ],
 )
-def test_the_protocol_is_found_out_from_a_payload(payload: object, protocol: str | None) -> None:
+def test_protocol_is_detected_from_a_payload(payload: object, protocol: str | None) -> None:
     assert detect(payload) == protocol
 
 
-def test_a_protocol_that_does_not_exist_is_refused_with_those_that_do() -> None:
+def test_unknown_protocol_raises_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="no protocol is called 'openai'; there are: auto, anth"):
         make_adapter("openai")

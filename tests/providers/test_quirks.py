@@ -50,93 +50,79 @@ def calls_of(source: Iterable[object]) -> list[Call]:
 # 1, 2, 3, 6, 7: which call an entry of tool_calls belongs to
 
 
-F, G = {"id": "x", "name": "f"}, {"id": "y", "name": "g"}
-UNNAMED = {"id": "", "name": "f"}
-NULL = {"id": "null", "name": "f"}
+def f(text: Any, **fields: Any) -> dict[str, Any]:
+    return entry(text, **{"id": "x", "name": "f", **fields})
 
+
+def g(text: Any, **fields: Any) -> dict[str, Any]:
+    return entry(text, **{"id": "y", "name": "g", **fields})
+
+
+def no_id(text: Any, **fields: Any) -> dict[str, Any]:
+    return entry(text, **{"id": "", "name": "f", **fields})
+
+
+A1, A2, B2 = '{"a":1}', '{"a":2}', '{"b":2}'
+EXISTING = [entry("", id="x", name="edit_ex"), entry("", name="isting_file"), entry(A1)]
 ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
-    "1 a new ID with a name at the same index is a new call": (
-        [entry('{"a":', **F), entry("1}"), entry('{"b":', **G), entry("2}")],
+    "1 a new ID with a name is a new call": (
+        [f('{"a":'), entry("1}"), g('{"b":'), entry("2}")],
         TWO,
     ),
     "1 a new ID without a name is the same call": (
-        [entry("", **F), entry('{"a":', id="other"), entry("1}", id="other")],
+        [f(""), entry('{"a":', id="other"), entry("1}", id="other")],
         ONE,
     ),
-    "2 the same ID at another index is the same call": (
-        [entry("", **F), entry('{"a":1}', index=1, **F)],
-        ONE,
-    ),
-    "2 the same ID for another tool is another call": (
-        [entry('{"a":1}', **F), entry('{"b":2}', id="x", name="g")],
-        TWO,
-    ),
-    "2 same index, empty IDs, whole calls": (
-        [entry('{"a":1}', **UNNAMED), entry('{"a":2}', **UNNAMED)],
+    "2 the same ID at another index is the same call": ([f(""), f(A1, index=1)], ONE),
+    "2 the same ID for another tool is another call": ([f(A1), g(B2, id="x")], TWO),
+    "2 empty IDs, whole calls": ([no_id(A1), no_id(A2)], SAME_TWICE),
+    "2 empty IDs, calls in pieces": (
+        [no_id('{"a"'), entry(":1}"), no_id('{"a":'), entry("2}")],
         SAME_TWICE,
     ),
-    "2 same index, empty IDs, calls in pieces": (
-        [entry('{"a"', **UNNAMED), entry(":1}"), entry('{"a":', **UNNAMED), entry("2}")],
-        SAME_TWICE,
-    ),
-    "2 same index, empty IDs, the name before the arguments": (
+    "2 empty IDs, the name before the arguments": (
         [
-            *(entry("", **UNNAMED), entry('{"a":1}', id=""), entry("", **UNNAMED)),
-            *(entry("", id=""), entry('{"a":', id=""), entry("2}", id="")),
+            *(no_id(""), entry(A1, id=""), no_id("")),
+            *(entry(text, id="") for text in ("", '{"a":', "2}")),
         ],
         SAME_TWICE,
     ),
-    "2 same index, the ID 'null', arguments as objects": (
-        [entry({"a": 1}, **NULL), entry({"a": 2}, **NULL)],
+    "2 the ID 'null', arguments as objects": (
+        [f({"a": 1}, id="null"), f({"a": 2}, id="null")],
         SAME_TWICE,
     ),
-    "2 same index, empty IDs, a name in every chunk of both": (
-        [entry(text, **UNNAMED) for text in ('{"a":', "1}", "", '{"a":', "2}")],
+    "2 empty IDs, a name in every chunk of both": (
+        [no_id(text) for text in ('{"a":', "1}", "", '{"a":', "2}")],
         SAME_TWICE,
     ),
     "3 without an index the ID decides": (
         [
-            *(entry('{"a":', index=None, **F), entry('{"b":', index=None, **G)),
+            *(f('{"a":', index=None), g('{"b":', index=None)),
             *(entry("1}", index=None, id="x"), entry("2}", index=None, id="y")),
         ],
         TWO,
     ),
     "3 without index and ID a name that begins an object is a new call": (
         [
-            *(entry('{"a":1}', index=None, name="f"), entry('{"a":', index=None, name="f")),
+            *(entry(text, index=None, name="f") for text in (A1, '{"a":')),
             entry("2}", index=None),
         ],
         SAME_TWICE,
     ),
-    "3 indexes may begin at one": (
-        [entry('{"a":1}', index=1, **F), entry('{"b":2}', index=2, **G)],
-        TWO,
-    ),
+    "3 indexes may begin at one": ([f(A1, index=1), g(B2, index=2)], TWO),
     "3 an index may be a string": (
-        [
-            *(entry("", index="0", **F), entry("", index="1", **G)),
-            *(entry('{"a":1}', index="0"), entry('{"b":2}', index="1")),
-        ],
+        [f("", index="0"), g("", index="1"), entry(A1, index="0"), entry(B2, index="1")],
         TWO,
     ),
-    "6 a name in every chunk is one name": (
-        [entry('{"a"', **F), entry(":1", **F), entry("}", name="f")],
-        ONE,
-    ),
-    "6 a name in pieces is joined": (
-        [entry("", id="x", name="edit_ex"), entry("", name="isting_file"), entry('{"a":1}')],
-        [("edit_existing_file", {"a": 1})],
-    ),
+    "6 a name in every chunk is one name": ([f('{"a"'), f(":1"), entry("}", name="f")], ONE),
+    "6 a name in pieces is joined": (EXISTING, [("edit_existing_file", {"a": 1})]),
     "6 a name that grows is replaced": (
-        [entry(None, id="x", name="edit"), entry('{"a":1}', name="edit_file")],
+        [entry(None, id="x", name="edit"), entry(A1, name="edit_file")],
         [("edit_file", {"a": 1})],
     ),
     "6 a name may follow the arguments": ([entry('{"a"', id="x"), entry(":1}", name="f")], ONE),
     **{
-        f"7 an ID is generated in place of {id_!r}": (
-            [entry('{"a":1}', id=id_, name="f"), entry('{"b":2}', index=1, id=id_, name="g")],
-            TWO,
-        )
+        f"7 an ID is generated in place of {id_!r}": ([f(A1, id=id_), g(B2, index=1, id=id_)], TWO)
         for id_ in ("", None, "null")
     },
 }

@@ -7,16 +7,7 @@ import pytest
 from argstream import UsageError
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from argstream.models import OfferedTool
-from tests.providers.requests.asking import (
-    ADD,
-    APIS,
-    assistant,
-    body,
-    call,
-    exchange,
-    result,
-    user,
-)
+from tests.providers.requests.asking import ADD, APIS, assistant, body, call, exchange, result, user
 
 API = APIS["anthropic"]
 HI = user("hi")

@@ -67,10 +67,7 @@ def test_tool_is_a_function() -> None:
     assert [
         (one["type"], one["function"]) for one in body(API, HI, tools=[ADD, bare])["tools"]
     ] == [
-        (
-            "function",
-            {"name": "add", "description": "Adds two numbers.", "parameters": ADD.schema},
-        ),
+        ("function", {"name": "add", "description": "Adds two numbers.", "parameters": ADD.schema}),
         ("function", {"name": "now", "parameters": empty}),
     ]
 

@@ -113,9 +113,6 @@ def fate_of(name: str, text: str, *, has_policy: bool) -> str:
     return fate
 
 
-# The parts of a turn
-
-
 @dataclass(frozen=True)
 class Words:
     text: str
@@ -209,9 +206,6 @@ def _woven(strands: list[list[Payload]], order: Sequence[int]) -> list[Payload]:
     return [*filter(None, taken), *(payload for strand in rest for payload in strand)]
 
 
-# Anthropic
-
-
 def _anthropic(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
     index = 2 * place
     match part:
@@ -249,9 +243,6 @@ def _anthropic_end(reason: str | None) -> list[Payload]:
     return ps.message_end(reason)  # type: ignore[arg-type]  # some send none
 
 
-# OpenAI Chat Completions
-
-
 def _chat(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
     match part:
         case Words(text, is_thinking):
@@ -270,9 +261,6 @@ def _chat_start(id_: str) -> Payload:
 
 def _chat_end(reason: str | None) -> list[Payload]:
     return [ps.chunk(finish=reason)]
-
-
-# OpenAI Responses
 
 
 def _responses(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:

@@ -131,9 +131,6 @@ def send(to: str = "ada") -> CallTool:
     return CallTool("send", {"to": to})
 
 
-# Runs with a store
-
-
 async def logged(store: Store, run: AgentRun) -> list[Event]:
     return [record.event for record in await store.read(run.run_id)]
 

@@ -71,9 +71,6 @@ class Writer(NamedTuple):
     end: Callable[[str], list[Payload]]
 
 
-# Anthropic
-
-
 def _anthropic_call(call: Call) -> list[Payload]:
     deltas = [ps.input_json(call.place, piece) for piece in call.pieces]
     return [ps.tool_use(call.place, call.name, call.id), *deltas, ps.block_stop(call.place)]
@@ -88,9 +85,6 @@ def _anthropic_forged(call: Call) -> list[Payload]:
         ps.block_start(30, "server_tool_use", **server),
         ps.block_start(31, "mcp_tool_use", server_name="s", **server),
     ]
-
-
-# OpenAI Chat Completions
 
 
 def _chat_call(call: Call) -> list[Payload]:
@@ -110,9 +104,6 @@ def _chat_forged(call: Call) -> list[Payload]:
 def _chat_end(reason: str) -> list[Payload]:
     known = {"tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length"}
     return [ps.chunk(finish=known.get(reason, reason))]
-
-
-# OpenAI Responses
 
 
 def _responses_call(call: Call) -> list[Payload]:
@@ -142,9 +133,6 @@ def _responses_end(reason: str) -> list[Payload]:
     if reason == "max_tokens":
         return [ps.response_ended("incomplete", incomplete_details={"reason": "max_output_tokens"})]
     return [ps.response_ended("failed" if reason == "odd" else "completed")]
-
-
-# OpenAI Realtime
 
 
 def _realtime_forged(call: Call) -> list[Payload]:

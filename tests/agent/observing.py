@@ -152,9 +152,6 @@ def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
     return FakeClaude(script)
 
 
-# The order of events
-
-
 class _ObservedCall(CallOrder):
     """A call that the observed agent runs. There is no event for its start."""
 

@@ -31,9 +31,6 @@ def texts(message: Message) -> str:
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
-# A run
-
-
 def test_model_receives_the_result_of_its_call() -> None:
     model = ScriptedModel(ADD, "It is 3.")
     events = events_of(Agent(model, [add]), "What is 1 + 2?")
@@ -114,9 +111,6 @@ def test_paused_turn_is_continued() -> None:
     assert [message.role for message in model.requests[1].messages] == ["user", "assistant"]
 
 
-# What must not run
-
-
 def test_truncated_call_is_not_run_and_calls_closed_before_it_are() -> None:
     effects = Effects()
     text = '{"path": "a.txt", "content": "abc'
@@ -144,9 +138,19 @@ def test_invalid_arguments_are_rejected_while_they_are_written() -> None:
     assert effects.seen == []
 
 
-def test_unknown_tool_fails_with_a_suggestion() -> None:
-    events = events_of(Agent(ScriptedModel(CallTool("ad", {"a": 1, "b": 2}), "Oh."), [add]))
-    assert "did you mean 'add'" in one(events, ev.ToolCallFailed).error
+def test_error_of_a_call_is_sent_to_the_model() -> None:
+    def broken() -> None:
+        raise ValueError("no such thing")
+
+    calls = Reply(CallTool("ad", {"a": 1, "b": 2}), CallTool("broken"))
+    model = ScriptedModel(calls, "Oh.")
+    unknown, failed = only(events_of(Agent(model, [add, broken])), ev.ToolCallFailed)
+    assert "did you mean 'add'" in unknown.error
+    assert failed.error == "ValueError: no such thing"
+    results = results_of(model.requests[1].messages[-1])
+    assert [(part.result, part.failed) for part in results] == [
+        *((unknown.error, True), (failed.error, True))
+    ]
 
 
 def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
@@ -171,9 +175,6 @@ def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
     assert one(events, ToolCallCompleted).name == "read_all"
 
 
-# How a run ends
-
-
 def test_turn_limit_fails_the_run_and_the_conversation_stays_usable() -> None:
     conversation = Conversation()
     agent = Agent(ScriptedModel(ADD, repeat=True), [add], max_turns=3)
@@ -193,48 +194,27 @@ def test_failed_run_raises_with_its_partial_result() -> None:
     assert isinstance(caught.value.__cause__, ProviderFailure)
 
 
-def test_exception_of_a_custom_model_is_raised_after_run_failed() -> None:
-    def model(request: ModelRequest) -> AsyncIterator[object]:
-        raise KeyError(request.instructions)
+def test_exception_of_a_custom_model_fails_the_run_unless_its_turn_is_over() -> None:
+    async def model(_: ModelRequest) -> AsyncIterator[object]:
+        for payload in payloads:
+            yield payload
+        raise error
 
+    payloads: list[Payload] = []
     events: list[Event] = []
+    conversation = Conversation()
     agent = Agent(model, on_event=lambda record: events.append(record.event))
+    error: BaseException = KeyError("x")
     with pytest.raises(KeyError):
         agent.run("Go")
     assert one(events, ev.StreamFailed).code == "model_failed"
     assert isinstance(events[-1], RunFailed)
-
-
-def test_cancelled_error_of_a_model_fails_its_run() -> None:
-    async def model(_: ModelRequest) -> AsyncIterator[object]:
-        raise asyncio.CancelledError
-
-    conversation = Conversation()
-    events = events_of(Agent(model), "Go", conversation)
-    assert one(events, RunFailed).code == "model_failed"
+    error = asyncio.CancelledError()
+    assert one(events_of(agent, "Go", conversation), RunFailed).code == "model_failed"
     assert conversation.run_id is None
-
-
-def test_model_that_fails_after_its_turn_completes_the_run() -> None:
-    async def model() -> AsyncIterator[object]:
-        for payload in [message_start(), *message_end("end_turn")]:
-            yield payload
-        raise ConnectionError("reset")
-
-    assert Agent(model()).run("Go").outcome == "completed"
-
-
-def test_exception_of_a_tool_is_sent_to_the_model() -> None:
-    def broken() -> None:
-        raise ValueError("no such thing")
-
-    model = ScriptedModel(CallTool("broken"), "Oh.")
-    events = events_of(Agent(model, [broken]))
-    assert one(events, ev.ToolCallFailed).error == "ValueError: no such thing"
-    assert results_of(model.requests[1].messages[-1])[0].failed
-
-
-# Wrong use
+    payloads += [message_start(), *message_end("end_turn")]
+    error = ConnectionError("reset")
+    assert agent.run("Go").outcome == "completed"
 
 
 def test_agent_that_runs_its_own_tools_is_rejected_as_a_model() -> None:

@@ -41,9 +41,6 @@ def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Ap
     return agent.resume(paused, {paused.pending[0].call_id: decision})
 
 
-# Which calls need an approval
-
-
 def test_approval_request_names_the_rule_and_its_reason() -> None:
     rule = 'name = "outside"\ntool = "send"\naction = "ask"\nreason = "mail leaves the house"\n'
     effects = Effects()
@@ -54,15 +51,6 @@ def test_approval_request_names_the_rule_and_its_reason() -> None:
     assert effects.seen == []
 
 
-@pytest.mark.parametrize("action", ["allow", "ask"])
-def test_log_of_a_run_does_not_repeat_the_policy_decision(action: str) -> None:
-    policy = Policy.from_toml(f'default = "{action}"')
-    events = events_of(Agent(ScriptedModel(send(), "Sent."), [Effects().send], policy=policy))
-    completed = one(events, ev.ToolArgsCompleted)
-    assert completed.policy_decision is None
-    assert b"policy_decision" not in ev.to_json(completed)
-
-
 def test_tool_can_have_its_own_policy() -> None:
     effects = Effects()
     asks = Policy.from_toml(f'default = "allow"\n[[rules]]\naction = "ask"\n{BOSS}')
@@ -70,6 +58,9 @@ def test_tool_can_have_its_own_policy() -> None:
     events = events_of(Agent(ScriptedModel(send("ada"), send("boss")), [guarded]))
     assert effects.seen == SENT
     assert one(events, RunPaused).pending[0].arguments == {"to": "boss"}
+    for completed in only(events, ev.ToolArgsCompleted):  # of the allowed and of the pending call
+        assert completed.policy_decision is None
+        assert b"policy_decision" not in ev.to_json(completed)
 
 
 def test_digest_covers_run_call_tool_and_exact_text() -> None:
@@ -79,9 +70,6 @@ def test_digest_covers_run_call_tool_and_exact_text() -> None:
     assert request.digest == digest_of(run.run_id, request.call_id, "send", '{"to":  "ada"}')
     assert request.digest != digest_of(run.run_id, request.call_id, "send", '{"to": "ada"}')
     assert digest_of("ab", "c", "d", "e") != digest_of("a", "bc", "d", "e")
-
-
-# Decisions on a paused run
 
 
 def test_approved_call_runs_and_the_run_continues() -> None:
@@ -233,9 +221,6 @@ async def test_decide_on_a_paused_run_raises_and_names_resume() -> None:
             with pytest.raises(UsageError, match=r"Agent\.resume"):
                 run.decide(event.pending[0].call_id, Approve())
     assert (await resumed(agent, run, Approve())).text == "Sent."
-
-
-# Grants for more than one call
 
 
 def test_session_grant_covers_the_tool_in_this_conversation_only() -> None:
@@ -484,20 +469,16 @@ def test_invalid_decision_of_an_approver_denies(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("store", [None, "memory:"])
-def test_approval_that_expires_denies_the_call(store: str | None) -> None:
+def test_expired_approval_denies_the_call_and_a_stop_withdraws_it(store: str | None) -> None:
     agent, effects = mailing(send(), "Oh.", approver=never, approval_timeout=0.05, store=store)
     events = events_of(agent)
     assert one(events, ApprovalDecided).decision == "expired"
-    assert effects.seen == []
     assert one(events, ev.RunCompleted).result == "Oh."
-
-
-def test_stopped_run_withdraws_its_approval_request() -> None:
-    agent, effects = mailing(send(), "Oh.", approver=never)
+    agent, stopped = mailing(send(), "Oh.", approver=never, store=store)
     events = following.stopped_at(agent.run_stream("Go"), ApprovalRequested)
     assert one(events, ApprovalDecided).decision == "withdrawn"
     assert isinstance(events[-1], ev.RunStopped)
-    assert effects.seen == []
+    assert effects.seen == stopped.seen == []
 
 
 def test_sync_approver_is_asked_about_one_call_at_a_time() -> None:

@@ -287,9 +287,6 @@ def test_calls_of_a_second_message_in_one_response_do_not_run() -> None:
     check_order(events)
 
 
-# Streamed tools
-
-
 async def test_streamed_tool_that_returns_before_a_stop_ends_after_its_verdict() -> None:
     async def note(text: Streamed[str]) -> str:  # noqa: ARG001 - it reads nothing
         return "seen enough"

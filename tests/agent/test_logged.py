@@ -61,15 +61,13 @@ def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
     return Agent(ScriptedModel(*(replies or [WAIT])), [slow.wait], **options)
 
 
-# What is written
-
-
 async def test_log_has_the_events_without_argument_views_and_with_deltas_joined(
     store: Store,
 ) -> None:
     model = ScriptedModel(CallTool("write", {"path": "a.txt", "content": "x" * 500}), "Done.")
-    run = Agent(model, [Effects().write], store=store).run_stream("Go")
+    run = Agent(model, [Effects().write], store=store).run_stream("caf\ud800")
     events = await collect(run)
+    assert one(events, ev.RunStarted).prompt == "caf\ufffd", "lone surrogates are replaced"
     assert merged(await logged(store, run)) == merged(events)
     records = await store.read(run.run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
@@ -114,9 +112,6 @@ async def test_deltas_are_written_singly_in_one_run_and_batched_among_many(other
     assert appends < 30 if others else appends > 60
 
 
-# Another agent resumes
-
-
 async def test_another_agent_can_resume_a_paused_run(store: Store) -> None:
     first, _ = mailing(send(), "Again.", store=store)
     conversation = Conversation()
@@ -135,6 +130,9 @@ async def test_another_agent_can_resume_a_paused_run(store: Store) -> None:
     with pytest.raises(UsageError, match="is over: it has completed"):
         await first.resume(paused)
     assert (await first.run_stream("And now?", conversation)).text == "Again."
+    with pytest.raises(UsageError, match="is over"):
+        await first.resume(paused)
+    assert len(conversation.messages) == 6, "an old run does not reset its conversation"
     check_history(conversation.messages, is_over=True)
 
 
@@ -178,9 +176,6 @@ async def test_call_that_the_current_policy_denies_does_not_run(store: Store) ->
     assert effects.seen == []
 
 
-# Conversations of a store
-
-
 def _texts(conversation: Conversation) -> list[str]:
     parts = [part for message in conversation.messages for part in message.parts]
     return [part.text for part in parts if isinstance(part, TextPart)]
@@ -207,8 +202,12 @@ async def test_conversation_is_found_by_its_id_and_user(store: Store) -> None:
         await agent.conversation("")
 
 
-async def test_conversation_names_its_unfinished_run(store: Store) -> None:
-    agent, _ = mailing("Hi.", send(), "Sent.", "More.", store=store)
+@pytest.mark.parametrize("ending", ["resume", "stop", "delete"])
+async def test_conversation_names_its_unfinished_run_and_continues_after_it(
+    store: Store, ending: str
+) -> None:
+    rest = ["Sent.", "More."] if ending == "resume" else ["More."]
+    agent, _ = mailing("Hi.", send(), *rest, store=store)
     await agent.run_stream("Hello", Conversation(id="talk"))
     paused = await agent.run_stream("Send it", await agent.conversation("talk"))
     conversation = await agent.conversation("talk")
@@ -216,43 +215,20 @@ async def test_conversation_names_its_unfinished_run(store: Store) -> None:
     assert _texts(conversation) == ["Hello", "Hi."], "the messages before that run"
     with pytest.raises(UsageError, match="has a run that is not over"):
         await agent.run_stream("More", conversation)
-    await resumed(agent, paused)
+    match ending:
+        case "resume":
+            await resumed(agent, paused)
+        case "stop":
+            await agent.stop_async(paused.run_id, "enough")
+            conversation = await agent.conversation("talk")
+            assert conversation.run_id is None
+            assert _texts(conversation)[:3] == ["Hello", "Hi.", "Send it"]
+        case _:
+            await store.delete(paused.run_id)
+            with pytest.raises(UnknownRun):
+                await agent.resume(paused)
     assert (await agent.run_stream("More", conversation)).text == "More."
     check_history(conversation.messages, is_over=True)
-
-
-async def test_conversation_continues_after_its_newest_run_was_stopped(store: Store) -> None:
-    agent, _ = mailing("Hi.", send(), store=store, max_turns=1)
-    await agent.run_stream("Hello", Conversation(id="talk"))
-    paused = await agent.run_stream("Send it", await agent.conversation("talk"))
-    await agent.stop_async(paused.run_id, "enough")
-    stopped = await agent.conversation("talk")
-    assert stopped.run_id is None
-    assert _texts(stopped)[:3] == ["Hello", "Hi.", "Send it"]
-    check_history(stopped.messages, is_over=True)
-
-
-async def test_conversation_continues_after_its_run_was_deleted(store: Store) -> None:
-    agent, _ = mailing(send(), "Hello.", store=store)
-    conversation = Conversation()
-    paused = await agent.run_stream("Go", conversation)
-    await store.delete(paused.run_id)
-    with pytest.raises(UnknownRun):
-        await agent.resume(paused)
-    assert (await agent.run_stream("Again", conversation)).text == "Hello."
-
-
-async def test_resuming_an_old_run_does_not_reset_its_conversation(store: Store) -> None:
-    agent = Agent(ScriptedModel("One.", "Two."), store=store)
-    conversation = Conversation()
-    first = await agent.run_async("one", conversation)
-    await agent.run_async("two", conversation)
-    with pytest.raises(UsageError, match="is over"):
-        await agent.resume(first)
-    assert len(conversation.messages) == 4
-
-
-# ``AgentRun.begun()``
 
 
 async def test_begun_returns_when_the_run_is_stored_and_no_event_is_lost(store: Store) -> None:
@@ -298,9 +274,6 @@ async def test_run_that_is_left_after_begun_is_stopped(store: Store) -> None:
     for run_id in run_ids:
         *_, last = [record.event async for record in store.follow(run_id)]
         assert isinstance(last, RunStopped)
-
-
-# After a crash
 
 
 async def test_tool_interrupted_by_a_crash_is_reported_and_not_run_again(store: Store) -> None:
@@ -361,9 +334,6 @@ async def test_stop_after_a_crash_reports_the_interrupted_tool(store: Store) -> 
     run_id = await crash(agent.run_stream("Go"), slow)
     failed = one(await agent.stop_async(run_id, "enough"), ev.ToolCallFailed)
     assert "not known what it has done" in failed.error
-
-
-# Two drivers
 
 
 async def test_run_that_is_driven_cannot_be_resumed(store: Store) -> None:
@@ -646,9 +616,6 @@ async def test_rule_grant_holds_after_a_policy_reload_only_for_an_unchanged_rule
     assert asked == (["https://evil.example"] if asks_again else [])
 
 
-# Stopping
-
-
 async def test_stop_while_a_run_pauses_wins_over_a_decision() -> None:
     class StopsPauses(ApprovesPauses):
         async def append(self, claim: Claim, records: Sequence[Record]) -> None:
@@ -680,15 +647,6 @@ async def test_paused_run_can_be_stopped_for_good(store: Store, by_agent: bool) 
     check_history(conversation.messages, is_over=True)
     assert effects.seen == []
     assert by_agent or isinstance(received[-1], RunPaused)
-
-
-async def test_stop_through_the_store_ends_the_run(store: Store) -> None:
-    slow = Slow()
-    run = waiting(slow, store=store).run_stream("Go")
-    driving = await driven(run, slow)
-    await store.stop(run.run_id, "enough")
-    assert one(await driving, RunStopped).reason == "enough"
-    check_order(await logged(store, run))
 
 
 async def test_stop_is_stored_before_it_takes_effect(store: Store) -> None:
@@ -732,7 +690,7 @@ async def test_leaving_the_loop_stops_the_run_unless_it_has_paused(store: Store)
     assert (await store.info(run.run_id)).status == "stopped"
 
 
-async def test_stopped_run_stops_the_runs_of_its_tools(store: Store) -> None:
+async def test_stop_through_the_store_ends_the_run_and_the_runs_of_its_tools(store: Store) -> None:
     slow = Slow()
     inner = waiting(slow, store=store, name="inner")
 
@@ -741,8 +699,9 @@ async def test_stopped_run_stops_the_runs_of_its_tools(store: Store) -> None:
 
     outer = Agent(ScriptedModel(CallTool("ask", {})), [ask], store=store).run_stream("Go")
     driving = await driven(outer, slow)
-    outer.stop("enough")
-    await driving
+    await store.stop(outer.run_id, "enough")
+    assert one(await driving, RunStopped).reason == "enough"
+    check_order(await logged(store, outer))
     assert {info.status for info in await store.runs()} == {"stopped"}
 
 
@@ -761,9 +720,6 @@ def test_stored_runs_need_no_event_loop(tmp_path: Path) -> None:
     complete(stopping)
 
 
-# Stores that fail, and leases
-
-
 async def test_failing_store_ends_the_run_and_no_unstored_event_is_shown() -> None:
     store, slow = MemoryStore(), Slow()
     seen: list[Event] = []
@@ -779,14 +735,6 @@ async def test_failing_store_ends_the_run_and_no_unstored_event_is_shown() -> No
     with pytest.raises(StoreFailure):
         await driving
     assert isinstance(seen[-1], ev.ToolExecutionStarted)
-
-
-async def test_lone_surrogate_in_a_prompt_is_replaced() -> None:
-    store = MemoryStore()
-    result = mailing("Hello.", store=store)[0].run("caf\ud800")
-    (record, *_) = await store.read(result.run_id)
-    assert isinstance(record.event, ev.RunStarted)
-    assert record.event.prompt == "caf\ufffd"
 
 
 def test_run_that_cannot_be_stored_leaves_its_conversation_unchanged() -> None:

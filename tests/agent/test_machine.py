@@ -475,8 +475,6 @@ class Stream:
         return self._events.pop(0)
 
 
-# Decisions
-
 _EDITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "send": ({"to": "bob"}, {"to": 5}),
     "shell": ({"command": "pwd"}, {"command": "rm x"}),

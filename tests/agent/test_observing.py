@@ -69,9 +69,6 @@ async def started(claude: FakeClaude, observer: Observer) -> ObservedRun:
     return run
 
 
-# Events
-
-
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, session_id="session_7")
     events = await followed(run)
@@ -127,9 +124,6 @@ def test_run_can_be_observed_without_an_event_loop(tmp_path: Path) -> None:
         events = list(observe(lines, store=MemoryStore()))
     check_observed(events)
     assert isinstance(events[-1], RunCompleted)
-
-
-# How a run ends
 
 
 async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
@@ -216,9 +210,6 @@ async def test_sub_agent_that_is_cut_off_does_not_undo_the_result() -> None:
     events = await checked(lines)
     assert one(events, RunCompleted).result == "Ok."
     assert one(events, ev.ToolArgsInvalid).call_id == "sub_1"
-
-
-# Stopping
 
 
 @pytest.mark.parametrize("way", ["stop", "store", "thread", "break", "cancel"])
@@ -335,9 +326,6 @@ async def test_source_that_is_no_agent_raises_and_fails_the_run() -> None:
         await followed(observe(5, store=MemoryStore()))
 
 
-# The log
-
-
 class Watched(MemoryStore):
     """A store that records what it has written, and that can block or fail."""
 
@@ -443,14 +431,11 @@ async def test_failing_store_closes_the_source_and_raises() -> None:
     with pytest.raises(StoreFailure, match="full"):
         await followed(run)
     assert claude.is_closed.is_set()
-
-
-async def test_store_that_cannot_begin_a_run_reads_nothing() -> None:
-    store, claude = MemoryStore(), playing(STORY)
     await store.aclose()
+    unread = playing(STORY)
     with pytest.raises(StoreFailure, match="closed"):
-        await followed(observed(claude, store))
-    assert claude.given == 0
+        await followed(observed(unread, store))
+    assert unread.given == 0
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -477,9 +462,6 @@ def test_end_of_the_event_loop_ends_the_run_in_the_log_or_logs_a_warning(
         log = complete(lambda: logged(store, run_id))
         check_observed(log)
         assert one(log, RunFailed).code == "interrupted"
-
-
-# After a crash
 
 
 async def test_crashed_run_can_be_stopped_at_any_record() -> None:

@@ -106,9 +106,6 @@ async def follow(
     return events
 
 
-# Decisions
-
-
 EDIT = {"path": "b.py"}
 RULES = [{"toolName": "write", "ruleContent": None}]
 GRANT = {"type": "addRules", "destination": "session", "rules": RULES, "behavior": "allow"}
@@ -193,9 +190,6 @@ async def test_agent_can_check_a_decision_on_an_observed_call() -> None:
             await agent.check(run.run_id, {request.call_id: Deny()})
 
     assert one(await follow(Claude(), decide), ApprovalDecided).decision == "approved"
-
-
-# Approvers
 
 
 async def test_another_process_can_decide_and_the_first_decision_counts(tmp_path: Path) -> None:
@@ -314,9 +308,6 @@ async def test_decision_is_logged_before_the_agent_gets_it() -> None:
     assert isinstance(logs[0][-1], ApprovalDecided)
 
 
-# The end of a run
-
-
 @pytest.mark.parametrize("way", ["stop", "store", "leave"])
 async def test_stop_during_a_request_denies_and_interrupts(way: str) -> None:
     claude, store = Claude(), MemoryStore()
@@ -406,9 +397,6 @@ async def test_approver_can_close_its_run() -> None:
     events = await followed(runs[0])
     check_observed(events)
     assert one(events, ApprovalDecided).decision == "withdrawn"
-
-
-# Which call a request is about
 
 
 async def test_call_without_arguments_can_be_approved_before_the_stream_closes_it() -> None:

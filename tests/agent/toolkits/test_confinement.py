@@ -155,9 +155,6 @@ def test_replaced_folder_is_not_used(project: Project) -> None:
         project.root.with_name("moved").rename(project.root)
 
 
-# Only regular files
-
-
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("name", ["read_file", "search_files", "write_file", "edit_file"])
 def test_pipe_socket_and_device_are_refused_without_waiting(

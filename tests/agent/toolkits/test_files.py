@@ -38,9 +38,6 @@ def test_arguments_that_policies_check_come_first(tmp_path: Path) -> None:
     ]
 
 
-# Listing
-
-
 def test_listing_is_recursive_and_skips_generated_folders(project: Project) -> None:
     for path in ("src/app.py", "src/deep/er.py", "README.md", "odd\nname"):
         project.file(path)
@@ -79,9 +76,6 @@ def test_listing_tells_empty_folders_files_and_missing_paths_apart(project: Proj
     assert project.refused("list_files", path="a.txt").startswith("a.txt is no folder: read_file")
     message = project.refused("list_files", path="b")
     assert message == "there is no b: list_files shows what there is"
-
-
-# Reading
 
 
 def test_file_is_read_whole_or_in_part(project: Project) -> None:
@@ -169,9 +163,6 @@ def test_folder_is_no_file(project: Project, name: str) -> None:
     if name == "write_file":
         assert message("new/") == "new would be a folder: leave out the slash at the end"
     assert project.tree() == ["src", "src/app.py"]
-
-
-# Writing
 
 
 def test_file_is_written_with_its_parent_folders(project: Project) -> None:
@@ -401,9 +392,6 @@ def test_edit_answers_with_the_number_of_edits(project: Project) -> None:
     assert answer == "made 2 edits in src/app.py"
     assert (project.root / "src/app.py").read_bytes() == b"def g():\r\n    return 2\r\n"
     assert project.refused("edit_file", path="b.py", edits=edits).startswith("there is no b.py")
-
-
-# Searching
 
 
 def test_search_finds_lines_in_all_files_below_a_path(project: Project) -> None:

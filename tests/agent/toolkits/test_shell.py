@@ -103,9 +103,6 @@ async def test_replaced_folder_is_not_used(tmp_path: Path) -> None:
     assert not (tmp_path / "a/x").exists()
 
 
-# Large output
-
-
 def test_result_has_the_beginning_and_the_end_of_large_output(tmp_path: Path) -> None:
     output: list[str] = []
     answer = shell(tmp_path, "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done", output)
@@ -153,9 +150,6 @@ async def test_slow_consumer_slows_the_command_down(tmp_path: Path) -> None:
     assert 0 < held < 200_000
     assert sum(map(len, output)) == 500_000
     assert answer.startswith("exit status 0")
-
-
-# The end of a command
 
 
 def is_at_rest(root: Path) -> bool:

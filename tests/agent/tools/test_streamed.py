@@ -55,9 +55,6 @@ async def started(reader: Tool, feed: TextFeed) -> "asyncio.Task[Any]":
     return task
 
 
-# Reading
-
-
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_each_piece_is_read_as_it_is_written(is_async: bool) -> None:
     seen: list[str] = []
@@ -153,9 +150,6 @@ def test_text_in_small_pieces_takes_the_memory_of_a_text() -> None:
     assert held < 150_000
 
 
-# Interruptions, timeouts and stops
-
-
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("has_begun", [False, True])
 async def test_interruption_wakes_a_waiting_reader(reader: Tool, has_begun: bool) -> None:
@@ -246,9 +240,6 @@ async def test_timeout_and_stop_abort_the_text_that_a_thread_reads(way: str) -> 
     go_on.set()
     assert await asyncio.to_thread(over.wait, 5)
     assert ended == ["aborted"]
-
-
-# When the tool may start
 
 
 @tool

@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from argstream.sanitise import (
-    UNSEEN,
     SurrogateMender,
     Table,
     mended,
@@ -63,7 +62,9 @@ _characters = st.one_of(
     st.characters(categories=CATEGORIES),
     st.sampled_from("⟦⟧U+0123456789ABCDEF\\ux{}ESCZWJVLF \t\n\r\x1b\x9b\u202e\ud800\udc00é漢😀"),
 )
-_spellings = st.sampled_from(["⟦ESC⟧", "⟦U+27E6⟧", "⟦U+001B⟧", "⟦", "⟧", "\x1b", "x"])
+_spellings = st.sampled_from(
+    ["⟦ESC⟧", "⟦U+27E6⟧", "⟦U+001B⟧", "⟦", "⟧", "\x1b[", "\x9b2J", "\x1b]52;c;eA==", "\x9d", "x"]
+)
 texts = st.text(_characters) | st.lists(_spellings).map("".join)
 
 
@@ -140,12 +141,6 @@ def test_text_differs_from_a_line_in_newline_and_tab_only(spellings: dict[str, s
     assert original(shown) == text
 
 
-def test_unseen_characters_are_listed_in_order_with_a_reason() -> None:
-    for (_, last, reason), (first, _, _) in pairwise(UNSEEN):
-        assert last < first
-        assert reason
-
-
 @given(texts, texts)
 def test_different_texts_look_different_and_can_be_read_back(one: str, other: str) -> None:
     for show in (visible, visible_line):
@@ -167,6 +162,9 @@ def test_chunking_changes_nothing(text: str, sizes: list[int]) -> None:
 def test_shown_text_is_encodable_and_has_the_lines_of_the_text(text: str) -> None:
     shown = visible(text)
     assert shown.encode().decode() == shown
+    assert all(
+        visible_line(character) in (character, "⟦U+27E6⟧", "⟦TAB⟧", "⟦LF⟧") for character in shown
+    )
     assert shown.splitlines() == shown.removesuffix("\n").split("\n") or not shown
     assert shown.count("\n") == text.count("\n")
     assert len(visible_line(text).splitlines()) <= 1
@@ -177,39 +175,6 @@ def test_original_accepts_numbers_and_ignores_other_brackets() -> None:
     numbers = ["⟦U+1B⟧", "⟦U+0001B⟧", "⟦U+110000⟧", "⟦U+00e9⟧"]
     for text in ("⟦", "⟦⟧", "⟦NOPE⟧", "⟦esc⟧", "⟦ESC", *numbers):
         assert original(text) == text
-
-
-HOSTILE: list[Sequence[str]] = [
-    ["\x1b[", "\x9b", "\x1b[2J", "\x9b31m", "\x1b[6n", "\x9b?1049h"],  # CSI
-    ["\x1b]", "\x9d", "\x1b]52;c;eA==", "\x9d8;;http://x", "\x1b]0;title"],  # OSC
-    ["\x1bP", "\x90", "\x1b_", "\x9f", "\x1b^", "\x9e", "\x1bX", "\x98"],  # DCS, APC, PM, SOS
-    ["\x07", "\x9c", "\x1b\\", "\x1bc", "\x1b#8", "\x1b(0", "\x84", "\x8d"],  # ends, and short ones
-    "\0\b\t\n\v\f\r\x0e\x18\x1a\x1b\x7f\x85\u2028\u2029",
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
-    "\u00a0\u00ad\u034f\u115f\u180e\u200b\u200d\u2060\u2800\u3164\ufe0f\ufeff\uffa0",
-    "\U000e0001\U000e0020\U000e0041\U000e007f\U000e0100\U000e01ef",
-    "\ud800\udbff\udc00\udfff\ue000\uffff\U000f0000\U0010ffff",
-    ["⟦", "⟧", "⟦ESC⟧", "⟦U+", r"\u{1b}", r"\x1b", "U+202E", "rm -rf ", "é", "漢", "\u3000"],
-]
-
-
-@pytest.mark.bulk
-def test_hostile_arguments_have_no_dangerous_characters_left(
-    must_be_escaped: frozenset[str],
-) -> None:
-    random = Random(7)
-    forbidden = must_be_escaped - set("⟦\t\n")
-    arguments: set[str] = set()
-    while len(arguments) < 20_000:
-        pieces = [random.choice(random.choice(HOSTILE)) for _ in range(random.randint(1, 6))]
-        arguments.add("".join(pieces) + chr(random.randrange(0x110000)))
-    shown = set()
-    for argument in arguments:
-        text = visible(argument)
-        assert forbidden.isdisjoint(text), ascii(argument)
-        assert original(text) == argument
-        shown.add(text)
-    assert len(shown) == len(arguments)
 
 
 def _shown_by_table(rules: Table, text: str, kept: str) -> str:

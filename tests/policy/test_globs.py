@@ -14,23 +14,15 @@ from tests.growth import BOUND, growth
 
 MEANINGS = [
     # pattern, texts that match, other texts
-    ("a", ["a"], ["", "A", "aa", "/a"]),
     ("*", ["", "a", ".env", "a\nb", "日本"], ["a/b", "/", "/a"]),
-    ("?", ["a", "é", "😀"], ["", "ab", "/"]),
     ("*.env", [".env", "a.env"], ["a/.env", ".envx", ".ENV"]),
-    ("a/*", ["a/", "a/b"], ["a", "a/b/c"]),
     ("a/*/c", ["a/b/c"], ["a/c", "a/b/b/c"]),
     ("**", ["", "a", "a/b", "/"], []),
     ("a/**", ["a/", "a/b", "a/b/c"], ["a", "ab", "b/a/c"]),
     ("**/a", ["a", "/a", "b/a", "b/c/a"], ["ba", "b/ca", "a/b"]),
     ("/**/a", ["/a", "/b/a", "/b/c/a"], ["a", "b/a"]),
     ("a/**/b", ["a/b", "a/x/b", "a/x/y/b"], ["ab", "a/xb", "a/b/c"]),
-    ("**/**/a", ["a", "b/a", "b/c/a"], ["ba"]),
-    ("**/***/a", ["a", "b/a", "b/c/a"], ["ba"]),
     ("**/*.py", ["a.py", ".py", "b/a.py"], ["a.pyc"]),
-    ("a**b", ["ab", "a/b", "axb"], ["a", "b", "abc"]),
-    ("**a", ["a", "ba", "b/a"], ["ab"]),
-    ("***", ["", "a/b"], []),
     ("git **", ["git -v", "git add a/b"], ["git", "agit add"]),
     ("[abc]", ["a", "c"], ["d", "", "ab"]),
     ("[a-c]x", ["ax", "cx"], ["dx", "-x"]),

@@ -2,12 +2,11 @@
 
 Any keyword may stand beside any other, and below it. References go to ``$defs``, recursively below
 a property or an item. In place they go only to later definitions, because a loop in place is not a
-schema. Such loops are in ``test_hostile``.
+schema. Such loops are in ``test_wrong_schemas``.
 """
 
 import json
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from hypothesis import settings
@@ -211,14 +210,3 @@ _DRAFT_7: list[Keyword] = [
 def schemas(draw: st.DrawFn) -> Any:
     """Draw a schema of draft 2020-12, or sometimes of draft 7, with its ``$schema``."""
     return _Writer(draw, draft_7=draw(st.integers(0, 4)) == 0).root()
-
-
-def random_instance(random: Random, depth: int = 2) -> Any:
-    """Make an instance without Hypothesis, for use in the middle of a test."""
-    choice = random.randrange(6) if depth else 0
-    if choice < 3:
-        return random.choice(SCALARS)
-    size = random.randrange(4)
-    if choice == 3:
-        return [random_instance(random, depth - 1) for _ in range(size)]
-    return {random.choice(NAMES): random_instance(random, depth - 1) for _ in range(size)}

@@ -6,7 +6,7 @@ import pytest
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Parser
-from argstream.testing import chunkings, cut
+from argstream.testing import cut
 from argstream.validation import Schema, SchemaCheck
 from tests.validation.checking import JsonSchema, batches, check_text
 
@@ -74,25 +74,6 @@ def test_refusal_has_the_text_up_to_the_rejected_character() -> None:
     assert (refusal.text, refusal.error.keyword) == ("/a/long/p", "maxLength")
 
 
-@pytest.mark.parametrize(
-    "branches",
-    [
-        [{"const": "abcd"}, {"maxLength": 1}],
-        [{"maxLength": 1}, {"const": "abcd"}],
-        [{"enum": ["abd", "b"]}, {"enum": ["abc"]}, NULL, {"maxLength": 2}],
-        [{"maxLength": 3}, {"maxLength": 2}, {"maxLength": 0}],
-    ],
-)
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_message_does_not_depend_on_the_chunking(keyword: str, branches: list[Any]) -> None:
-    schema = Schema({"items": {keyword: branches}})
-    text = r'["abcé😀\u0061fgh", 1]'
-    expected = check_text(schema, [text])
-    assert expected.verdict == "rejected"
-    for name, chunks in chunkings(text):
-        assert check_text(schema, chunks).stable == expected.stable, name
-
-
 def test_checks_of_one_schema_are_independent() -> None:
     schema = Schema(WRITE)
     first, second = schema.check(), schema.check()
@@ -116,14 +97,6 @@ def test_finish_checks_reinterpreted_arguments() -> None:
     check = Schema({"type": "string", "maxLength": 3}).check()  # for free text
     assert check.finish("abc", as_read=False) is None
     assert check.finish("abcd", as_read=False) is not None
-
-
-def test_numeric_bound_is_checked_when_the_number_is_complete() -> None:
-    schema = {"properties": {"n": {"maximum": 10}}}
-    assert fed(schema, '{"n": 11').verdict == "open"
-    error = fed(schema, '{"n": 11,').error
-    assert error is not None
-    assert (error.keyword, error.path) == ("maximum", ("n",))
 
 
 def test_formats_are_annotations_by_default() -> None:

@@ -1,36 +1,28 @@
 """Random schema × instance × chunking: a check is sound, final and independent of chunking."""
 
 import json
-from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.jsonstream import Fragment, Text
 from argstream.testing import cut
 from argstream.validation import Schema
 from tests.strategies import cuts
-from tests.validation.checking import Outcome, batches, check_fragments, check_text, oracle
+from tests.validation.checking import batches, check_fragments, check_text, oracle
 from tests.validation.schemas import instances, schemas, steady
-from tests.validation.universes import (
-    Reading,
-    Universe,
-    arrays,
-    objects,
-    random_continuation,
-    strings,
-)
+from tests.validation.universes import Reading, Universe, arrays, objects, strings
 
 _LEAVES = ["1", '"a"', "null", "[]", "{}"]
 _UNIVERSE = Universe(
     [
-        *strings(["a", "b"], 3),
+        *strings(["a", "b", "é😀"], 3),
         *("0", "1", "1.0", "2", "3", "-1", "1.5", "15", "0.1", "true", "false", "null"),
         *arrays([*_LEAVES, '"ab"', "1.5"], 2),
         *arrays(["1", '"b"'], 4),
         *objects(["a", "b", "ab"], _LEAVES, 2),
+        *objects(["é😀", "a"], ["1", '"é😀"'], 2),
         *objects(["a", "b", "ab", ""], ["1"], 4),
         *objects(["a"], [*objects(["a", "b"], ["1", '"a"'], 2), *arrays(["1", '"a"'], 2)], 1),
     ]
@@ -47,43 +39,13 @@ texts = st.builds(
 )
 
 
-def _deciding_fragments(text: str, outcome: Outcome) -> list[Fragment]:
-    """Return the fragments up to the rejected character."""
-    fragments = [fragment for batch in batches(cut(text, [1])) for fragment in batch]
-    *before, last = fragments[: outcome.seen]
-    if isinstance(last, Text) and outcome.text is not None:
-        last = Text(last.path, outcome.text)
-    return [*before, last]
-
-
-@given(texts, st.integers(0, 100), st.integers())
-@steady
-def test_random_continuation_starts_with_the_given_fragments(
-    text: str, place: int, seed: int
-) -> None:
-    """A test of the helper that the soundness test below relies on."""
-    (reading,) = Universe([text]).readings
-    fragments = reading.fragments[: place % (len(reading.fragments) + 1)]
-    value = random_continuation(fragments, Random(seed))
-    other = Universe([text, json.dumps(value, ensure_ascii=False)]).readings[-1]
-    assert other.prefixes[: len(fragments)] == reading.prefixes[: len(fragments)]
-
-
 @pytest.mark.bulk
-@given(schemas(), texts, st.integers())
+@given(schemas(), texts)
 @steady
-def test_verdict_equals_jsonschema_rs_and_no_continuation_contradicts_it(
-    schema: Any, text: str, seed: int
-) -> None:
-    validator = oracle(schema)
+def test_verdict_equals_jsonschema_rs(schema: Any, text: str) -> None:
     outcome = check_text(Schema(schema), cut(text, [1]))
-    assert outcome.verdict == ("valid" if validator.is_valid(json.loads(text)) else "rejected")
-    if outcome.seen is not None:
-        fragments = _deciding_fragments(text, outcome)
-        random = Random(seed)
-        for _ in range(15):
-            value = random_continuation(fragments, random)
-            assert not validator.is_valid(value), (outcome.error, value)
+    valid = oracle(schema).is_valid(json.loads(text))
+    assert outcome.verdict == ("valid" if valid else "rejected")
 
 
 @pytest.mark.bulk

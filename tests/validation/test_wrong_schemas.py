@@ -1,4 +1,8 @@
-"""Schemas that cannot be used are refused when they are compiled. Nothing is ever fetched."""
+"""Schemas that are wrong or hostile: a typed error when they are compiled, or a verdict in time.
+
+The limits decide whether a hostile schema is refused or checked; both are fine. Nothing is ever
+fetched, and nothing hangs.
+"""
 
 import json
 import math
@@ -15,7 +19,7 @@ from hypothesis import strategies as st
 from argstream.errors import SchemaError
 from argstream.testing import cut
 from argstream.validation import Schema
-from tests.validation.checking import check_text, compiled
+from tests.validation.checking import check_text, compiled, refused_or_checked, within
 from tests.validation.schemas import NAMES, instances, steady
 
 
@@ -23,23 +27,17 @@ from tests.validation.schemas import NAMES, instances, steady
     ("schema", "pointer"),
     [
         ({"type": "strng"}, "#/type"),
-        ({"type": ["string", 3]}, "#/type"),
         ({"properties": {"a": {"type": "strng"}}}, "#/properties/a/type"),
         ({"items": 3}, "#/items"),
-        ({"properties": []}, "#/properties"),
         ({"properties": {"a/b": 3}}, "#/properties/a~1b"),
         ({"properties": {"a/b": {"const": float("inf")}}}, "#/properties/a~1b/const"),
         ({"required": "a"}, "#/required"),
-        ({"required": [1]}, "#/required"),
         ({"enum": 3}, "#/enum"),
         ({"maxLength": -1}, "#/maxLength"),
-        ({"maxItems": "2"}, "#/maxItems"),
-        ({"anyOf": {}}, "#/anyOf"),
         ({"anyOf": []}, "#/anyOf"),
         ({"allOf": [3]}, "#/allOf"),
         ({"$ref": 3}, "#/$ref"),
         ({"$defs": {"a": 3}}, "#/$defs/a"),
-        ({"minimum": "3"}, "#/minimum"),
         ({"multipleOf": 0}, "#/multipleOf"),
     ],
 )
@@ -203,3 +201,295 @@ def test_weird_schema_is_refused_or_checked(schema: Any, instance: Any) -> None:
     if isinstance(outcome, Schema):
         found = check_text(outcome, cut(json.dumps(instance), [1]))
         assert found.verdict == ("valid" if outcome.is_valid(instance) else "rejected")
+
+
+# Hostile schemas
+
+SELF = {"$ref": "#"}
+STRING = {"type": "string"}
+LOOPS: dict[str, Any] = {
+    "direct": SELF,
+    "in anyOf": {"anyOf": [SELF, STRING]},
+    "in allOf": {"allOf": [SELF]},
+    "in oneOf": {"oneOf": [SELF, SELF]},
+    "negated": {"not": SELF},
+    "as a condition": {"if": SELF, "then": SELF},
+    "dependent": {"dependentSchemas": {"a": SELF}},
+    "of names": {"propertyNames": SELF},
+    "of two": {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    },
+    "of two, in branches": {
+        "$ref": "#/$defs/a",
+        "$defs": {
+            "a": {"allOf": [{"anyOf": [{"$ref": "#/$defs/b"}]}]},
+            "b": {"oneOf": [STRING, {"$ref": "#/$defs/a"}]},
+        },
+    },
+    "of a thousand": {
+        "$ref": "#/$defs/0",
+        "$defs": {str(n): {"$ref": f"#/$defs/{(n + 1) % 1000}"} for n in range(1000)},
+    },
+    "below a property": {
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"$ref": "#/$defs/a"}},
+    },
+    "by anchor": {"$anchor": "me", "allOf": [{"$ref": "#me"}]},
+    "dynamic": {"$dynamicAnchor": "me", "$dynamicRef": "#me"},
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loop_of_references_is_refused_or_checked(name: str) -> None:
+    for text in ("{}", '{"a": {"a": 1}}', '"a"', "[1]", "1"):
+        outcome = refused_or_checked(LOOPS[name], text)
+        if name in ("direct", "of two", "of a thousand"):
+            assert isinstance(outcome, SchemaError)
+            assert outcome.reason == "loop"
+
+
+def test_recursive_schema_is_not_a_loop() -> None:
+    properties = {"name": STRING, "children": {"items": SELF}}
+    schema = Schema({"type": "object", "properties": properties, "additionalProperties": False})
+    deep = '{"name": "a", "children": [' * 60 + "]}" * 60
+    assert check_text(schema, cut(deep, [1])).verdict == "valid"
+    assert check_text(schema, cut(deep.replace("[]", '[{"nam":1}]'), [1])).verdict == "rejected"
+
+
+def _chain(length: int, link: Callable[[str], Any], end: Any = STRING) -> dict[str, Any]:
+    definitions = {str(n): link(f"#/$defs/{n + 1}") for n in range(length)}
+    return {"$ref": "#/$defs/0", "$defs": {**definitions, str(length): end}}
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("length", [100, 5_000])
+@pytest.mark.parametrize(
+    ("link", "text", "expected"),
+    [
+        (lambda ref: {"$ref": ref}, "1", "rejected"),
+        (lambda ref: {"$ref": ref}, '"a"', "valid"),
+        (lambda ref: {"allOf": [{"$ref": ref}]}, "1", "rejected"),
+        (lambda ref: {"anyOf": [{"$ref": ref}]}, "1", "rejected"),
+        (lambda ref: {"properties": {"a": {"$ref": ref}}}, '{"a": {"a": 1}}', "valid"),
+        (lambda ref: {"items": {"$ref": ref}}, "[[[]]]", "valid"),
+    ],
+)
+def test_long_chain_of_references(length: int, link: Any, text: str, expected: str) -> None:
+    refused_or_checked(_chain(length, link), text, expected)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("depth", [30, 3_000, 100_000])
+@pytest.mark.parametrize(
+    ("wrap", "text", "expected"),
+    [
+        (lambda inner: {"properties": {"a": inner}}, '{"a": {"a": 1}}', "valid"),
+        (lambda inner: {"items": inner}, "[[1]]", "valid"),
+        (lambda inner: {"allOf": [inner]}, "1", "rejected"),
+        (lambda inner: {"anyOf": [inner]}, "1", "rejected"),
+        (lambda inner: {"oneOf": [inner]}, '"a"', "valid"),
+        (lambda inner: {"not": {"not": inner}}, "1", "rejected"),
+        (lambda inner: {"if": inner, "else": False}, "1", None),
+        (lambda inner: {"default": [inner]}, "1", "valid"),
+        (lambda inner: {"const": [inner]}, "1", "rejected"),
+        (lambda inner: {"$defs": {"a": inner}}, "1", "valid"),
+        (lambda inner: {"unknown": inner}, "1", "valid"),
+    ],
+)
+def test_deeply_nested_schema(depth: int, wrap: Any, text: str, expected: str | None) -> None:
+    schema: Any = STRING
+    for _ in range(depth):
+        schema = wrap(schema)
+    outcome = refused_or_checked(schema, text, expected)
+    assert depth != 30 or isinstance(outcome, Schema)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("levels", [4, 30, 200])
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+@pytest.mark.parametrize("leaf", ["1", '"a"'])
+def test_branches_that_double_at_each_level(levels: int, keyword: str, leaf: str) -> None:
+    """Small when it is written, and 2 ** levels when it is walked."""
+    expected = "valid" if leaf == '"a"' and keyword != "oneOf" else "rejected"
+
+    def in_place(ref: str) -> Any:
+        return {keyword: [{"$ref": ref}] * 2}
+
+    def in_items(ref: str) -> Any:
+        return {keyword: [{"type": "array", "items": {"$ref": ref}}] * 2}
+
+    for link, text in ((in_place, leaf), (in_items, "[" * levels + leaf + "]" * levels)):
+        outcome = refused_or_checked(_chain(levels, link), text, expected)
+        assert levels != 4 or isinstance(outcome, Schema)
+
+
+ITEMS = {"type": "array", "items": SELF}
+EXPRESSION = {"$ref": "#/$defs/e"}
+EXPRESSIONS = [
+    {"type": "array", "items": {"allOf": [EXPRESSION]}},
+    {"type": "array", "items": {"anyOf": [EXPRESSION]}},
+    STRING,
+]
+MIXED = [
+    {**ITEMS, "uniqueItems": True},
+    {"type": "array", "contains": SELF},
+    {"type": "array", "not": {"items": SELF}},
+    {"minimum": 3, "type": "number"},
+]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("depth", [5, 200])
+@pytest.mark.parametrize(
+    ("schema", "leaf", "expected"),
+    [
+        ({"anyOf": [ITEMS, ITEMS, STRING]}, "1", "rejected"),
+        ({"anyOf": [ITEMS, ITEMS, STRING]}, '"a"', "valid"),
+        ({"oneOf": [ITEMS, ITEMS, STRING]}, "1", "rejected"),
+        ({"oneOf": [ITEMS, ITEMS, STRING]}, '"a"', "rejected"),
+        ({"oneOf": [ITEMS, {"const": "a"}]}, '"a"', "valid"),
+        ({"anyOf": MIXED}, "4", "valid"),
+        ({**EXPRESSION, "$defs": {"e": {"oneOf": EXPRESSIONS}}}, '"a"', "rejected"),
+    ],
+)
+def test_recursive_branches_over_a_deep_instance(
+    depth: int, schema: Any, leaf: str, expected: str
+) -> None:
+    refused_or_checked(schema, "[" * depth + leaf + "]" * depth, expected)
+
+
+@pytest.mark.timing
+def test_recursive_union_whose_discriminator_comes_last() -> None:
+    """The form of unions of models, in the worst order for a check."""
+    branches = [
+        {
+            "properties": {"left": SELF, "right": SELF, "kind": {"const": kind}},
+            "required": ["kind"],
+            "additionalProperties": False,
+        }
+        for kind in ("add", "multiply", "negate", "number")
+    ]
+    text = '{"kind": "number"}'
+    for _ in range(60):
+        text = '{"left": ' + text + ', "kind": "add"}'
+    refused_or_checked({"anyOf": branches}, text, "valid")
+    refused_or_checked({"oneOf": branches}, text, "valid")
+    refused_or_checked({"oneOf": branches}, text.replace("number", "nimber"), "rejected")
+
+
+CATASTROPHIC = [
+    *(r"^(a+)+$", r"^(a|aa)+$", r"^(a|a)*b$", r"^(?=(a+)+$)b", r"^(a|aa)+\1$"),
+    *(r"^((a|a)(?=a))*b$", r"^(?!(a|a)*c)((a|a)*)*b$", r"(.*)*(.*)*(.*)*x(?=y)"),
+    r"^((a{1,100}){1,100}){1,100}$",
+]
+ENORMOUS = ["((a{1000}){1000}){1000}", "(" * 5_000 + ")" * 5_000, "[a-z]{1,99999}", "a{99999999}"]
+EVIL = "a" * 5_000 + "!"
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("pattern", [*CATASTROPHIC, *ENORMOUS], ids=lambda pattern: pattern[:30])
+def test_catastrophic_or_enormous_pattern(pattern: str) -> None:
+    strings = {"patternProperties": {pattern: STRING}, "additionalProperties": False}
+    for schema, text in (
+        ({"pattern": pattern}, f'"{EVIL}"'),
+        ({"anyOf": [{"pattern": pattern}, {"type": "null"}]}, f'"{EVIL}"'),
+        ({"patternProperties": {pattern: False}}, f'{{"{EVIL}": 1}}'),
+        (strings, f'{{"{EVIL}": "a"}}'),
+        ({"propertyNames": {"pattern": pattern}}, f'{{"{EVIL}": 1}}'),
+    ):
+        outcome = compiled(schema)
+        if isinstance(outcome, Schema):
+            with within(1):
+                assert check_text(outcome, [text]).verdict in ("valid", "rejected")
+        else:
+            assert outcome.reason
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", "a{2,1}", "\\"])
+def test_malformed_pattern_is_refused_as_invalid(pattern: str) -> None:
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: True}}):
+        outcome = compiled({"properties": {"a": schema}})
+        assert isinstance(outcome, SchemaError)
+        assert outcome.reason == "invalid"
+
+
+@pytest.mark.timing
+def test_enormous_enums() -> None:
+    schema = compiled({"items": {"enum": [f"value {n}" for n in range(100_000)]}})
+    assert isinstance(schema, Schema)
+    with within(1):
+        assert check_text(schema, cut('["value 77777", "value 0"]', [1])).verdict == "valid"
+        outcome = check_text(schema, cut('["value 77777", "value 7x and more"]', [1]))
+    assert outcome.verdict == "rejected"
+    assert outcome.error is not None
+    assert outcome.error.offset == '["value 77777", "value 7x'.index("x")
+    with within(1):
+        text = '["' + '", "'.join(f"value {n}" for n in range(3_000)) + '"]'
+        assert check_text(schema, cut(text, [1])).verdict == "valid"
+    schema = compiled({"items": {"enum": [[n, {"a": n}] for n in range(20_000)]}})
+    assert isinstance(schema, Schema)
+    with within(1):
+        assert check_text(schema, cut('[[5, {"a": 5}]]', [1])).verdict == "valid"
+        assert check_text(schema, cut('[[5, {"a": 6}]]', [1])).verdict == "rejected"
+
+
+@pytest.mark.timing
+def test_thousands_of_properties_and_branches() -> None:
+    names = [f"property {n}" for n in range(5_000)]
+    properties = {name: {"type": "integer"} for name in names}
+    closed = {"properties": properties, "required": names, "additionalProperties": False}
+    schema = compiled({"type": "object", **closed})
+    assert isinstance(schema, Schema)
+    text = "{" + ", ".join(f'"{name}": 1' for name in names) + "}"
+    with within(1):
+        assert check_text(schema, [text]).verdict == "valid"
+        assert check_text(schema, [text[:-1] + ', "another": 1}']).verdict == "rejected"
+        assert check_text(schema, ["{}"]).verdict == "rejected"
+    branches = {"anyOf": [{"const": f"value {n}"} for n in range(3_000)]}
+    refused_or_checked(branches, '"value 2999"', "valid")
+    refused_or_checked(branches, '"value 3000"', "rejected")
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"http://x/a": {"$ref": "http://x/a"}},
+        {"http://x/a": {"$ref": "b"}, "http://x/b": {"anyOf": [{"$ref": "a"}]}},
+        {"http://x/a": {"allOf": [{"$ref": "http://x/schema"}]}},
+    ],
+    ids=["of one document", "of two documents", "back to the schema"],
+)
+def test_loop_through_resources_is_refused_or_checked(resources: Any) -> None:
+    schema = {"$id": "http://x/schema", "$ref": "http://x/a"}
+    refused_or_checked(schema, '{"a": [1]}', resources=resources)
+
+
+@pytest.mark.timing
+def test_resources_that_double_at_each_level_are_refused_or_checked() -> None:
+    resources: dict[str, Any] = {
+        f"http://x/{n}": {"anyOf": [{"$ref": f"http://x/{n + 1}"}] * 2} for n in range(30)
+    }
+    resources["http://x/30"] = STRING
+    refused_or_checked({"$ref": "http://x/0"}, "1", "rejected", resources=resources)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    ("named", "reference", "refer"),
+    [
+        ("$anchor", "$ref", "#a{}"),
+        ("$dynamicAnchor", "$dynamicRef", "#a{}"),
+        ("$id", "$ref", "a{}"),
+    ],
+)
+def test_names_that_double_at_each_level_are_refused_or_checked(
+    named: str, reference: str, refer: str
+) -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {named: f"a{n}", "anyOf": [{reference: refer.format(n + 1)}] * 2}
+        for n in range(30)
+    }
+    definitions["d30"] = {named: "a30", **STRING}
+    schema = {"$id": "http://x/schema", reference: refer.format(0), "$defs": definitions}
+    refused_or_checked(schema, "1", "rejected")

@@ -7,7 +7,6 @@ is. The earliest fragment at which a text can be rejected is the first whose pre
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations, product
-from random import Random
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -15,7 +14,6 @@ import jsonschema_rs
 from argstream.jsonstream import Done, Fragment, Invalid, Key, Start, Text
 from argstream.testing import cut
 from tests.validation.checking import batches
-from tests.validation.schemas import NAMES, NUMBERS, TEXTS, random_instance
 
 
 class Vocabulary(NamedTuple):
@@ -34,17 +32,6 @@ def continuations(fragments: Iterable[Fragment], vocabulary: Vocabulary) -> list
     for container, key in reversed(unfinished.containers):
         values = list(_completed(container, key, values, vocabulary))
     return values
-
-
-def random_continuation(fragments: Iterable[Fragment], random: Random) -> Any:
-    names = random.sample(NAMES, random.randrange(3))
-    vocabulary = Vocabulary(
-        TEXTS,
-        [random_instance(random), random.choice(NUMBERS), True, False, None],
-        [{name: random_instance(random) for name in names}],
-        [[random_instance(random) for _ in range(random.randrange(3))]],
-    )
-    return random.choice(continuations(fragments, vocabulary))
 
 
 _NOTHING = object()

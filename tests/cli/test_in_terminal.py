@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,92 +11,129 @@ from pathlib import Path
 import pytest
 
 from argstream.testing import CallTool, Reply, Slow
-from tests.cli.test_cli import COMMAND
+from tests.cli.processes import COMMAND, wait_until
 from tests.provider_streams import anthropic_call, sse
 from tests.support.provider_rules import strict_provider
 from tests.terminal.tmux import Tmux
 
 QUOTED = shlex.quote(str(COMMAND))
-MARK = CallTool("run_command", {"command": "echo done > marker"})
+QUESTION = "? Run run_command?"
 LONG = CallTool("write_file", {"path": "a.py", "content": "x = 1\n" * 400})
+
+
+def create(name: str) -> CallTool:
+    return CallTool("run_command", {"command": f"echo done > {name}"})
 
 
 @contextmanager
 def running(folder: Path, *replies: Reply, **variables: str) -> Iterator[Tmux]:
-    """Run ``argstream run`` in a shell that tells how it ended and how the terminal is then."""
+    """Run ``argstream run`` in a shell that prints its exit status and keeps terminal modes."""
     with strict_provider(list(replies)) as provider:
-        environment = {
-            "ANTHROPIC_BASE_URL": provider.anthropic_url,
-            "ANTHROPIC_API_KEY": "key",
-            **variables,
-        }
+        key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "key"}
         run = f"{QUOTED} run Go --model anthropic:any --tools files,shell"
         run = shlex.join(["sh", "-c", f"echo $$ > pid; exec {run}"])
-        # Ctrl-C is for all that is in the foreground; the shell goes on.
+        # Ctrl-C reaches everything in the foreground. The shell continues.
         shell = (
-            f"trap : INT; stty -a > before; {run}; status=$?; stty -a > after; "
+            f"trap : INT; stty -g > before; {run}; status=$?; stty -g > after; "
             "echo ended with $status; exec sleep 60"
         )
-        with Tmux(["sh", "-c", shell], folder=folder, environment=environment) as terminal:
+        with Tmux(["sh", "-c", shell], folder=folder, environment=key | variables) as terminal:
             yield terminal
 
 
-def ask(terminal: Tmux, *keys: str) -> None:
-    terminal.wait_for("? help")
-    time.sleep(0.4)  # what is typed at once might be meant for something else
-    terminal.press(*keys)
+def wait_for_clean_end(terminal: Tmux, folder: Path, status: int) -> None:
+    terminal.wait_for(f"ended with {status}")
+    assert (folder / "before").read_text() == (folder / "after").read_text()
+    assert terminal.is_cursor_shown()
+    assert QUESTION not in terminal.everything()
 
 
-def is_as_it_was(terminal: Tmux, folder: Path) -> bool:
-    modes = [(folder / name).read_text() for name in ("before", "after")]
-    return terminal.is_cursor_shown() and modes[0] == modes[1]
+def number_in(file: Path) -> int:
+    wait_until(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text())
 
 
-def test_what_is_approved_runs(tmp_path: Path) -> None:
-    with running(tmp_path, Reply(MARK), Reply("Done.")) as terminal:
-        ask(terminal, "y")
-        terminal.wait_for("ended with 0")
-        assert (tmp_path / "marker").read_text() == "done\n"
-        assert is_as_it_was(terminal, tmp_path)
+def test_keys_answer_only_the_question_that_is_shown(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(create("a")), Reply(create("b")), Reply("Done.")) as terminal:
+        terminal.press("y", "y", "y", "y")
+        terminal.wait_for(f"{QUESTION}  command=echo done > a")
+        terminal.press("y", "Enter", "y", "Enter")
+        terminal.wait_for("Several keys at once, or a paste, are no answer")
+        terminal.resize(50, 20)
+        terminal.wait_for("  a always · v view all · ? help")
+        assert not (tmp_path / "a").exists()
+        terminal.answer("y", "command=echo done > a")
+        terminal.answer("d", "command=echo done > b")
+        terminal.wait_for("why? ")
+        terminal.press("nicht b", "Enter")
+        wait_for_clean_end(terminal, tmp_path, 0)
+        assert "denied: nicht b" in terminal.everything()
+    assert (tmp_path / "a").read_text() == "done\n"
+    assert not (tmp_path / "b").exists()
 
 
-def test_ctrl_c_while_it_writes_stops_it_and_keeps_what_was_shown(tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_question(tmp_path: Path) -> None:
+    with running(tmp_path, Reply(create("a"))) as terminal:
+        terminal.wait_for(QUESTION)
+        terminal.press("C-c")
+        wait_for_clean_end(terminal, tmp_path, 130)
+    assert not (tmp_path / "a").exists()
+
+
+def test_ctrl_c_stops_writing_and_keeps_the_shown_lines(tmp_path: Path) -> None:
     with running(tmp_path, Reply(LONG, faults=[Slow(between=0.01)])) as terminal:
         terminal.wait_for("   20 │ x = 1")
         terminal.press("C-c")
-        terminal.wait_for("ended with 130")
-        assert not (tmp_path / "a.py").exists()
-        assert is_as_it_was(terminal, tmp_path)
+        wait_for_clean_end(terminal, tmp_path, 130)
         shown = terminal.everything()
-        assert "aborted" in shown
-        assert "    20 │ x = 1" in shown
+    assert not (tmp_path / "a.py").exists()
+    assert "aborted" in shown
+    assert "    20 │ x = 1" in shown
 
 
-def test_a_signal_ends_an_editor_too_and_leaves_no_files(tmp_path: Path) -> None:
+def test_ctrl_c_and_ctrl_z_in_the_editor_are_for_the_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    # It reads a line from the terminal, as only a process in the foreground can.
+    editor.write_text(
+        "#!/bin/sh\ntrap 'echo interrupted' INT\necho editing\nuntil read -r line; do :; done\n"
+        'sed -i "s/> a/> $line/" "$1"\n'
+    )
+    editor.chmod(0o700)
+    replies = (Reply(create("a")), Reply("Done."))
+    with running(tmp_path, *replies, VISUAL=str(editor)) as terminal:
+        terminal.answer("e", QUESTION)
+        terminal.wait_for("editing")
+        assert terminal.is_cursor_shown()
+        terminal.press("C-c")
+        terminal.wait_for("interrupted")
+        terminal.press("C-z")  # ignored: no shell could continue it
+        terminal.press("edited", "Enter")
+        terminal.answer("y", "with these changes?")
+        wait_for_clean_end(terminal, tmp_path, 0)
+    assert (tmp_path / "edited").exists()
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.usefixtures("hangup_ends_processes")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_the_editor_and_removes_its_files(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     drafts = tmp_path / "drafts"
     drafts.mkdir()
     editor = "sh -c 'echo $$ > editing; exec sleep 60'"
-    with running(tmp_path, Reply(MARK), VISUAL="", EDITOR=editor, TMPDIR=str(drafts)) as terminal:
-        ask(terminal, "e")
+    variables = {"VISUAL": "", "EDITOR": editor, "TMPDIR": str(drafts)}
+    with running(tmp_path, Reply(create("a")), **variables) as terminal:
+        terminal.answer("e", QUESTION)
         editing = number_in(tmp_path / "editing")
-        os.kill(number_in(tmp_path / "pid"), signal.SIGTERM)
-        terminal.wait_for("ended with 143")
-        assert is_as_it_was(terminal, tmp_path)
+        os.kill(number_in(tmp_path / "pid"), number)
+        wait_for_clean_end(terminal, tmp_path, 128 + number)
     assert not list(drafts.iterdir())
     with pytest.raises(ProcessLookupError):
         os.kill(editing, 0)
 
 
-def number_in(file: Path) -> int:
-    """Wait until there is a number in a file."""
-    deadline = time.monotonic() + 20
-    while not file.exists() or not file.read_text().endswith("\n"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return int(file.read_text())
-
-
-def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path) -> None:
+def test_watch_is_live_and_leaves_only_committed_lines(tmp_path: Path) -> None:
     text = json.dumps({"path": "a.py", "content": "one\ntwo\nthree\n"})
     turn = sse(anthropic_call(text[:40], text[40:]))
     half = turn.index(b"input_json_delta", turn.index(b"input_json_delta") + 1)
@@ -112,9 +148,6 @@ def test_watch_shows_a_stream_live_and_leaves_only_what_is_final(tmp_path: Path)
         terminal.wait_for("writing write")
         (tmp_path / "seen").touch()
         terminal.wait_for("ended with 0")
-        assert [line for line in terminal.lines() if "│" in line] == [
-            "     1 │ one",
-            "     2 │ two",
-            "     3 │ three",
-        ]
+        shown = [line for line in terminal.lines() if "│" in line]
+        assert shown == ["     1 │ one", "     2 │ two", "     3 │ three"]
         assert "writing write" not in terminal.everything()

@@ -1,8 +1,8 @@
-"""What an emulated terminal holds: pyte's screen, with a scrollback and with resizing as in life.
+"""The screen of an emulated terminal: pyte's, with a scrollback and with realistic resizing.
 
-pyte reads the sequences. What it does on a resize no terminal does: it drops rows at the top and
-leaves the cursor where it was. It also lets a wide character stick out at the right edge, and
-stops at the first mark that it cannot combine. So this is done here.
+pyte reads the sequences. On a resize it drops rows at the top and leaves the cursor where it was,
+which no terminal does. It also lets a wide character stick out at the right edge, and stops at the
+first mark that it cannot combine. These parts are replaced here.
 """
 
 from collections import defaultdict
@@ -13,15 +13,14 @@ from pyte import modes
 from pyte.screens import Char, StaticDefaultDict
 from wcwidth import wcwidth
 
+# xterm cuts rows that are too long. VTE, kitty and tmux join and wrap them again.
 Kind: TypeAlias = Literal["clips", "reflows"]
-"""xterm cuts rows that are too long; VTE, kitty and tmux join and wrap them anew."""
 
 _BLANK = Char(" ")
-_DIM, _BLINK = 2, 5
 
 
 class Row(StaticDefaultDict[int, Char]):
-    """A row; it has no cell for what was never written, or was erased."""
+    """A row. It has no cells where nothing was written, or where it was erased."""
 
     def __init__(self, cells: dict[int, Char] | None = None) -> None:
         super().__init__(_BLANK)
@@ -36,7 +35,7 @@ class Row(StaticDefaultDict[int, Char]):
 
 
 class Page(pyte.Screen):
-    """A screen with all that was ever scrolled out of it."""
+    """A screen with its scrollback."""
 
     def __init__(self, columns: int, rows: int, kind: Kind) -> None:
         self.scrollback: list[Row] = []
@@ -49,8 +48,6 @@ class Page(pyte.Screen):
 
     def is_wrapping(self) -> bool:
         return modes.DECAWM in self.mode
-
-    # what is written
 
     def draw(self, data: str) -> None:
         for character in data:
@@ -100,14 +97,6 @@ class Page(pyte.Screen):
         for y in range(self.cursor.y + 1, self.lines):
             self.buffer[y] = Row()
 
-    def select_graphic_rendition(self, *attrs: int, **kwargs: Any) -> None:
-        # pyte knows no dim text. Nobody here blinks, so that stands for it.
-        super().select_graphic_rendition(
-            *(_BLINK if one == _DIM else one for one in attrs), **kwargs
-        )
-
-    # what a resize does
-
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
         lines, columns = lines or self.lines, columns or self.columns
         (self._clip if self._kind == "clips" else self._reflow)(lines, columns)
@@ -153,7 +142,7 @@ class Page(pyte.Screen):
         self.cursor.x = min(column, columns - 1)
 
     def _arrange(self, everything: list[Row], top: int, lines: int, cursor: int) -> None:
-        """Show so many rows from ``top`` on; those below the screen are gone."""
+        """Show ``lines`` rows from ``top`` on. Those below the screen are dropped."""
         self.scrollback = everything[:top]
         self.buffer.clear()
         for y, row in enumerate(everything[top : top + lines]):
@@ -175,11 +164,11 @@ def _wrap(cells: list[Char], columns: int) -> list[Row]:
 
 
 def _place(cells: list[Char], index: int, columns: int) -> tuple[int, int]:
-    """Give row and column of a cell, which may be behind the last one."""
+    """Return row and column of a cell, which may be behind the last one."""
     before = _wrap([*cells[:index], *([_BLANK] * (index - len(cells))), _BLANK], columns)
     return len(before) - 1, before[-1].length() - 1
 
 
 def _width(cell: Char) -> int:
-    """Give the columns from here on; the right half of a wide character takes none of its own."""
+    """Return the columns of a cell. The right half of a wide character has none of its own."""
     return 0 if not cell.data else max(1, wcwidth(cell.data[0]))

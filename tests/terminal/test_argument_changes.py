@@ -1,16 +1,38 @@
-"""What was changed of the arguments, as a person sees it."""
+"""Edited arguments are shown as changes when a call is approved."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.events import ApprovalDecided
 from tests.terminal.scenes.watching import Watcher, call
 
+LINES = "".join(f"line {number}\n" for number in range(1, 21))
+CHANGED = """content
+@@ -7,7 +7,7 @@
+  line 7
+  line 8
+  line 9
+- line 10
++ ten
+  line 11
+  line 12
+  line 13"""
+NESTED = """edits
+@@ -1,5 +1,5 @@
+  [
+    {
+-     "old": "a"
++     "old": "b"
+    }
+  ]"""
+TWO = "@@ -1,2 +1,2 @@"
+HIDDEN = "a⟦ESC⟧\n@@ -1 +1,2 @@\n- x\n+ ⟦RLO⟧x⟦ESC⟧\n+"
 values = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab\n", max_size=5)
+arguments = st.dictionaries(st.sampled_from("xyz"), values)
 
 
 def changes(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """Return what is shown of edited arguments when a call is approved."""
     watcher = Watcher()
     watcher.take(*call(before))
     first, *rows = watcher.take(ApprovalDecided("c1", "write", "edited", "", after))
@@ -18,93 +40,29 @@ def changes(before: dict[str, object], after: dict[str, object]) -> list[str]:
     return rows
 
 
-def test_short_values_stand_one_below_the_other() -> None:
-    assert changes({"path": "a.py", "mode": 1}, {"path": "b.py", "mode": 1}) == [
-        "  path",
-        '  - "a.py"',
-        '  + "b.py"',
-    ]
-
-
-def test_a_long_text_is_a_diff() -> None:
-    before = "".join(f"line {number}\n" for number in range(1, 21))
-    assert changes({"content": before}, {"content": before.replace("line 10\n", "ten\n")}) == [
-        "  content",
-        "  @@ -7,7 +7,7 @@",
-        "    line 7",
-        "    line 8",
-        "    line 9",
-        "  - line 10",
-        "  + ten",
-        "    line 11",
-        "    line 12",
-        "    line 13",
-    ]
-
-
-def test_a_newline_at_the_end_is_seen() -> None:
-    assert changes({"text": "a\nb"}, {"text": "a\nb\n"})[-1] == "  +"
-
-
-def test_lines_that_look_like_those_of_a_diff_are_shown_as_they_are() -> None:
-    assert changes({"text": "-- a\n++ b"}, {"text": "@@ a\n++ b"})[2:] == [
-        "  - -- a",
-        "  + @@ a",
-        "    ++ b",
-    ]
-
-
-def test_what_is_nested_is_shown_as_json() -> None:
-    assert changes({"edits": [{"old": "a"}]}, {"edits": [{"old": "b"}]}) == [
-        "  edits",
-        "  @@ -1,5 +1,5 @@",
-        "    [",
-        "      {",
-        '  -     "old": "a"',
-        '  +     "old": "b"',
-        "      }",
-        "    ]",
-    ]
-
-
-def test_arguments_that_come_or_go_are_named() -> None:
-    assert changes({"old": 1}, {"new": "a\nb"}) == [
-        "  old  taken away",
-        "  - 1",
-        "  new  new",
-        "  + a",
-        "  + b",
-    ]
-
-
-def test_a_text_that_becomes_something_else_is_told_apart_from_it() -> None:
-    assert changes({"a": "[\n]"}, {"a": []}) == ["  a", r'  - "[\n]"', "  + []"]
-    assert changes({"a": 1}, {"a": True}) == ["  a", "  - 1", "  + true"]
-
-
-def test_what_hides_is_seen() -> None:
-    assert changes({"a\x1b": "x"}, {"a\x1b": "\u202ex\x1b\n"}) == [
-        "  a⟦ESC⟧",
-        "  @@ -1 +1,2 @@",
-        "  - x",
-        "  + ⟦RLO⟧x⟦ESC⟧",
-        "  +",
-    ]
-
-
-def test_blanks_at_the_end_of_a_line_are_seen() -> None:
-    rows = changes({"text": "a \nb\n"}, {"text": "a \nb  \n"})
-    assert rows[2:] == ["    a·", "  - b", "  + b··"]
-
-
-@given(
-    st.dictionaries(st.sampled_from("xyz"), values), st.dictionaries(st.sampled_from("xyz"), values)
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        ({"path": "a.py", "mode": 1}, {"path": "b.py", "mode": 1}, 'path\n- "a.py"\n+ "b.py"'),
+        ({"content": LINES}, {"content": LINES.replace("line 10\n", "ten\n")}, CHANGED),
+        # Lines that look like those of a diff are shown as they are.
+        ({"text": "-- a\n++ b"}, {"text": "@@ a\n++ b"}, f"text\n{TWO}\n- -- a\n+ @@ a\n  ++ b"),
+        ({"edits": [{"old": "a"}]}, {"edits": [{"old": "b"}]}, NESTED),
+        ({"old": 1}, {"new": "a\nb"}, "old  taken away\n- 1\nnew  new\n+ a\n+ b"),
+        # A string differs from a value that is spelled the same.
+        ({"a": "[\n]"}, {"a": []}, 'a\n- "[\\n]"\n+ []'),
+        ({"a": 1}, {"a": True}, "a\n- 1\n+ true"),
+        # Newlines and blanks at the end, and hidden characters, are visible.
+        ({"a\x1b": "x"}, {"a\x1b": "\u202ex\x1b\n"}, HIDDEN),
+        ({"text": "a \nb\n"}, {"text": "a \nb  \n"}, f"text\n{TWO}\n  a·\n- b\n+ b··"),
+    ],
 )
-def test_there_is_a_change_to_be_seen_whenever_something_differs(
-    before: dict[str, object], after: dict[str, object]
-) -> None:
-    is_same = {name: repr(value) for name, value in before.items()} == {
-        name: repr(value) for name, value in after.items()
-    }
+def test_changes_are_shown(before: dict[str, object], after: dict[str, object], rows: str) -> None:
+    assert changes(before, after) == [f"  {row}" for row in rows.split("\n")]
+
+
+@given(arguments, arguments)
+def test_every_difference_is_visible(before: dict[str, object], after: dict[str, object]) -> None:
+    spelled = [{name: repr(value) for name, value in each.items()} for each in (before, after)]
     has_signs = any(row.startswith(("  -", "  +")) for row in changes(before, after))
-    assert has_signs is not is_same
+    assert has_signs is (spelled[0] != spelled[1])

@@ -1,4 +1,4 @@
-"""Source code in colours, line by line, as a file that is written shows it."""
+"""Highlighted source code, line by line, as a file that is written shows it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,20 +27,15 @@ def coloured(path: str, *lines: str) -> list[list[tuple[str, str]]]:
     return [roles(line) for line in written(*lines, path=path)]
 
 
-def test_a_line_is_coloured() -> None:
-    assert coloured("a.py", "def f(x): return 1  # one") == [
-        [
-            ("def", "keyword"),
-            (" ", "plain"),
-            ("f", "name"),
-            ("(x): ", "plain"),
-            ("return", "keyword"),
-            (" ", "plain"),
-            ("1", "number"),
-            ("  ", "plain"),
-            ("# one", "comment"),
-        ]
-    ]
+def test_code_is_coloured() -> None:
+    (line,) = coloured("a.py", "def f(x): return 1  # one")
+    shown = " ".join(f"{text}/{role}" for text, role in line if text.strip())
+    assert shown == "def/keyword f/name (x): /plain return/keyword 1/number # one/comment"
+    assert "".join(text for text, _ in line) == "def f(x): return 1  # one"
+    (line,) = written("import os", language="python", path="a.txt")  # a language wins
+    assert roles(line)[0][1] == "keyword"
+    (line,) = written('x = "\x1b[2J\u202e"\r', language="python")
+    assert text_of(line.spans) == 'x = "⟦ESC⟧[2J⟦RLO⟧"⟦CR⟧'
 
 
 @pytest.mark.parametrize(
@@ -59,36 +54,26 @@ def test_a_line_is_coloured() -> None:
         ("a.js", ["`one", "let two", "three`"], "string"),
     ],
 )
-def test_what_spans_lines_keeps_its_colour_and_ends(path: str, lines: list[str], role: str) -> None:
+def test_tokens_over_several_lines_keep_their_colour(
+    path: str, lines: list[str], role: str
+) -> None:
     *inside, after = coloured(path, *lines, "1")
     assert [{found for _, found in line} for line in inside] == [{role}] * 3
     assert after[-1][1] != role
 
 
-def test_code_goes_on_after_a_comment_and_strings_begin_none() -> None:
-    assert coloured("a.c", "/* one", "two */ return;")[1][:3] == [
-        ("two */", "comment"),
-        (" ", "plain"),
-        ("return", "keyword"),
-    ]
+def test_code_continues_after_a_comment_and_strings_start_none() -> None:
+    after = [("two */", "comment"), (" ", "plain"), ("return", "keyword")]
+    assert coloured("a.c", "/* one", "two */ return;")[1][:3] == after
     assert coloured("a.js", 'x = "/*";', "return")[1] == [("return", "keyword")]
 
 
-def test_a_language_counts_before_a_name() -> None:
-    assert roles(written("import os", language="python", path="a.txt")[0])[0][1] == "keyword"
-
-
 @pytest.mark.parametrize("path", ["a", "a.unknown", "a.txt", "\0", "x" * 5_000])
-def test_an_unknown_language_is_plain(path: str) -> None:
+def test_unknown_language_is_plain(path: str) -> None:
     assert coloured(path, "import os") == [[("import os", "plain")]]
 
 
-def test_tokens_are_made_visible_one_by_one() -> None:
-    (line,) = written('x = "\x1b[2J\u202e"\r', language="python")
-    assert text_of(line.spans) == 'x = "⟦ESC⟧[2J⟦RLO⟧"⟦CR⟧'
-
-
-def test_markdown_has_the_languages_between_its_fences() -> None:
+def test_markdown_highlights_code_between_fences() -> None:
     _, code, _, prose = coloured("README.md", "```python", "import os", "```", "see `x`")
     assert code[0] == ("import", "keyword")
     assert prose == [("see ", "plain"), ("`x`", "code")]
@@ -106,7 +91,7 @@ def test_markdown_has_the_languages_between_its_fences() -> None:
         ("text ```python", False),
     ],
 )
-def test_a_fence_stands_alone_and_may_name_a_language(fence: str, *, is_code: bool) -> None:
+def test_fence_is_a_line_of_its_own(fence: str, *, is_code: bool) -> None:
     assert (said(fence, "import os")[1].spans[0].role == "keyword") is is_code
 
 
@@ -114,12 +99,12 @@ def test_a_fence_stands_alone_and_may_name_a_language(fence: str, *, is_code: bo
     ("line", "is_closed"),
     [("```", True), ("  `````  ", True), ("``", False), ("~~~", False), ("``` python", False)],
 )
-def test_a_fence_is_closed_by_as_many_of_the_same_marks(line: str, *, is_closed: bool) -> None:
+def test_fence_is_closed_by_as_many_of_the_same_marks(line: str, *, is_closed: bool) -> None:
     assert (said("```python", line, "import os")[2].spans[0].role == "plain") is is_closed
 
 
 def said(*lines: str) -> list[Line]:
-    """Return what a model says, as it is shown."""
+    """Return the text of a model as it is shown."""
     scene = Scene()
     scene.take(TextDelta("".join(f"{line}\n" for line in lines), 0), 0.0)
     return scene.committed()
@@ -132,7 +117,7 @@ def said(*lines: str) -> list[Line]:
         min_size=1,
     ),
 )
-def test_no_character_is_lost_whatever_the_text(path: str, lines: list[str]) -> None:
+def test_no_character_is_lost(path: str, lines: list[str]) -> None:
     shown = [text_of(line.spans) for line in written(*lines, path=path)]
     assert shown == [expanded(visible(line)) for line in lines]
 
@@ -149,13 +134,13 @@ def fail(*_: object) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("act", [fail, work])
-def test_a_lexer_that_fails_or_is_slow_is_given_up(
+def test_failing_or_slow_lexer_is_dropped(
     monkeypatch: pytest.MonkeyPatch, act: Callable[..., Iterator[Any]]
 ) -> None:
-    asked = []
+    calls = []
 
     def callback(*arguments: object) -> Iterator[Any]:
-        asked.append(arguments)
+        calls.append(arguments)
         return act(*arguments)
 
     class Bad(RegexLexer):  # type: ignore[misc]  # Pygments has no types
@@ -166,20 +151,20 @@ def test_a_lexer_that_fails_or_is_slow_is_given_up(
     monkeypatch.setattr(lookup, lambda _: Bad)
     for _ in range(5):
         assert [text_of(line.spans) for line in written("x", "x", language="bad")] == ["x", "x"]
-    # Once for each text; a slow one is not asked for any text after three.
-    assert len(asked) == (3 if act is work else 5)
+    # A failing lexer is called once for each text, a slow one for three texts in all.
+    assert len(calls) == (3 if act is work else 5)
 
 
-def test_a_very_long_line_is_not_lexed_and_the_next_one_is() -> None:
+def test_very_long_line_is_not_lexed() -> None:
     long, short = written("import " + "x" * 1_000, "import x", language="python")
     assert (long.spans[0].role, short.spans[0].role) == ("plain", "keyword")
     begun = time.thread_time()
     for _ in range(20):
         written("a" + "\t" * 498, language="systemd")
-    assert time.thread_time() - begun < 0.5  # with its colours, it would be some seconds
+    assert time.thread_time() - begun < 0.5  # some seconds, if it were lexed
 
 
 @pytest.mark.timing
-def test_a_line_costs_the_same_however_many_came_before_it() -> None:
+def test_cost_of_a_line_does_not_depend_on_earlier_ones() -> None:
     lines = ["def f(x, y):", '    """Doc."""', "    return [x + 1, 'y', {}]  # why", ""] * 100
     assert growth(lambda size: lambda: written(*lines * size, language="python"), 2) <= BOUND

@@ -3,9 +3,8 @@
     with Tmux([sys.executable, "-c", "input('name? ')"], columns=40, rows=12) as terminal:
         terminal.wait_for("name?")
         terminal.press("Ada", "Enter")
-        terminal.wait_for_end()
 
-Each has a server of its own, which ends with it and with all that it runs.
+Each has its own server, which ends with it and with all that it runs.
 """
 
 import itertools
@@ -15,9 +14,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -49,22 +47,19 @@ class Tmux:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._program = _tmux()
-        self._server = f"argstream-{os.getpid()}-{next(_numbers)}"
+        program = shutil.which("tmux")
+        if program is None:
+            program_is_missing("tmux is not installed")
         self._temporary = tempfile.TemporaryDirectory(prefix="argstream-tmux-")
         configuration = Path(self._temporary.name, "tmux.conf")
         configuration.write_text(_CONFIGURATION)
-        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-        self._configuration = str(configuration)
+        server = f"argstream-{os.getpid()}-{next(_numbers)}"
+        self._tmux = [program, "-L", server, "-f", str(configuration)]
+        size = ("-x", str(columns), "-y", str(rows), "-c", str(folder or Path.cwd()))
+        variables = [f"{name}={value}" for name, value in (environment or {}).items()]
+        options = [option for variable in variables for option in ("-e", variable)]
         try:
-            self._run(
-                "new-session",
-                "-d",
-                *("-x", str(columns), "-y", str(rows)),
-                *("-c", str(folder or Path.cwd())),
-                *(option for setting in settings for option in ("-e", setting)),
-                shlex.join(command),
-            )
+            self._run("new-session", "-d", *size, *options, shlex.join(command))
         except BaseException:
             self.end()
             raise
@@ -72,95 +67,65 @@ class Tmux:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def press(self, *keys: str) -> None:
         """Press keys: tmux's names for them ("Enter", "C-c", "Escape"), or text to type."""
         self._run("send-keys", *keys)
 
+    def answer(self, key: str, question: str) -> None:
+        """Press a key until a question is gone: the first time may be too early."""
+        self.wait_for(question)
+        while question in self.screen():
+            self.press(key)
+            end = time.monotonic() + 0.6
+            while question in self.screen() and time.monotonic() < end:
+                time.sleep(0.02)
+
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size of the terminal."""
         self._run("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def screen(self, *, colours: bool = False) -> str:
-        """Give what is on the screen."""
-        return self._capture([], colours=colours)
+    def screen(self, *options: str) -> str:
+        captured = self._run("capture-pane", "-p", *options)
+        return "\n".join(row.rstrip() for row in captured.split("\n"))
 
-    def everything(self, *, colours: bool = False) -> str:
-        """Give the scrollback as well."""
-        return self._capture(["-S", "-"], colours=colours)
+    def everything(self) -> str:
+        """Return scrollback and screen."""
+        return self.screen("-S", "-")
 
     def lines(self) -> list[str]:
-        """Give scrollback and screen as lines; rows that tmux has wrapped are joined."""
-        return self._capture(["-S", "-", "-J"], colours=False).rstrip().split("\n")
+        """Return scrollback and screen as lines; rows that tmux has wrapped are joined."""
+        return self.screen("-S", "-", "-J").rstrip().split("\n")
 
     def is_cursor_shown(self) -> bool:
-        """Tell whether the cursor can be seen."""
-        return self._ask("#{cursor_flag}") == "1"
-
-    def is_over(self) -> bool:
-        """Tell whether the command has ended."""
-        if self._ask("#{pane_dead}") == "0":
-            return False
-        # tmux 3.3a at times misses that a command has ended until another one does.
-        self._run("run-shell", "true")
-        return self._ask("#{pane_dead_status}#{pane_dead_signal}") != ""
-
-    def exit_code(self) -> int:
-        """Give what it ended with."""
-        return int(self._ask("#{pane_dead_status}"))
+        return self._run("display-message", "-p", "#{cursor_flag}").strip() == "1"
 
     def wait_for(self, text: str, *, timeout: float = 20) -> None:
-        """Wait until a text is to be seen, in the scrollback at least."""
-        self._wait(lambda: text in self.everything(), f"{text!r} does not come", timeout)
-
-    def wait_for_end(self, *, timeout: float = 20) -> None:
-        """Wait until the command has ended."""
-        self._wait(self.is_over, "it does not end", timeout)
+        """Wait until a text is in the scrollback or on the screen."""
+        deadline = time.monotonic() + timeout
+        while text not in self.everything():
+            if time.monotonic() > deadline:
+                pytest.fail(f"{text!r} does not come; the terminal shows:\n{self.everything()}")
+            time.sleep(0.03)
 
     def end(self) -> None:
-        """End the command, whatever it does."""
+        """End the command."""
         self._run("kill-server", check=False)
         self._temporary.cleanup()
 
-    def _capture(self, options: Sequence[str], *, colours: bool) -> str:
-        captured = self._run("capture-pane", "-p", *options, *(["-e"] if colours else []))
-        return "\n".join(row.rstrip() for row in captured.split("\n"))
-
-    def _ask(self, format_: str) -> str:
-        return self._run("display-message", "-p", format_).strip()
-
-    def _wait(self, is_so: Callable[[], bool], complaint: str, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not is_so():
-            if time.monotonic() > deadline:
-                pytest.fail(f"{complaint}; the terminal shows:\n{self.everything()}")
-            time.sleep(0.03)
-
     def _run(self, *command: str, check: bool = True) -> str:
+        # Inside a tmux of the developer, it would refuse to start another.
+        environment = {name: value for name, value in os.environ.items() if name != "TMUX"}
+        environment |= {"LC_ALL": "C.UTF-8", "TMUX_TMPDIR": self._temporary.name}
         done = subprocess.run(
-            [self._program, "-L", self._server, "-f", self._configuration, *command],
+            [*self._tmux, *command],
             capture_output=True,
             text=True,
             encoding="utf-8",
-            # Its own environment: inside a tmux of the developer it would complain.
-            env={name: value for name, value in os.environ.items() if name != "TMUX"}
-            | {"LC_ALL": "C.UTF-8", "TMUX_TMPDIR": self._temporary.name},
+            env=environment,
             check=False,
         )
         if check and done.returncode:
             pytest.fail(f"tmux {command[0]}: {done.stderr}")
         return done.stdout
-
-
-def _tmux() -> str:
-    program = shutil.which("tmux")
-    if program is None:
-        program_is_missing("tmux is not installed")
-    return program

@@ -1,4 +1,4 @@
-"""What a terminal sends, as keys."""
+"""The bytes of a terminal as keys."""
 
 import pytest
 from hypothesis import given
@@ -7,38 +7,25 @@ from hypothesis import strategies as st
 from argstream.terminal._keyboard import Key, KeyDecoder
 
 OTHER = Key("other")
+N = Key("character", "n")
 
 
-def keys_of(data: bytes) -> list[Key]:
-    return KeyDecoder().feed(data)
+def keys_of(data: bytes, size: int = 1) -> list[Key]:
+    """Decode bytes in pieces of this size."""
+    decoder = KeyDecoder()
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    return [key for piece in pieces for key in decoder.feed(piece)]
 
 
-def characters_of(data: bytes) -> str:
-    return "".join(key.text for key in keys_of(data) if key.kind == "character")
-
-
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (b"\r", "enter"),
-        (b"\n", "enter"),
-        (b"\x7f", "backspace"),
-        (b"\b", "backspace"),
-        (b"\x15", "erase_line"),
-        (b"\x17", "erase_word"),
-        (b"\x00", "other"),
-        (b"\t", "other"),
-    ],
-)
-def test_a_control_character_is_a_key_with_a_name(data: bytes, kind: str) -> None:
-    assert [key.kind for key in keys_of(data)] == [kind]
+def test_control_characters_are_named_keys() -> None:
+    kinds = [key.kind for key in keys_of(b"\r\n\x7f\b\x15\x17\x00\t")]
+    erasing = ["backspace", "backspace", "erase_line", "erase_word"]
+    assert kinds == ["enter", "enter", *erasing, "other", "other"]
 
 
 @pytest.mark.parametrize("text", ["y", "Y", "é", "不", "🙂", " "])
-def test_a_character_is_itself_however_many_bytes_it_has(text: str) -> None:
-    decoder = KeyDecoder()
-    keys = [key for byte in text.encode() for key in decoder.feed(bytes([byte]))]
-    assert keys == [Key("character", text)]
+def test_character_is_one_key(text: str) -> None:
+    assert keys_of(text.encode()) == [Key("character", text)]
 
 
 @pytest.mark.parametrize(
@@ -62,61 +49,45 @@ def test_a_character_is_itself_however_many_bytes_it_has(text: str) -> None:
         "\x9dy\x9c".encode(),
     ],
 )
-def test_a_sequence_is_one_key_and_none_of_its_letters_is(sequence: bytes) -> None:
+def test_sequence_is_one_key_and_none_of_its_letters_is(sequence: bytes) -> None:
+    assert keys_of(sequence + b"n") == [OTHER, N]
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        (b"\x1b[200~y\ny\n\x1b[A\x1b[201~n", [Key("paste", "y\ny\n\x1b[A"), N]),
+        # Escape inside a sequence starts another.
+        (b"\x1b[\x1b[A", [OTHER, OTHER]),
+        (b"\x1b\x1b[A", [Key("escape"), OTHER]),
+        (b"\xff", [Key("character", "\N{REPLACEMENT CHARACTER}")]),
+    ],
+)
+def test_special_input(data: bytes, keys: list[Key]) -> None:
+    assert keys_of(data) == keys
+    assert OTHER in keys_of(b"\x1b[" + b"1" * 10_000)  # endless
+
+
+def test_pause_ends_an_incomplete_sequence() -> None:
     decoder = KeyDecoder()
-    assert [key for byte in sequence for key in decoder.feed(bytes([byte]))] == [OTHER]
-    assert not decoder.is_inside
-    assert keys_of(sequence + b"n") == [OTHER, Key("character", "n")]
-
-
-def test_what_is_pasted_is_one_key_with_its_text() -> None:
-    assert keys_of(b"\x1b[200~y\ny\n\x1b[A\x1b[201~n") == [
-        Key("paste", "y\ny\n\x1b[A"),
-        Key("character", "n"),
-    ]
-
-
-def test_escape_is_a_key_once_nothing_has_followed_it() -> None:
-    decoder = KeyDecoder()
+    assert decoder.pause() == []
     assert decoder.feed(b"\x1b") == []
     assert decoder.is_after_escape
     assert decoder.pause() == [Key("escape")]
-    assert decoder.feed(b"y") == [Key("character", "y")]
-
-
-def test_a_sequence_without_an_end_does_not_swallow_keys_for_ever() -> None:
-    decoder = KeyDecoder()
-    assert decoder.feed(b"\x1b]y") == []
+    assert decoder.feed(b"n\x1b]y") == [N]
     assert decoder.is_inside
     assert not decoder.is_after_escape
     assert decoder.pause() == [OTHER]
-    assert decoder.feed(b"y") == [Key("character", "y")]
+    assert decoder.feed(b"n") == [N]
+    assert not decoder.is_inside
 
 
-def test_an_endless_sequence_ends() -> None:
-    assert OTHER in keys_of(b"\x1b[" + b"1" * 10_000)
-
-
-def test_a_pause_between_keys_is_nothing() -> None:
-    assert KeyDecoder().pause() == []
-
-
-def test_escape_inside_a_sequence_begins_another() -> None:
-    assert keys_of(b"\x1b[\x1b[A") == [OTHER, OTHER]
-    assert keys_of(b"\x1b\x1b[A") == [Key("escape"), OTHER]
-
-
-def test_bytes_that_are_no_utf_8_are_no_key_that_one_could_mean() -> None:
-    assert keys_of(b"\xff") == [Key("character", "\N{REPLACEMENT CHARACTER}")]
-
-
-@given(st.binary(max_size=60), st.integers(1, 7))
-def test_it_does_not_matter_how_the_bytes_are_cut(data: bytes, size: int) -> None:
-    decoder = KeyDecoder()
-    cut = [data[start : start + size] for start in range(0, len(data), size)]
-    assert [key for piece in cut for key in decoder.feed(piece)] == keys_of(data)
+@given(st.binary(max_size=60), st.integers(2, 7))
+def test_chunking_does_not_matter(data: bytes, size: int) -> None:
+    assert keys_of(data, size) == keys_of(data)
 
 
 @given(st.text("0123456789;<=>?", max_size=8), st.characters(codec="ascii", categories=["L"]))
-def test_no_letter_that_ends_a_sequence_is_a_key(parameters: str, final: str) -> None:
-    assert characters_of(f"\x1b[{parameters}{final}".encode()) == ""
+def test_final_letter_of_a_sequence_is_no_key(parameters: str, final: str) -> None:
+    keys = keys_of(f"\x1b[{parameters}{final}".encode())
+    assert "character" not in [key.kind for key in keys]

@@ -1,42 +1,37 @@
-"""The scenes that are kept: real streams and real runs, of models that follow a script."""
+"""The scenes that are kept: real streams, and real runs of models that follow a script."""
 
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
 from argstream.errors import ProviderFailure
-from argstream.events import (
-    ApprovalRequested,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    ToolCallCompleted,
-    ToolOutputDelta,
-)
+from argstream.events import ApprovalRequested, Event, ToolCallCompleted, ToolOutputDelta
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
 from argstream.runs import Record, RunView, with_arguments
 from argstream.terminal.tool_views import Looks
+from tests import provider_streams as api
 from tests.agent.following import events_of
 from tests.chance_runs import claude_code
-from tests.provider_streams import (
-    anthropic_call,
-    chunk,
-    entry,
-    input_json,
-    message_start,
-    tool_calls,
-    tool_use,
-)
-from tests.terminal.scenes.playing import Script
 
 PIECE = 9
-VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)  # a log does not hold them
+
+
+class Script(NamedTuple):
+    """A scene, and when to look at it."""
+
+    name: str
+    title: str
+    events: Callable[[], Iterable[Event]]
+    moments: tuple[float, ...] = (0.5,)  # shares of the events, before the end
+    columns: int = 80
+    rows: int = 24
+    looks: Callable[[], Looks] = Looks
+
 
 APP = '''"""A greeter."""
 
@@ -71,29 +66,26 @@ def read_file(path: str) -> str:
 
 
 def pieces(text: str) -> list[str]:
-    """Cut a text as a model writes it."""
+    """Cut a text into pieces, as a model writes it."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
 def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Iterable[Event]:
-    """One call, read by ``stream()``."""
+    """Return the events of one call, read by ``stream()``."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    payloads = anthropic_call(*pieces(text))
-    payloads[1] = tool_use(0, name)
+    payloads = api.anthropic_call(*pieces(text))
+    payloads[1] = api.tool_use(0, name)
     return stream(payloads, **options)
 
 
 def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[Event]:
-    """A run of an agent whose model says this."""
+    """Return the events of a run whose model sends these replies."""
     model = ScriptedModel(*replies, piece_size=PIECE)
     return events_of(Agent(model, **{"tools": [write_file, read_file], **options}), prompt)
 
 
 def app_looks() -> Looks:
     return Looks(read_file=lambda path: APP if path == "src/app.py" else None)
-
-
-# The scenes.
 
 
 def file_write() -> list[Event]:
@@ -111,19 +103,12 @@ def path_last() -> Iterable[Event]:
 
 
 def three_hunks() -> Iterable[Event]:
+    hello, call = '    return f"Hello, {name}!"\n', "        print(greet(name))\n"
+    part = '\n\ndef part(name: str) -> str:\n    return f"Goodbye, {name}!"\n'
     edits = [
         {"old": '"""A greeter."""\n', "new": '"""A greeter that says goodbye, too."""\n'},
-        {
-            "old": '    return f"Hello, {name}!"\n',
-            "new": (
-                '    return f"Hello, {name}!"\n\n\n'
-                'def part(name: str) -> str:\n    return f"Goodbye, {name}!"\n'
-            ),
-        },
-        {
-            "old": "        print(greet(name))\n",
-            "new": "        print(greet(name))\n        print(part(name))\n",
-        },
+        {"old": hello, "new": hello + part},
+        {"old": call, "new": f"{call}        print(part(name))\n"},
     ]
     return written("edit_file", {"path": "src/app.py", "edits": edits})
 
@@ -138,24 +123,26 @@ def new_first() -> Iterable[Event]:
 
 
 def parallel() -> Iterable[Event]:
-    """Two calls of OpenAI Chat Completions whose pieces come by turns, then a third."""
+    """Three calls of OpenAI Chat Completions whose pieces alternate."""
     texts = [
         json.dumps({"path": f"src/{name}.py", "content": f"# {name}\n" * count})
         for name, count in (("one", 9), ("two", 5), ("three", 2))
     ]
-    payloads = [chunk(role="assistant", content="Three files.")]
+    payloads = [api.chunk(role="assistant", content="Three files.")]
     payloads += [
-        tool_calls(entry("", index=place, id=f"call_{place}", name="write_file", type="function"))
+        api.tool_calls(
+            api.entry("", index=place, id=f"call_{place}", name="write_file", type="function")
+        )
         for place in (0, 1, 2)
     ]
     longest = max(map(len, texts))
     for start in range(0, longest, PIECE):
         payloads += [
-            tool_calls(entry(text[start : start + PIECE], index=place))
+            api.tool_calls(api.entry(text[start : start + PIECE], index=place))
             for place, text in enumerate(texts)
             if start < len(text)
         ]
-    return stream([*payloads, chunk(finish="tool_calls")])
+    return stream([*payloads, api.chunk(finish="tool_calls")])
 
 
 def malformed() -> Iterable[Event]:
@@ -164,43 +151,29 @@ def malformed() -> Iterable[Event]:
 
 def cut() -> Iterable[Event]:
     text = json.dumps({"path": "src/app.py", "content": APP})[:150]
-    payloads = anthropic_call(*pieces(text), stop_reason="max_tokens")
-    payloads[1] = tool_use(0, "write_file")
+    payloads = api.anthropic_call(*pieces(text), stop_reason="max_tokens")
+    payloads[1] = api.tool_use(0, "write_file")
     return stream(payloads)
 
 
 def rejected() -> Iterator[Event]:
     """By a schema, and by a policy: both while the call is being written."""
-    schema = {
-        "name": "write_file",
-        "input_schema": {
-            "type": "object",
-            "properties": {"path": {"type": "string"}, "mode": {"enum": ["append", "replace"]}},
-        },
-    }
-    yield from written(
-        "write_file", {"path": "a.txt", "mode": "delete", "content": "a"}, tools=[schema]
-    )
-    policy = Policy.from_toml(
-        """
-        default = "allow"
-        [[rules]]
-        name = "no secrets"
-        action = "deny"
-        argument = "path"
-        glob = "**/.env"
-        reason = "secrets are not written"
-        """
-    )
+    properties = {"path": {"type": "string"}, "mode": {"enum": ["append", "replace"]}}
+    schema = {"type": "object", "properties": properties}
+    tools = [{"name": "write_file", "input_schema": schema}]
+    arguments = {"path": "a.txt", "mode": "delete", "content": "a"}
+    yield from written("write_file", arguments, tools=tools)
+    rule = 'name = "no secrets"\naction = "deny"\nreason = "secrets are not written"'
+    secrets = f'[[rules]]\n{rule}\nargument = "path"\nglob = "**/.env"\n'
+    policy = Policy.from_toml(f'default = "allow"\n{secrets}')
     yield from written("write_file", {"path": "config/.env", "content": "KEY=1"}, policy=policy)
 
 
 def approvals() -> list[Event]:
     """One call is approved with other arguments, one is denied."""
+    changed = {"path": "src/greeter.py", "content": "print('Hello')\n# the end\n"}
     answers: dict[str, Approval] = {
-        "src/app.py": Approve(
-            arguments={"path": "src/greeter.py", "content": "print('Hello')\n# the end\n"}
-        ),
+        "src/app.py": Approve(arguments=changed),
         "src/b.py": Deny("we need no second file"),
     }
 
@@ -217,7 +190,7 @@ def approvals() -> list[Event]:
 
 
 def two_questions() -> list[Event]:
-    """Two calls are asked about at once; the second is decided first."""
+    """Two calls need approval at once, and the second is decided first."""
     decided = asyncio.Event()
 
     async def decide(request: ApprovalRequested) -> Approval:
@@ -225,7 +198,7 @@ def two_questions() -> list[Event]:
             decided.set()
             return Deny("we need no second file")
         await decided.wait()
-        await asyncio.sleep(0.01)  # so that it was heard
+        await asyncio.sleep(0.01)  # so that the other decision is received
         return Approve(always="session")
 
     return run(
@@ -240,7 +213,7 @@ def two_questions() -> list[Event]:
 
 
 def two_tools() -> list[Event]:
-    """Two tools run at once; one goes on alone after the other is over."""
+    """Two tools run at once, and one continues after the other has ended."""
     heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def hear(record: Record) -> None:
@@ -293,7 +266,7 @@ def thinking() -> list[Event]:
 
 
 def hostile() -> list[Event]:
-    """Wide characters, emoji, right-to-left text, and what would act on a terminal."""
+    """Wide characters, emoji, right-to-left text, and control sequences."""
     content = (
         "日本語のテキストは二倍の幅がある。" * 3 + "\n"
         "🎉 👩‍💻 🇩🇪 é e\u0301\n"
@@ -321,15 +294,17 @@ def failing() -> list[Event]:
 
 
 def failing_stream() -> Iterable[Event]:
-    payloads = [message_start(), tool_use(0, "write_file")]
-    payloads += [input_json(0, piece) for piece in pieces('{"path": "a.txt", "content": "one\\ntw')]
+    payloads = [api.message_start(), api.tool_use(0, "write_file")]
+    payloads += [
+        api.input_json(0, piece) for piece in pieces('{"path": "a.txt", "content": "one\\ntw')
+    ]
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     return stream([*payloads, error])
 
 
 def joined() -> Iterator[Event]:
-    """Somebody comes late: a snapshot of the first half, then the rest."""
-    events = [event for event in file_write() if not isinstance(event, VIEWS)]
+    """A late viewer: a snapshot of the first part, then the rest."""
+    events = [event for event in file_write() if not event.type.startswith("argument_")]
     view = RunView()
     half = len(events) * 2 // 3
     for event in events[:half]:

@@ -118,9 +118,7 @@ def test_edited_arguments_run_and_are_recorded_beside_those_of_the_model() -> No
         (Approve(always=True), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
     ],
 )
-def test_invalid_decision_raises_and_the_call_stays_pending(
-    decision: Approve, message: str
-) -> None:
+def test_call_stays_pending_after_an_invalid_decision(decision: Approve, message: str) -> None:
     agent, effects = mailing(send(), "Sent.")
     paused = agent.run("Go")
     with pytest.raises(UsageError, match=message):

@@ -119,7 +119,7 @@ def test_leaving_a_sync_loop_stops_the_run_and_frees_the_conversation() -> None:
     assert len(results_of(conversation.messages[-1])) == 1
 
 
-def test_program_ends_while_it_still_holds_a_run_that_it_left() -> None:
+def test_program_ends_while_a_run_and_the_thread_of_its_tool_go_on() -> None:
     code = """
 from argstream import Agent, ScriptedModel
 from argstream.models import CallTool
@@ -129,12 +129,14 @@ def sleep() -> None:
     time.sleep(30)
 
 events = Agent(ScriptedModel(CallTool("sleep")), [sleep]).run("Go", stream=True)
-print(next(events).type)
+while (kind := next(events).type) != "tool_execution_started":
+    pass
+print(kind)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
     )
-    assert (done.stdout, done.stderr) == ("run_started\n", "")
+    assert (done.stdout, done.stderr) == ("tool_execution_started\n", "")
 
 
 async def test_tool_can_close_its_own_run() -> None:

@@ -61,9 +61,7 @@ def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
     return Agent(ScriptedModel(*(replies or [WAIT])), [slow.wait], **options)
 
 
-async def test_log_has_the_events_without_argument_views_and_with_deltas_joined(
-    store: Store,
-) -> None:
+async def test_log_has_all_events_with_deltas_joined(store: Store) -> None:
     model = ScriptedModel(CallTool("write", {"path": "a.txt", "content": "x" * 500}), "Done.")
     run = Agent(model, [Effects().write], store=store).run_stream("caf\ud800")
     events = await collect(run)
@@ -203,9 +201,7 @@ async def test_conversation_is_found_by_its_id_and_user(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ending", ["resume", "stop", "delete"])
-async def test_conversation_names_its_unfinished_run_and_continues_after_it(
-    store: Store, ending: str
-) -> None:
+async def test_conversation_names_its_unfinished_run(store: Store, ending: str) -> None:
     rest = ["Sent.", "More."] if ending == "resume" else ["More."]
     agent, _ = mailing("Hi.", send(), *rest, store=store)
     await agent.run_stream("Hello", Conversation(id="talk"))

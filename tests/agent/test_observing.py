@@ -151,9 +151,7 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
 
 
 @pytest.mark.parametrize("way", ["end", "error", "stop"])
-async def test_run_cut_off_at_any_message_ends_once_with_all_its_calls(
-    way: str, store: Store
-) -> None:
+async def test_run_cut_off_at_any_message_ends_with_all_its_calls(way: str, store: Store) -> None:
     for cut in range(0, len(STORY), 1 if isinstance(store, MemoryStore) else 5):
         events = await cut_by(way, cut, store)
         check_observed(events)

@@ -208,21 +208,32 @@ async def test_another_process_can_decide_and_the_first_decision_counts(tmp_path
     assert one(events, ApprovalDecided).reason == "me first"
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_approver_of_the_observer_is_called(is_async: bool) -> None:
+@pytest.mark.parametrize(
+    ("answer", "outcome", "reason", "behavior"),
+    [
+        (Approve(), "approved", "", "allow"),
+        (Approve(arguments={"path": {1}}), "denied", "the edited arguments are no JSON", "deny"),
+        (None, "expired", "", "deny"),
+    ],
+)
+async def test_answer_of_the_approver_decides_unless_it_is_invalid_or_late(
+    answer: Approve | None, outcome: str, reason: str, behavior: str
+) -> None:
     asked: list[ApprovalRequested] = []
 
-    def approve(request: ApprovalRequested) -> Approve:
+    async def approver(request: ApprovalRequested) -> Any:
         asked.append(request)
-        return Approve()
+        return answer or await asyncio.sleep(20)
 
-    async def approve_async(request: ApprovalRequested) -> Approve:
-        return approve(request)
-
-    approver = approve_async if is_async else approve
-    events = await follow(Claude(), observer=Observer(store=MemoryStore(), approver=approver))
+    claude = Claude()
+    timeout = None if answer else 0.05
+    observer = Observer(store=MemoryStore(), approver=approver, approval_timeout=timeout)
+    events = await follow(claude, observer=observer)
     assert asked == only(events, ApprovalRequested)
-    assert one(events, ToolCallCompleted).result == "written"
+    decided = one(events, ApprovalDecided)
+    assert decided.decision == outcome
+    assert reason in decided.reason
+    assert claude.answers[0]["behavior"] == behavior
 
 
 async def test_decision_in_the_store_cancels_the_approver() -> None:
@@ -256,16 +267,6 @@ async def test_approver_that_returns_no_decision_raises_to_the_developer() -> No
     assert "the approver returned True" in one(events, ev.RunStopped).reason
 
 
-async def test_invalid_decision_of_an_approver_denies() -> None:
-    async def approver(_: ApprovalRequested) -> Approve:
-        return Approve(arguments={"path": {1, 2}})
-
-    observer = Observer(store=MemoryStore(), approver=approver)
-    decision = one(await follow(Claude(), observer=observer), ApprovalDecided)
-    assert decision.decision == "denied"
-    assert decision.reason == "the edited arguments are no JSON object"
-
-
 async def test_calls_of_one_turn_are_pending_together_and_decided_one_by_one() -> None:
     numbers = range(5)
     answers: list[Payload] = []
@@ -287,13 +288,6 @@ async def test_calls_of_one_turn_are_pending_together_and_decided_one_by_one() -
     check_observed(await following)
     expected = [f"it was denied: {number}" for number in numbers]
     assert [answer["message"] for answer in answers] == expected
-
-
-async def test_approval_that_expires_denies_the_call() -> None:
-    claude = Claude()
-    events = await follow(claude, observer=Observer(store=MemoryStore(), approval_timeout=0.05))
-    assert one(events, ApprovalDecided).decision == "expired"
-    assert claude.answers[0]["behavior"] == "deny"
 
 
 async def test_decision_is_logged_before_the_agent_gets_it() -> None:

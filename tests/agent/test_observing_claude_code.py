@@ -35,9 +35,7 @@ def options(provider: MockProvider, observer: Observer, directory: Path) -> Clau
     )
 
 
-async def test_calls_of_claude_code_and_its_sub_agents_need_approval_and_are_logged(
-    tmp_path: Path,
-) -> None:
+async def test_calls_of_claude_code_and_its_sub_agents_need_approval(tmp_path: Path) -> None:
     task = {"description": "two files", "prompt": "Write.", "subagent_type": "general-purpose"}
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     replies = [

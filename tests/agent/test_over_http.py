@@ -149,9 +149,7 @@ async def test_50_runs_at_once_in_one_process() -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_api_key_is_in_no_event_error_repr_or_log(
-    api: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_api_key_is_shown_nowhere(api: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     written: list[str] = []
     for faults in ([], [Cut(at="call")], [Status(401, f"the key {CANARY} is wrong")]):

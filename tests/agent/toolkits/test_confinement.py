@@ -288,9 +288,7 @@ def test_link_redirected_to_the_outside_is_not_written_through(project: Project,
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_file_exchanged_for_a_link_or_a_pipe_is_neither_read_nor_waited_for(
-    project: Project, kind: str
-) -> None:
+def test_file_exchanged_for_a_link_or_pipe_is_not_read(project: Project, kind: str) -> None:
     target, other = project.file("a.txt", "ours\n"), project.root / "other"
     os.mkfifo(other) if kind == "pipe" else other.symlink_to(project.secret)
     with repeatedly(exchanged(target, other)):
@@ -323,9 +321,7 @@ def store(project: Project) -> Path:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_hidden_file_and_its_companions_are_refused(
-    project: Project, store: Path, name: str
-) -> None:
+def test_hidden_files_are_refused(project: Project, store: Path, name: str) -> None:
     before = project.tree()
     for ending in BESIDE:
         for path in f"data/runs.db{ending}", f"{store}{ending}", f"./data//../data/Runs.DB{ending}":
@@ -334,9 +330,7 @@ def test_hidden_file_and_its_companions_are_refused(
     assert store.read_text() == "it sings"
 
 
-def test_no_spelling_link_or_new_folder_leads_to_a_hidden_file(
-    project: Project, store: Path
-) -> None:
+def test_no_spelling_or_link_leads_to_a_hidden_file(project: Project, store: Path) -> None:
     project.link("link", "data/runs.db")
     project.link("folder", "data")
     project.link("there", store)

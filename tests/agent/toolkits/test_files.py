@@ -122,9 +122,7 @@ def test_long_line_is_shortened_with_a_note(project: Project) -> None:
         ("\ufeffx".encode("utf-32-be"), "a.bin is written in UTF-32: only text in UTF-8"),
     ],
 )
-def test_file_that_is_no_utf8_text_is_refused(
-    project: Project, content: bytes, message: str
-) -> None:
+def test_file_that_is_no_text_is_refused(project: Project, content: bytes, message: str) -> None:
     project.file("a.bin", content)
     for name in ("read_file", "edit_file"):
         assert project.refused(name, path="a.bin", **MORE[name]).startswith(message)
@@ -325,7 +323,7 @@ def test_ambiguous_or_useless_edit_is_refused(refusal: Refusal) -> None:
         ("\n\n", "read the file again"),
     ],
 )
-def test_edit_of_missing_text_is_refused_with_the_nearest_line(
+def test_edit_of_missing_text_names_the_nearest_line(
     old: str, message: str, refusal: Refusal
 ) -> None:
     found = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
@@ -455,9 +453,7 @@ def test_expression_takes_linear_time(project: Project, query: str) -> None:
     assert time.process_time() - began < 5
 
 
-def test_slow_search_ends_after_its_time_limit(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_has_a_time_limit(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argstream.agent.toolkits._files._SEARCH_SECONDS", 0.05)
     project.file("a.txt", ("ab" * 1_000 + "\n") * 2_000)
     assert project.call("search_files", query=r"([ab]?){1000}\d", regex=True) == (

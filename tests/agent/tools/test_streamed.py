@@ -261,9 +261,7 @@ async def write(path: str, content: Streamed[str]) -> str:
         ('{"path": "a"}', True),
     ],
 )
-def test_tool_starts_when_its_other_arguments_are_complete_and_valid(
-    text: str, starts: bool
-) -> None:
+def test_tool_starts_when_its_other_arguments_are_valid(text: str, starts: bool) -> None:
     bound = write.bind_early(open_call(text), TextFeed())
     assert (bound is not None) is starts
     if bound is not None:
@@ -297,29 +295,21 @@ def test_tool_waits_for_arguments_with_a_default() -> None:
     assert bound.arguments["mode"] == "w"
 
 
-def test_tool_does_not_start_while_the_text_may_be_reinterpreted() -> None:
+def test_tool_does_not_start_for_an_invalid_or_reinterpreted_call() -> None:
+    for text in ('{"path": "a", "content": "b', '{"path": "a", "content": 01'):
+        call = only_call(anthropic_call(text))
+        assert call.verdict in ("truncated", "malformed")
+        assert write.bind_early(call, TextFeed()) is None
     assembler = Assembler()
     for payload in chat_call("{}", '{"path": "a", "content": "')[:3]:
         assembler.feed(payload)
-    (call,) = assembler.calls
-    assert call.in_doubt
-    assert write.bind_early(call, TextFeed()) is None
-
-
-@pytest.mark.parametrize("how", ["cumulative", "restated"])
-def test_tool_does_not_start_after_the_text_was_reinterpreted(how: Reinterpretation) -> None:
+    assert assembler.calls[0].in_doubt
+    assert write.bind_early(assembler.calls[0], TextFeed()) is None
     call = open_call('{"path": "a", "content": "')
-    call.reinterpreted = how
-    assert write.bind_early(call, TextFeed()) is None
-    call.reinterpreted = "split_name"
-    assert write.bind_early(call, TextFeed()) is not None
-
-
-@pytest.mark.parametrize("text", ['{"path": "a", "content": "b', '{"path": "a", "content": 01'])
-def test_tool_does_not_start_after_the_call_became_invalid(text: str) -> None:
-    call = only_call(anthropic_call(text))
-    assert call.verdict in ("truncated", "malformed")
-    assert write.bind_early(call, TextFeed()) is None
+    reinterpretations: list[Reinterpretation] = ["cumulative", "restated", "split_name"]
+    for call.reinterpreted in reinterpretations:
+        starts = write.bind_early(call, TextFeed()) is not None
+        assert starts == (call.reinterpreted == "split_name")
 
 
 def test_early_arguments_are_copies() -> None:

@@ -16,6 +16,10 @@ class _Items:
         self.given = 0
         self.closed = False
 
+    @property
+    def unread(self) -> int:
+        return len(self.items) - self.given
+
     def each(self) -> Iterator[Any]:
         for item in self.items:
             self.given += 1

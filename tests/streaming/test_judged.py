@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ from tests.provider_streams import (
     tool_use,
     types,
 )
-from tests.streaming.faces import collect
+from tests.streaming.faces import AsyncSource, Source, collect
 from tests.streaming.test_readers import leaves
 from tests.turns import STREAMED, Streamed
 
@@ -360,29 +360,13 @@ def test_invalid_leaf_is_rejected_at_once() -> None:
 # Policies
 
 
-class Source(Iterator[Any]):
-    """Payloads, those that are left, and whether it was closed."""
-
-    def __init__(self, payloads: list[Any]) -> None:
-        self.rest = list(payloads)
-        self.closed = False
-
-    def __next__(self) -> Any:
-        if not self.rest:
-            raise StopIteration
-        return self.rest.pop(0)
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @every_protocol
 def test_denied_call_closes_the_source_before_its_content_is_written(streamed: Streamed) -> None:
     pieces = ['{"path": "/srv/.env"', ', "content": "', *("x" for _ in range(100)), '"}']
     source = Source(arriving(streamed, *pieces))
     call, events = read(source, protocol=streamed.protocol, policy=NO_SECRETS)
     assert source.closed
-    assert len(source.rest) > 100
+    assert source.unread > 100
     assert types(events)[-3:] == ["argument_completed", "tool_args_invalid", "turn_completed"]
     error = refusal(events)
     assert (error.reason, error.path, error.offset) == ("denied", ("path",), 20)
@@ -405,43 +389,22 @@ def test_source_that_fails_to_close_does_not_hide_the_rejection() -> None:
     assert types(found)[-2:] == ["tool_args_invalid", "turn_completed"]
 
 
-class AsyncSource:
-    """Payloads, then an error or the end; closing it calls ``close``."""
-
-    def __init__(self, payloads: list[Any], close: Any, error: Exception | None = None) -> None:
-        self.rest, self.aclose, self.error = list(payloads), close, error
-
-    def __aiter__(self) -> "AsyncSource":
-        return self
-
-    async def __anext__(self) -> Any:
-        if self.rest:
-            return self.rest.pop(0)
-        raise self.error or StopAsyncIteration
-
-
 async def test_denied_call_closes_an_async_source() -> None:
-    closing = asyncio.Event()
-
-    async def close() -> None:
-        closing.set()
-
-    source = AsyncSource(DENIED_CALL, close)
+    source = AsyncSource(DENIED_CALL)
     events = await collect(stream(source, policy=NO_SECRETS))
-    assert (closing.is_set(), len(source.rest)) == (True, 6)
+    assert (source.closed, source.unread) == (True, 6)
     assert ended(events).stop_reason == "rejected"
 
 
 async def test_reader_cancelled_while_the_source_closes_is_cancelled() -> None:
     closing = asyncio.Event()
 
-    async def hang() -> None:
-        closing.set()
-        await asyncio.Event().wait()
+    class Hanging(AsyncSource):
+        async def aclose(self) -> None:
+            closing.set()
+            await asyncio.Event().wait()
 
-    reading = asyncio.create_task(
-        collect(stream(AsyncSource(DENIED_CALL, hang), policy=NO_SECRETS))
-    )
+    reading = asyncio.create_task(collect(stream(Hanging(DENIED_CALL), policy=NO_SECRETS)))
     await closing.wait()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -449,11 +412,12 @@ async def test_reader_cancelled_while_the_source_closes_is_cancelled() -> None:
 
 
 async def test_awaited_source_is_closed_only_if_left_and_hides_no_error() -> None:
-    async def fail() -> None:
-        raise RuntimeError("it does not close")
+    class Failing(AsyncSource):
+        async def aclose(self) -> None:
+            raise RuntimeError("it does not close")
 
     async def ask(error: Exception | None) -> AsyncSource:
-        return AsyncSource(anthropic_call(RIGHT), fail, error)
+        return Failing(anthropic_call(RIGHT), error)
 
     assert types(await collect(stream(ask(None))))[-1] == "turn_completed"
     with pytest.raises(ConnectionError):
@@ -517,7 +481,7 @@ def test_reading_stops_when_no_other_call_is_open(
     source = Source(payloads)
     calls, events = judged(source, tools=None, policy=NO_SECRETS)
     assert " ".join(call.verdict for call in calls) == verdicts
-    assert len(source.rest) == unread
+    assert source.unread == unread
     assert ended(events).stop_reason == "rejected"
     assert ended(events).characters_read == sum(len(call.raw) for call in calls)
 

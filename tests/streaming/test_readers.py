@@ -433,7 +433,7 @@ IN_DOUBT = chat_call(
 )
 
 
-def test_call_in_doubt_shows_no_misread_value() -> None:
+def test_call_in_doubt_shows_no_misread_value(opened: Open) -> None:
     events = stream(IN_DOUBT)
     states = []
     for event in events:
@@ -442,15 +442,12 @@ def test_call_in_doubt_shows_no_misread_value() -> None:
             states.append((call.in_doubt, call.path, call.partial["content"]))
     assert states == [(False, ("content",), "im"), (True, ("content",), "im")]
     assert [(call.in_doubt, call.verdict) for call in events.calls] == [(False, "truncated")]
-
-
-def test_misread_text_of_a_cut_call_is_not_returned(opened: Open) -> None:
-    call = first(opened(IN_DOUBT))
-    content = call.text("content")
+    reader = first(opened(IN_DOUBT))
+    content = reader.text("content")
     assert next(content) == "im"
     assert unavailable(lambda: next(content)).verdict == "truncated"
-    assert unavailable(lambda: call.argument("content")).verdict == "truncated"
-    assert call.argument("path") == "a.py"
+    assert unavailable(lambda: reader.argument("content")).verdict == "truncated"
+    assert reader.argument("path") == "a.py"
 
 
 def leaves(*leaves: tuple[str, Any], finish: str = "STOP") -> list[Any]:
@@ -487,15 +484,12 @@ def test_container_of_leaves_is_open_until_the_end(opened: Open) -> None:
     assert unavailable(lambda: first(opened(sent)).argument("a", "z")).verdict == "complete"
 
 
-def test_string_leaf_that_goes_on_is_open_until_the_end(opened: Open) -> None:
+def test_string_leaf_is_open_until_the_end_and_a_settled_leaf_is_kept(opened: Open) -> None:
     sent = leaves(("$.s", "he…"), ("$.n", 1), ("$.s", "llo"))
     assert first(opened(sent)).argument("s") == "hello"
     assert list(first(opened(sent)).text("s")) == ["he", "llo"]
     call = first(opened(leaves(("$.s", "he…"), ("$.n", 1), finish="MAX_TOKENS")))
     assert unavailable(lambda: call.argument("s")).verdict == "truncated"
-
-
-def test_contradicting_leaves_keep_settled_arguments(opened: Open) -> None:
     call = first(opened(leaves(("$.e[0]", 1), ("$.b.c", "he…"), ("$.e[0]", 2))))
     items = call.items("e")
     assert next(items) == 1

@@ -1,4 +1,4 @@
-"""How people use stream(), for type checkers: each line must be as precise as it says.
+"""Uses of stream() for type checkers: each type must be as precise as stated.
 
 mypy and pyright check this file (``tests.test_types``). It is never run.
 """
@@ -15,61 +15,50 @@ import httpx2
 import openai
 import requests
 
-from argstream import (
-    ArgumentDelta,
-    AsyncEventStream,
-    Event,
-    EventStream,
-    ToolArgsCompleted,
-    ToolCallStarted,
-    TurnCompleted,
-    stream,
-)
+from argstream import AsyncEventStream, Event, EventStream, stream
 from argstream.assembly import Call
 from argstream.errors import StreamFailure
-from argstream.events import PolicyDecision, Usage
+from argstream.events import (
+    ArgumentDelta,
+    PolicyDecision,
+    ToolArgsCompleted,
+    ToolCallStarted,
+    Usage,
+)
 from argstream.jsonstream import JsonPath
 from argstream.streaming import AsyncCallReader, CallReader
+
+MESSAGE: Any = {"role": "user", "content": "hi"}
 
 
 def sync_sources(
     chunks: Iterator[bytes],
     payloads: list[dict[str, Any]],
-    *,
-    httpx_response: httpx.Response,
-    httpx2_response: httpx2.Response,
-    requests_response: requests.Response,
-    urllib_response: HTTPResponse,
+    response: httpx.Response | httpx2.Response | requests.Response | HTTPResponse,
 ) -> None:
     assert_type(stream(b"data: {}"), EventStream)
     assert_type(stream(chunks), EventStream)
     assert_type(stream(payloads), EventStream)
     assert_type(stream(["data: {}"]), EventStream)
     assert_type(stream(BytesIO(), protocol="anthropic"), EventStream)
-    assert_type(stream(httpx_response), EventStream)
-    assert_type(stream(httpx2_response), EventStream)
-    assert_type(stream(requests_response), EventStream)
-    assert_type(stream(urllib_response), EventStream)
+    assert_type(stream(response), EventStream)
 
 
 def sync_sdks(claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
-    message: Any = {"role": "user", "content": "hi"}
-    raw = claude.messages.create(model="m", max_tokens=1, messages=[message], stream=True)
+    raw = claude.messages.create(model="m", max_tokens=1, messages=[MESSAGE], stream=True)
     assert_type(stream(raw), EventStream)
-    manager = claude.messages.stream(model="m", max_tokens=1, messages=[message])
+    manager = claude.messages.stream(model="m", max_tokens=1, messages=[MESSAGE])
     assert_type(stream(manager), EventStream)
     with manager as entered:
         assert_type(stream(entered), EventStream)
-    chunks = gpt.chat.completions.create(model="m", messages=[message], stream=True)
+    completions = gpt.chat.completions
+    chunks = completions.create(model="m", messages=[MESSAGE], stream=True)
     assert_type(stream(chunks), EventStream)
-    assert_type(stream(gpt.chat.completions.stream(model="m", messages=[message])), EventStream)
-    events = gpt.responses.create(model="m", input="hi", stream=True)
-    assert_type(stream(events), EventStream)
+    assert_type(stream(completions.stream(model="m", messages=[MESSAGE])), EventStream)
+    assert_type(stream(gpt.responses.create(model="m", input="hi", stream=True)), EventStream)
     assert_type(stream(gpt.responses.stream(model="m", input="hi")), EventStream)
-    raw_chunks = gpt.chat.completions.with_raw_response.create(
-        model="m", messages=[message], stream=True
-    )
-    assert_type(stream(raw_chunks), EventStream)
+    response = completions.with_raw_response.create(model="m", messages=[MESSAGE], stream=True)
+    assert_type(stream(response), EventStream)
 
 
 async def async_sources(
@@ -80,24 +69,21 @@ async def async_sources(
     assert_type(stream(response.aiter_lines()), AsyncEventStream)
     assert_type(stream(other), AsyncEventStream)
     assert_type(stream(other.content), AsyncEventStream)
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session, httpx.AsyncClient() as client:
         assert_type(stream(session.post("http://127.0.0.1")), AsyncEventStream)
-    async with httpx.AsyncClient() as client:
         assert_type(stream(client.stream("POST", "http://127.0.0.1")), AsyncEventStream)
 
 
 async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> None:
-    message: Any = {"role": "user", "content": "hi"}
-    request = claude.messages.create(model="m", max_tokens=1, messages=[message], stream=True)
+    request = claude.messages.create(model="m", max_tokens=1, messages=[MESSAGE], stream=True)
     assert_type(stream(request), AsyncEventStream)
     assert_type(stream(await request), AsyncEventStream)
-    manager = claude.messages.stream(model="m", max_tokens=1, messages=[message])
+    manager = claude.messages.stream(model="m", max_tokens=1, messages=[MESSAGE])
     assert_type(stream(manager), AsyncEventStream)
-    chunks = await gpt.chat.completions.create(model="m", messages=[message], stream=True)
+    chunks = await gpt.chat.completions.create(model="m", messages=[MESSAGE], stream=True)
     assert_type(stream(chunks), AsyncEventStream)
     events = await gpt.responses.create(model="m", input="hi", stream=True)
-    assert_type(stream(events), AsyncEventStream)
-    async with stream(events) as found:
+    async with assert_type(stream(events), AsyncEventStream) as found:
         async for event in found:
             assert_type(event, Event)
         assert_type(found.calls, list[Call])
@@ -109,26 +95,24 @@ def events(found: EventStream) -> None:
     for event in found:
         assert_type(event, Event)
         match event:
-            case ToolCallStarted(call_id, index, name):
+            case ToolCallStarted(call_id, index):
                 assert_type(call_id, str)
                 assert_type(index, int)
-                assert_type(name, str)
             case ArgumentDelta(path=path, text=text):
                 assert_type(path, JsonPath)
                 assert_type(text, str)
             case ToolArgsCompleted(arguments=arguments):
                 assert_type(arguments, dict[str, Any] | str)
-            case TurnCompleted(usage=usage):
-                assert_type(usage.input_tokens, int | None)
             case _:
                 pass
-        if event.type == "stream_failed":
-            assert_type(event.retryable, bool)
+        if event.type == "turn_completed":
+            assert_type(event.usage.input_tokens, int | None)
         if event.type == "tool_args_completed":
             assert_type(event.policy_decision, PolicyDecision | None)
 
 
 def readers(found: EventStream) -> None:
+    assert_type(found.live_call("toolu_1"), CallReader)
     for call in found.live_calls():
         assert_type(call, CallReader)
         assert_type(call.name, str)
@@ -143,19 +127,10 @@ def readers(found: EventStream) -> None:
         for item in call.items("edits"):
             assert_type(item, Any)
         assert_type(call.arguments(), dict[str, Any] | str)
-    assert_type(found.live_call("toolu_1"), CallReader)
-
-
-def failures(found: EventStream) -> None:
-    try:
-        list(found.live_calls())
-    except StreamFailure as error:
-        assert_type(error.code, str)
-        assert_type(error.message, str)
-        assert_type(error.retryable, bool)
 
 
 async def async_readers(found: AsyncEventStream) -> None:
+    assert_type(found.live_call("toolu_1"), AsyncCallReader)
     async for call in found.live_calls():
         assert_type(call, AsyncCallReader)
         assert_type(await call.argument("edits", 0, "path"), Any)
@@ -165,4 +140,7 @@ async def async_readers(found: AsyncEventStream) -> None:
         async for item in call.items("edits"):
             assert_type(item, Any)
         assert_type(await call.arguments(), dict[str, Any] | str)
-    assert_type(found.live_call("toolu_1"), AsyncCallReader)
+
+
+def failures(error: StreamFailure) -> None:
+    assert_type((error.code, error.message, error.retryable), tuple[str, str, bool])

@@ -1,9 +1,8 @@
-"""What must not get across: other agents' runs, limits by a back door, what was forgotten."""
+"""Agents and users cannot reach each other's runs, and no path avoids the limits."""
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import httpx
@@ -13,25 +12,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from argstream.runs import MemoryStore
 from argstream.server import AgentServer, Limits, Serving
 from tests.agent.following import Effects, send
-from tests.server.servers import serving
-from tests.server.talking import Client, agent_for, eventually, paused, routes_of, served
-
-
-def test_those_of_ones_own_are_listed_though_others_are_many() -> None:
-    store = MemoryStore()
-    one, _ = agent_for("Mine.", store=store, name="one")
-    other, _ = agent_for(*["Not mine."] * 9, store=store, name="other")
-    with served(one) as client, served(other) as busy:
-        run_id = client.start()
-        client.until(run_id, "completed")
-        for _ in range(9):
-            busy.until(busy.start(), "completed")
-        listed = client.get("/api/runs?limit=2").json()["runs"]
-    assert [run["run"] for run in listed] == [run_id]
+from tests.server.talking import (
+    Client,
+    agent_for,
+    eventually,
+    hosted,
+    problem,
+    routes_of,
+    served,
+    talking,
+)
 
 
 class Neighbours(NamedTuple):
-    """Two agents, or two users of one, with one store: what one was told, and clients of both."""
+    """Two agents, or two users of one, with one store; ``hr`` has the secrets."""
 
     kind: str
     hr: Client
@@ -44,7 +38,7 @@ class Neighbours(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """All ids of ``hr`` that a client of ``public`` could name."""
+        """All IDs of ``hr`` that a client of ``public`` could name."""
         return (self.paused_run, self.completed_run, "talk-paused", "talk-completed")
 
 
@@ -71,173 +65,133 @@ def neighbours(request: pytest.FixtureRequest) -> Iterator[Neighbours]:
         client, other = Client(http).named("ada"), Client(http).named("eve")
         if request.param == "agents":
             client = alone
-        completed = client.start("SALARY-OF-ADA?", "talk-completed")
-        client.until(completed, "completed")
-        paused = client.start("SALARY-OF-ADA!", "talk-paused")
-        [asked] = client.until(paused, "paused")["pending"]
+        completed = client.run("SALARY-OF-ADA?", "talk-completed")
+        paused = client.run("SALARY-OF-ADA!", "talk-paused", until="paused")
+        [asked] = client.show(paused)["pending"]
         yield Neighbours(request.param, client, other, server, effects, paused, completed, asked)
 
 
 def answer_without(id_: str, answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
-    """The whole answer, with the id that the client itself had sent taken out."""
-    kept = {name: value for name, value in answer.headers.items() if name != "date"}
-    kept.pop("content-length", None)  # counts the id
+    """The whole answer, without the ID that the client itself had sent."""
+    counts = ("date", "content-length")  # the length counts the ID
+    kept = {name: value for name, value in answer.headers.items() if name not in counts}
     return answer.status_code, answer.text.replace(id_, "ID"), kept
 
 
-class TestEveryRouteWithNeighbours:
-    """The server answers for ids of another agent or user as for ids that never existed."""
+def check_like_unknown(
+    neighbours: Neighbours, method: str, path: str, body: dict[str, Any] | None, id_name: str = ""
+) -> None:
+    """Check that IDs of the neighbour are answered as IDs that never existed."""
+    address = re.sub(r"\{\w+(:path)?\}", "{id}", path)
 
-    def test_get_routes(self, neighbours: Neighbours) -> None:
-        paths = [path for method, path in routes_of(neighbours.public_server) if method == "GET"]
-        assert len(paths) >= 10
-        for path in paths:
-            for query in QUERIES:
-                address = re.sub(r"\{\w+(:path)?\}", "{id}", path) + query
-                unknown = neighbours.public.get(address.format(id=UNKNOWN))
-                for id_ in neighbours.ids:
-                    answer = neighbours.public.get(address.format(id=id_))
-                    assert answer_without(id_, answer) == answer_without(UNKNOWN, unknown), address
-                    assert not any(secret in answer.text for secret in SECRETS), address
+    def ask(id_: str) -> httpx.Response:
+        content = None if body is None else body | ({id_name: id_} if id_name else {})
+        return neighbours.public.http.request(
+            method, address.format(id=id_), json=content, headers=neighbours.public.headers
+        )
 
-    def test_the_other_agent_itself_shows_them(self, neighbours: Neighbours) -> None:
-        """Or the test above would compare nothing with nothing."""
-        for path in ("chat/talk-completed", f"runs/{neighbours.completed_run}/log"):
-            assert "SALARY-OF-ADA" in neighbours.hr.get(f"/api/{path}").text
+    unknown = ask(UNKNOWN)
+    if method != "GET":
+        assert unknown.status_code in (204, 404), unknown.text  # so the body was read
+    for id_ in neighbours.ids:
+        answer = ask(id_)
+        assert answer_without(id_, answer) == answer_without(UNKNOWN, unknown), path
+        assert not any(secret in answer.text for secret in SECRETS), path
 
-    def test_routes_that_change_something(self, neighbours: Neighbours) -> None:
-        call_id, digest = neighbours.request["call_id"], neighbours.request["digest"]
-        decisions = {"decisions": {call_id: {"decision": "approve", "digest": digest}}}
-        approval = {"id": digest, "approved": True}
-        part = {"type": "dynamic-tool", "toolName": "send", "toolCallId": call_id, "input": {}}
-        answered = {**part, "state": "approval-responded", "approval": approval}
-        chat = {
-            "trigger": "submit-message",
-            "messages": [{"id": "m", "role": "assistant", "parts": [answered]}],
-        }
-        resume = {"interruptId": digest, "status": "resolved", "payload": {"approved": True}}
-        ag_ui = {
-            "runId": "r",
-            "messages": [],
-            "tools": [],
-            "context": [],
-            "state": {},
-            "forwardedProps": {},
-            "resume": [resume],
-        }
-        message = {"message": "Hi"}
-        bodies: dict[tuple[str, str], Callable[[str], dict[str, Any]]] = {
-            ("POST", "/api/runs"): lambda id_: {**message, "conversation": id_},
-            ("POST", "/api/converse"): lambda id_: {**message, "conversation": id_},
-            ("POST", "/api/chat"): lambda id_: {**chat, "id": id_},
-            ("POST", "/api/ag-ui"): lambda id_: {**ag_ui, "threadId": id_},
-            ("POST", "/api/runs/{run_id}/decisions"): lambda _: decisions,
-            ("POST", "/api/runs/{run_id}/stop"): lambda _: {},
-            ("POST", "/api/chat/{id:path}/stop"): lambda _: {},
-            ("POST", "/api/ag-ui/{thread:path}/stop"): lambda _: {},
-            ("DELETE", "/api/runs/{run_id}"): lambda _: {},
-        }
-        session = {("POST", "/api/session"), ("DELETE", "/api/session")}
-        changing = {route for route in routes_of(neighbours.public_server) if route[0] != "GET"}
-        assert changing == {*bodies, *session}, "a new route needs a body here"
-        # A message would start a run: in a conversation of the other agent, that is refused.
-        for path in ("/api/runs", "/api/converse"):
-            body = bodies.pop(("POST", path))
-            if neighbours.kind == "users":
-                continue  # conversations of the same name are others
+
+def test_get_routes_hide_the_runs_of_neighbours(neighbours: Neighbours) -> None:
+    paths = [path for method, path in routes_of(neighbours.public_server) if method == "GET"]
+    assert len(paths) >= 10
+    for path in paths:
+        for query in QUERIES:
+            check_like_unknown(neighbours, "GET", path + query, None)
+    for path in ("chat/talk-completed", f"runs/{neighbours.completed_run}/log"):
+        assert "SALARY-OF-ADA" in neighbours.hr.get(f"/api/{path}").text  # their owner sees them
+
+
+def test_changing_routes_do_not_reach_the_runs_of_neighbours(neighbours: Neighbours) -> None:
+    call_id, digest = neighbours.request["call_id"], neighbours.request["digest"]
+    decisions = {"decisions": {call_id: {"decision": "approve", "digest": digest}}}
+    part = {"type": "dynamic-tool", "toolName": "send", "toolCallId": call_id, "input": {}}
+    approval = {"state": "approval-responded", "approval": {"id": digest, "approved": True}}
+    answer = {"id": "m", "role": "assistant", "parts": [part | approval]}
+    chat = {"trigger": "submit-message", "messages": [answer]}
+    resume = {"interruptId": digest, "status": "resolved", "payload": {"approved": True}}
+    ag_ui = {"runId": "r", "messages": [], "tools": [], "context": [], "resume": [resume]}
+    starting = ["/api/runs", "/api/converse"]
+    bodies: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
+        ("POST", "/api/chat"): (chat, "id"),
+        ("POST", "/api/ag-ui"): (ag_ui, "threadId"),
+        ("POST", "/api/runs/{run_id}/decisions"): (decisions, ""),
+        ("POST", "/api/runs/{run_id}/stop"): ({}, ""),
+        ("POST", "/api/chat/{id:path}/stop"): ({}, ""),
+        ("POST", "/api/ag-ui/{thread:path}/stop"): ({}, ""),
+        ("DELETE", "/api/runs/{run_id}"): ({}, ""),
+    }
+    others = {("POST", "/api/session"), ("DELETE", "/api/session")}
+    changing = {route for route in routes_of(neighbours.public_server) if route[0] != "GET"}
+    expected = {*bodies, *others, *(("POST", path) for path in starting)}
+    assert changing == expected, "a new route needs a body here"
+    if neighbours.kind == "agents":  # users have conversations of the same name
+        for path in starting:
             for id_ in ("talk-paused", "talk-completed"):
-                refused = neighbours.public.post(path, body(id_))
-                assert refused.json()["type"] == "urn:argstream:other-agent"
+                refused = neighbours.public.post(path, {"message": "Hi", "conversation": id_})
+                assert problem(refused)[1] == "other-agent"
                 assert not any(secret in refused.text for secret in SECRETS), path
-        ask = partial(neighbours.public.http.request, headers=neighbours.public.headers)
-        for (method, path), body in bodies.items():
-            address = re.sub(r"\{\w+(:path)?\}", "{id}", path)
-            unknown = ask(method, address.format(id=UNKNOWN), json=body(UNKNOWN))
-            assert unknown.status_code in (204, 404), unknown.text  # so the body was read
-            for id_ in neighbours.ids:
-                answer = ask(method, address.format(id=id_), json=body(id_))
-                assert answer_without(id_, answer) == answer_without(UNKNOWN, unknown), path
-                assert not any(secret in answer.text for secret in SECRETS), path
-        assert neighbours.hr.show(neighbours.paused_run)["status"] == "paused"
-        assert neighbours.hr.show(neighbours.paused_run)["pending"] == [neighbours.request]
-        assert neighbours.hr.show(neighbours.completed_run)["status"] == "completed"
-        assert neighbours.effects.seen == []
+    for (method, path), (body, id_name) in bodies.items():
+        check_like_unknown(neighbours, method, path, body, id_name)
+    paused = neighbours.hr.show(neighbours.paused_run)
+    assert (paused["status"], paused["pending"]) == ("paused", [neighbours.request])
+    assert neighbours.hr.show(neighbours.completed_run)["status"] == "completed"
+    assert neighbours.effects.seen == []
 
 
-def in_a_moment(ask: Callable[[], httpx.Response], status: int) -> Any:
-    """Ask until it is so: that a run pauses is told a moment before it no longer counts."""
-    return eventually(lambda: answer if (answer := ask()).status_code == status else None)
+def test_own_runs_are_listed_among_many_of_another_agent() -> None:
+    store = MemoryStore()
+    with (
+        talking("Mine.", store=store, name="one") as client,
+        talking(*["Not mine."] * 9, store=store, name="other") as other,
+    ):
+        run_id = client.run()
+        for _ in range(9):
+            other.run()
+        assert [run["run"] for run in client.listed("?limit=2")] == [run_id]
 
 
-class TestLimits:
-    def test_runs_that_go_on_after_a_pause_count_as_well(self) -> None:
-        agent, effects = agent_for(send("ada"), send("bob"), "word " * 500, "Done.", delay=0.01)
-        with served(agent, limits=Limits(max_running=1)) as client:
-            one = client.start()
-            client.until(one, "paused")
-            begun = in_a_moment(lambda: client.post("/api/runs", {"message": "Go"}), 201)
-            other = begun.json()["run"]
-            client.until(other, "paused")
-            in_a_moment(lambda: client.decide(one, decision="approve"), 202)
-            eventually(lambda: effects.seen)
-            refused = client.decide(other, decision="approve")
-            assert (refused.status_code, refused.json()["type"]) == (
-                503,
-                "urn:argstream:too-many-runs",
-            )
-            assert client.show(other)["status"] == "paused"
-            client.post(f"/api/runs/{one}/stop")
-            client.until(one, "stopped")
-            in_a_moment(lambda: client.decide(other, decision="approve"), 202)
+def test_resumed_run_counts_as_running() -> None:
+    replies = (send("ada"), send("bob"), "word " * 500, "Done.")
+    with talking(*replies, delay=0.01, limits=Limits(max_running=1)) as client:
 
-    def test_reasons_and_ids_are_short(self) -> None:
-        with paused() as (client, run_id, _):
-            long = "x" * 20_000
-            assert client.decide(run_id, decision="deny", reason=long).status_code == 422
-            assert client.post(f"/api/runs/{run_id}/stop", {"reason": long}).status_code == 422
-            odd = client.post("/api/runs", {"message": "Hi", "conversation": "a\nb"})
-            assert odd.status_code == 422
+        def started() -> Any:
+            return client.post("/api/runs", {"message": "Go"}).json().get("run")
 
+        def approved(run_id: str) -> bool:
+            return client.approve(run_id).status_code == 202
 
-def test_what_was_always_approved_is_forgotten_with_its_conversation() -> None:
-    agent, effects = agent_for(send("ada"), "Sent.", send("bob"), "Sent.")
-    with served(agent) as client:
-        run_id = client.start(conversation="talk")
-        client.until(run_id, "paused")
-        client.decide(run_id, decision="approve", always="session")
-        client.until(run_id, "completed")
-        assert client.delete(f"/api/runs/{run_id}").status_code == 204
-        client.until(client.start(conversation="talk"), "paused")
-    assert effects.seen == [("send", {"to": "ada"})]
+        one = client.run(until="paused")
+        other = eventually(started)  # a run counts for a moment after its pause was sent
+        client.until(other, "paused")
+        eventually(lambda: approved(one))
+        eventually(lambda: client.effects.seen)
+        assert problem(client.approve(other)) == (503, "too-many-runs")
+        assert client.show(other)["status"] == "paused"
+        client.stop(one)
+        client.until(one, "stopped")
+        eventually(lambda: approved(other))
 
 
 class SlowStore(MemoryStore):
-    """Takes a while to begin a run."""
+    """Needs a while to begin a run."""
 
     async def begin(self, *arguments: Any) -> Any:
         await asyncio.sleep(0.4)
         return await super().begin(*arguments)
 
 
-def test_who_leaves_while_his_run_is_begun_leaves_a_run_that_counts() -> None:
-    agent, _ = agent_for(*["word " * 300] * 4, store=SlowStore(), delay=0.01)
-    server = AgentServer(agent, token=None, hosts=None, limits=Limits(max_running=1))
-    with serving(_impatient(server)) as url, httpx.Client(base_url=url, timeout=10) as http:
-        client = Client(http)
-        body = {"message": "Go", "conversation": "talk"}
-        assert client.post("/api/runs", body, patience="0.1").status_code == 504
-        eventually(lambda: client.get("/api/runs").json()["runs"])
-        assert client.post("/api/runs", body).status_code == 409  # the conversation is busy
-        assert (
-            client.post("/api/runs", {"message": "Go"}).status_code == 503
-        )  # and so is the server
-        assert len(client.get("/api/runs").json()["runs"]) == 1
+def impatient(app: ASGIApp) -> ASGIApp:
+    """An app that gives up on requests after the seconds that a header names."""
 
-
-def _impatient(app: ASGIApp) -> ASGIApp:
-    """An app that gives up on requests, as some do."""
-
-    async def gives_up(scope: Scope, receive: Receive, send: Send) -> None:
+    async def give_up(scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope.get("headers", ()))
         try:
             async with asyncio.timeout(float(headers.get(b"patience", b"60"))):
@@ -246,4 +200,16 @@ def _impatient(app: ASGIApp) -> ASGIApp:
             await send({"type": "http.response.start", "status": 504, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-    return gives_up
+    return give_up
+
+
+def test_run_whose_client_left_while_it_began_counts() -> None:
+    agent, _ = agent_for(*["word " * 300] * 4, store=SlowStore(), delay=0.01)
+    server = AgentServer(agent, token=None, hosts=None, limits=Limits(max_running=1))
+    with hosted(impatient(server)) as client:
+        body = {"message": "Go", "conversation": "talk"}
+        assert client.post("/api/runs", body, patience="0.1").status_code == 504
+        eventually(client.listed)
+        assert client.post("/api/runs", body).status_code == 409  # the conversation is busy
+        assert client.post("/api/runs", {"message": "Go"}).status_code == 503  # and the server
+        assert len(client.listed()) == 1

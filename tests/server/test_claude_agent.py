@@ -1,4 +1,4 @@
-"""The driver of Claude Code: the real one, on a provider of our own."""
+"""The driver of Claude Code: the real program, with a mock provider."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,48 +22,47 @@ pytestmark = pytest.mark.usefixtures("claude_code_alone")
 
 
 class Machine:
-    """A folder, a store, and a provider; each run has a driver of its own, as another process."""
+    """A folder, a store and a provider; each run has its own driver, as in another process."""
 
     def __init__(self, folder: Path, provider: MockProvider) -> None:
-        self.folder = folder
         self.store: Store = MemoryStore()
-        self.provider = provider
-
-    def driver(self) -> ClaudeAgentDriver:
-        options = ClaudeAgentOptions(
-            cwd=self.folder,
+        self._provider = provider
+        self._options = ClaudeAgentOptions(
+            cwd=folder,
             model="claude-opus-4-1",
             setting_sources=[],
             env={
-                "ANTHROPIC_BASE_URL": self.provider.anthropic_url,
+                "ANTHROPIC_BASE_URL": provider.anthropic_url,
                 "ANTHROPIC_API_KEY": "any",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             },
         )
-        return ClaudeAgentDriver(self.store, options)
 
-    async def said(
+    def driver(self) -> ClaudeAgentDriver:
+        return ClaudeAgentDriver(self.store, self._options)
+
+    async def say(
         self,
         prompt: str,
         decide: Callable[[ev.ApprovalRequested], Approval] | None = None,
         *,
         user: str = "",
     ) -> list[ev.Event]:
-        """Say something in one conversation, to its end; somebody else decides, in the store."""
+        """Run a prompt in one conversation to its end; decisions are made in the store."""
         driver = self.driver()
         run = driver.begin(prompt, await driver.conversation("c", user))
-        told: list[ev.Event] = []
+        events: list[ev.Event] = []
         async for event in run:
-            told.append(event)
+            events.append(event)
             if isinstance(event, ev.ApprovalRequested) and decide is not None:
                 decisions = {event.call_id: decide(event)}
                 await driver.check(run.run_id, decisions)
                 await self.store.decide(run.run_id, decisions)
-        return told
+        return events
 
-    def asked(self) -> list[str]:
-        """What the model was told in each request, as one text."""
-        return [str((request.body or {})["messages"]) for request in self.provider.requests]
+    def requests(self) -> list[str]:
+        """The messages of each request to the model, as text."""
+        return [str((request.body or {})["messages"]) for request in self._provider.requests]
 
 
 def with_claude_code(
@@ -75,11 +74,11 @@ def with_claude_code(
         return complete(lambda: work(Machine(folder, provider)))
 
 
-def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_conversation_continues_in_another_process(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
         for prompt in ("My name is Ada.", "What is my name?", "Are you sure?"):
-            one(await machine.said(prompt), ev.RunCompleted)
-        first, second, third = machine.asked()
+            one(await machine.say(prompt), ev.RunCompleted)
+        first, second, third = machine.requests()
         assert "My name is Ada." in second
         assert "Nice to meet you." in third
         assert "What is my name?" in third
@@ -88,17 +87,16 @@ def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
     with_claude_code(tmp_path, [Reply("Nice to meet you."), Reply("Ada."), Reply("Yes.")], work)
 
 
-def test_nobody_goes_on_with_the_conversation_of_another_user(tmp_path: Path) -> None:
+def test_conversation_of_another_user_is_not_continued(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
-        await machine.said("My secret is 42.", user="ada")
-        await machine.said("Which secret do you know?", user="eve")
-        assert "42" in machine.asked()[0]
-        assert "42" not in machine.asked()[1]
+        await machine.say("My secret is 42.", user="ada")
+        await machine.say("Which secret do you know?", user="eve")
+        assert ["42" in request for request in machine.requests()] == [True, False]
 
     with_claude_code(tmp_path, [Reply("I see."), Reply("None.")], work)
 
 
-def test_its_calls_are_approved_edited_and_denied_by_anybody(tmp_path: Path) -> None:
+def test_calls_are_approved_edited_and_denied_through_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     writes = [
         CallTool("Write", {"file_path": str(folder / name), "content": "by the model"})
@@ -115,89 +113,74 @@ def test_its_calls_are_approved_edited_and_denied_by_anybody(tmp_path: Path) -> 
                 return Deny("two are enough")
 
     async def work(machine: Machine) -> list[ev.Event]:
-        return await machine.said("Write three files.", decide)
+        return await machine.say("Write three files.", decide)
 
-    told = with_claude_code(tmp_path, [*map(Reply, writes), Reply("Done.")], work)
-    assert one(told, ev.RunCompleted).result == "Done."
-    assert {path.name: path.read_text() for path in folder.iterdir()} == {
-        "a.txt": "by the model",
-        "b.txt": "by a person",
-    }
-    assert one(told, ev.ToolCallFailed).error == "it was denied: two are enough"
+    events = with_claude_code(tmp_path, [*map(Reply, writes), Reply("Done.")], work)
+    assert one(events, ev.RunCompleted).result == "Done."
+    written = {path.name: path.read_text() for path in folder.iterdir()}
+    assert written == {"a.txt": "by the model", "b.txt": "by a person"}
+    assert one(events, ev.ToolCallFailed).error == "it was denied: two are enough"
 
 
-def test_a_run_is_stopped_from_elsewhere_and_its_conversation_goes_on(tmp_path: Path) -> None:
+def test_run_is_stopped_by_another_process_and_its_conversation_continues(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
         driver = machine.driver()
         run = driver.begin("Sleep.", await driver.conversation("c", ""))
-        told: list[ev.Event] = []
+        events: list[ev.Event] = []
         async for event in run:
-            told.append(event)
+            events.append(event)
             if isinstance(event, ev.ApprovalRequested):
                 busy = await machine.driver().conversation("c", "")
                 assert busy.run_id == run.run_id
                 await machine.driver().stop(run.run_id, "enough")
-        assert one(told, ev.RunStopped).reason == "enough"
-        one(await machine.said("Are you there?"), ev.RunCompleted)
-        assert "Sleep." in machine.asked()[-1]
+        assert one(events, ev.RunStopped).reason == "enough"
+        one(await machine.say("Are you there?"), ev.RunCompleted)
+        assert "Sleep." in machine.requests()[-1]
 
     replies = [Reply(CallTool("Bash", {"command": "sleep 20 > x"})), *[Reply("I am here.")] * 3]
     with_claude_code(tmp_path, replies, work)
 
 
-def test_a_prompt_makes_it_read_no_file_and_obey_no_command(tmp_path: Path) -> None:
+def test_prompt_cannot_read_files_or_run_slash_commands(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("sk-canary")
 
     async def work(machine: Machine) -> None:
-        await machine.said(f"Look at @{secret}")
-        await machine.said("/compact")
-        assert f"Look at @{secret}" in machine.asked()[0]
-        assert "/compact" in machine.asked()[1]
-        assert "sk-canary" not in "".join(machine.asked())
+        prompts = (f"Look at @{secret}", "/compact")
+        for prompt in prompts:
+            await machine.say(prompt)
+        for prompt, request in zip(prompts, machine.requests(), strict=True):
+            assert prompt in request
+        assert "sk-canary" not in "".join(machine.requests())
 
     with_claude_code(tmp_path, [Reply("I may not."), Reply("What do you mean?")], work)
 
 
-def test_what_this_machine_does_not_know_any_more_is_not_made_up(tmp_path: Path) -> None:
+def test_conversation_whose_session_file_is_gone_fails(tmp_path: Path) -> None:
     async def work(machine: Machine) -> None:
-        await machine.said("My name is Ada.")
+        await machine.say("My name is Ada.")
         (tmp_path / "home").rename(tmp_path / "another home")
         with pytest.raises(UsageError, match="begin another conversation"):
-            await machine.said("What is my name?")
+            await machine.say("What is my name?")
         newest, _ = await machine.store.runs(session_id="c")
         failed = (await machine.store.read(newest.run_id))[-1].event
         assert isinstance(failed, ev.RunFailed)
-        assert len(machine.asked()) == 1
+        assert len(machine.requests()) == 1
 
     with_claude_code(tmp_path, [Reply("Hello.")], work)
 
 
-def test_nobody_can_go_on_with_what_a_process_has_begun() -> None:
+def test_driver_refuses_what_claude_code_cannot_do() -> None:
     driver = ClaudeAgentDriver(MemoryStore())
-    left = RunInfo(
-        run_id="run_1",
-        session_id="talk",
-        agent=driver.name,
-        status="running",
-        seq=1,
-        created=0.0,
-        updated=0.0,
-    )
-    assert driver.resume(left) is None
+    times: Any = {"created": 0.0, "updated": 0.0}
+    run: Any = {"run_id": "run_1", "session_id": "talk", "status": "running", "seq": 1}
+    assert driver.resume(RunInfo(agent=driver.name, **run, **times)) is None
     assert driver.name == "claude-code"
 
-
-def test_an_approval_for_a_rule_is_refused() -> None:
-    driver = ClaudeAgentDriver(MemoryStore())
-
-    async def main() -> None:
+    async def approve_rule() -> None:
         with pytest.raises(UsageError, match="session"):
             await driver.check("run_1", {"call_1": Approve(always="rule")})
 
-    complete(main)
-
-
-def test_where_sessions_are_is_said_for_the_whole_process() -> None:
+    complete(approve_rule)
     with pytest.raises(UsageError, match="CLAUDE_CONFIG_DIR"):
         ClaudeAgentDriver(MemoryStore(), ClaudeAgentOptions(env={"CLAUDE_CONFIG_DIR": "x"}))

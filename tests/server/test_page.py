@@ -1,11 +1,13 @@
-"""The page and its files: what is given, to whom, and what a browser lets them do."""
+"""The page: how its files are served, what they import, and what no file may contain."""
 
 import json
 import os
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,8 +17,7 @@ from argstream import server
 from argstream.sanitise import table
 from argstream.server import AgentServer, Limits
 from tests.server.raw import call
-from tests.server.servers import serving
-from tests.server.talking import Client, agent_for, served
+from tests.server.talking import Client, agent_for, hosted, problem, talking
 
 TOKEN = "a-token-nobody-guesses"
 FRIEND = "http://friend.example:3000"
@@ -27,151 +28,254 @@ POLICY = (
 )
 CLOSED = "default-src 'none'; frame-ancestors 'none'"
 SCRIPT = "/static/argstream.js"
-
-
 STATIC = Path(server.__file__).with_name("static")
+
+
+# Serving
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """A server with a token, and a page elsewhere that may ask."""
-    agent, _ = agent_for("Hello.")
-    with served(agent, token=TOKEN, origins=(FRIEND,)) as client:
+    """A server with a token and one allowed origin."""
+    with talking("Hello.", token=TOKEN, origins=(FRIEND,)) as client:
         yield client
 
 
-class TestFiles:
-    @pytest.mark.parametrize(
-        ("path", "kind", "policy"),
-        [
-            ("/", "text/html; charset=utf-8", POLICY),
-            ("/static/page.css", "text/css; charset=utf-8", CLOSED),
-            ("/static/page/main.js", "text/javascript; charset=utf-8", CLOSED),
-        ],
-    )
-    def test_are_given_with_their_kind_and_looked_at_anew_each_time(
-        self, client: Client, path: str, kind: str, policy: str
-    ) -> None:
-        answer = client.get(path)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
-        assert answer.headers["cache-control"] == "no-cache"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["x-frame-options"] == "DENY"
-        again = client.get(path, **{"if-none-match": f'"other", W/{answer.headers["etag"]}'})
-        assert (again.status_code, again.content) == (304, b"")
-        assert again.headers["etag"] == answer.headers["etag"]
-        assert client.get(path, **{"if-none-match": "*"}).status_code == 304
-        assert client.get(path, **{"if-none-match": '"other"'}).content == answer.content
-        # What comes with a 304 takes the place of what the browser has.
-        opener = "same-origin" if path == "/" else None
-        for one in (answer, again):
-            assert one.headers["content-security-policy"] == policy
-            assert one.headers.get("cross-origin-opener-policy") == opener
-        head = client.http.head(path)
-        assert head.headers["content-length"] == str(len(answer.content))
-        assert head.headers["etag"] == answer.headers["etag"]
-
-    def test_show_what_was_edited(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = client.get(SCRIPT)
-        file = STATIC / "argstream.js"
-        before = file.stat()
-        monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited")
-        kept = {"if-none-match": first.headers["etag"]}
-        assert client.get(SCRIPT, **kept).status_code == 304
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-        try:
-            second = client.get(SCRIPT, **kept)
-        finally:
-            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert (second.status_code, second.text) == (200, "edited")
-
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("", "nothing.js", "index.html", "notes.txt", "page", "page/", "argstream.js/main.js"),
-            *("../app.py", "%2e%2e/app.py", "..%2fapp.py", "page/../../app.py", "..%5capp.py"),
-            *("/argstream.js", "%2fetc%2fpasswd", "argstream.js%00.js", "Argstream.js"),
-            *(f"{'x' * 300}.js", f"{'x/' * 300}y.js"),
-        ],
-    )
-    def test_of_no_such_name_are_a_problem(self, client: Client, name: str) -> None:
-        answer = call(client.http.base_url.port or 0, path=f"/static/{name}")
-        assert answer.refusal == (404, "not-found")
-        assert answer.headers["content-security-policy"] == CLOSED
-
-    def test_are_not_written_to(self, client: Client) -> None:
-        answer = client.post(SCRIPT, authorization=f"Bearer {TOKEN}")
-        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+@pytest.mark.parametrize(
+    ("path", "kind", "policy"),
+    [
+        ("/", "text/html", POLICY),
+        ("/static/page.css", "text/css", CLOSED),
+        ("/static/page/main.js", "text/javascript", CLOSED),
+    ],
+)
+def test_files_are_served_with_their_policy_and_revalidated(
+    client: Client, path: str, kind: str, policy: str
+) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    again = client.get(path, **{"if-none-match": f'"other", W/{answer.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == answer.headers["etag"]
+    assert client.status(path, **{"if-none-match": "*"}) == 304
+    assert client.get(path, **{"if-none-match": '"other"'}).content == answer.content
+    # The headers of a 304 replace those that the browser has.
+    for one in (answer, again):
+        assert one.headers["content-security-policy"] == policy
+        opener = one.headers.get("cross-origin-opener-policy")
+        assert opener == ("same-origin" if path == "/" else None)
+    head = client.http.head(path)
+    assert head.headers["content-length"] == str(len(answer.content))
+    assert head.headers["etag"] == answer.headers["etag"]
 
 
-class TestDoors:
-    def test_what_is_not_secret_needs_no_token(self, client: Client) -> None:
-        assert client.get(SCRIPT).status_code == 200
-        assert client.get("/static/nothing.js").status_code == 404
-        assert client.get("/", accept="text/html").status_code == 200
-        assert client.get("/api/runs").status_code == 401
-        assert client.post(SCRIPT).status_code == 401
-        assert client.get("/static").status_code == 401
+def test_edited_file_is_served_anew(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {"if-none-match": client.get(SCRIPT).headers["etag"]}
+    file = STATIC / "argstream.js"
+    before = file.stat()
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited")
+    assert client.status(SCRIPT, **kept) == 304
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    try:
+        second = client.get(SCRIPT, **kept)
+    finally:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (second.status_code, second.text) == (200, "edited")
 
-    def test_the_host_and_the_origin_are_looked_at(self, client: Client) -> None:
-        for path in ("/", SCRIPT, "/api/session"):
-            rebound = client.get(path, host="evil.example", accept="text/html")
-            assert (rebound.status_code, rebound.json()["type"]) == (
-                403,
-                "urn:argstream:wrong-host",
-            )
-            others = client.get(path, origin="https://evil.example")
-            assert others.json()["type"] == "urn:argstream:wrong-origin"
-            embedded = client.get(path, **{"sec-fetch-site": "cross-site"})
-            assert embedded.json()["type"] == "urn:argstream:wrong-origin"
 
-    def test_a_link_to_it_may_be_followed(self, client: Client) -> None:
-        link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-        assert client.get("/", **link).status_code != 403
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "nothing.js", "index.html", "notes.txt", "page", "page/", "argstream.js/main.js"),
+        *("../app.py", "%2e%2e/app.py", "..%2fapp.py", "page/../../app.py", "..%5capp.py"),
+        *("/argstream.js", "%2fetc%2fpasswd", "argstream.js%00.js", "Argstream.js"),
+        *(f"{'x' * 300}.js", f"{'x/' * 300}y.js"),
+    ],
+)
+def test_unknown_file_is_404(client: Client, name: str) -> None:
+    answer = call(client.http.base_url.port or 0, path=f"/static/{name}")
+    assert answer.refusal == (404, "not-found")
+    assert answer.headers["content-security-policy"] == CLOSED
 
-    def test_a_friends_page_may_import_its_scripts(self, client: Client) -> None:
-        answer = client.get(SCRIPT, origin=FRIEND)
-        assert answer.headers["access-control-allow-origin"] == FRIEND
-        kept = {"origin": FRIEND, "if-none-match": answer.headers["etag"]}
-        assert client.get(SCRIPT, **kept).headers["access-control-allow-origin"] == FRIEND
 
-    def test_it_is_counted(self) -> None:
-        agent, _ = agent_for("Hello.")
-        with served(agent, limits=Limits(requests_per_minute=30)) as client:
-            statuses = [client.get(SCRIPT).status_code for _ in range(4)]
-        assert statuses == [200, 200, 200, 429]
+def test_files_need_no_token_and_are_read_only(client: Client) -> None:
+    answer = client.post(SCRIPT, authorization=f"Bearer {TOKEN}")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert client.status(SCRIPT) == client.status("/", accept="text/html") == 200
+    assert client.status("/static/nothing.js") == 404
+    assert client.status("/api/runs") == client.status("/static") == 401
+    assert client.post(SCRIPT).status_code == 401
 
-    def test_who_wants_none_has_none(self) -> None:
-        agent, _ = agent_for("Hello.")
-        with served(agent, page=False) as client:
-            assert [client.get(path).status_code for path in ("/", SCRIPT)] == [404, 404]
-        with served(agent, page=False, token=TOKEN) as client:
-            assert [client.get(path).status_code for path in ("/", SCRIPT)] == [401, 401]
 
-    def test_it_is_open_where_it_is_mounted(self) -> None:
-        agent, _ = agent_for("Hello.")
+def test_host_and_origin_are_checked_for_files(client: Client) -> None:
+    cross_site = {"sec-fetch-site": "cross-site"}
+    for path in ("/", SCRIPT, "/api/session"):
+        rebound = client.get(path, host="evil.example", accept="text/html")
+        assert problem(rebound) == (403, "wrong-host")
+        for headers in ({"origin": "https://evil.example"}, cross_site):
+            assert problem(client.get(path, **headers)) == (403, "wrong-origin")
+    link = cross_site | {"sec-fetch-mode": "navigate"}
+    assert client.status("/", **link) != 403
+    answer = client.get(SCRIPT, origin=FRIEND)
+    kept = {"origin": FRIEND, "if-none-match": answer.headers["etag"]}
+    for one in (answer, client.get(SCRIPT, **kept)):
+        assert one.headers["access-control-allow-origin"] == FRIEND
 
-        def nobody(_: object) -> str:
-            raise HTTPException(403, "not for you")
 
-        inner = AgentServer(agent, hosts=None, user=nobody)
-        with (
-            serving(Starlette(routes=[Mount("/agent", inner)])) as url,
-            httpx.Client(base_url=url, follow_redirects=True) as http,
-        ):
-            assert http.get(f"/agent{SCRIPT}").status_code == 200
-            assert str(http.get("/agent").url) == f"{url}/agent/"
-            assert http.get("/agent/").status_code == 200
-            assert http.get("/agent/api/session").status_code == 200
-            assert http.get("/agent/api/runs").status_code == 403
+def test_requests_for_files_are_counted() -> None:
+    with talking("Hello.", limits=Limits(requests_per_minute=30)) as client:
+        assert [client.status(SCRIPT) for _ in range(4)] == [200, 200, 200, 429]
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 404), (TOKEN, 401)])
+def test_page_can_be_switched_off(token: str | None, status: int) -> None:
+    with talking("Hello.", page=False, token=token) as client:
+        assert [client.status(path) for path in ("/", SCRIPT)] == [status] * 2
+
+
+def test_page_of_a_mounted_app_needs_no_user() -> None:
+    def forbidden(_: object) -> str:
+        raise HTTPException(403, "not for you")
+
+    inner = AgentServer(agent_for("Hello.")[0], hosts=None, user=forbidden)
+    with hosted(Starlette(routes=[Mount("/agent", inner)])) as client:
+        client.http.follow_redirects = True
+        assert str(client.get("/agent").url) == f"{client.url}/agent/"
+        for path in (SCRIPT, "/", "/api/session"):
+            assert client.status(f"/agent{path}") == 200
+        assert client.status("/agent/api/runs") == 403
 
 
 @pytest.mark.bulk
-def test_the_table_of_what_is_hidden_is_that_of_the_terminal(client: Client) -> None:
+def test_table_of_hidden_characters_is_that_of_the_terminal(client: Client) -> None:
     answer = client.get("/static/visible-table.js")
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
     assert answer.content.isascii()
     written = answer.text.removeprefix("export const table = ").removesuffix(";\n")
     assert json.loads(written) == json.loads(json.dumps(table()))
     kept = {"if-none-match": answer.headers["etag"]}
-    assert client.get("/static/visible-table.js", **kept).status_code == 304
+    assert client.status("/static/visible-table.js", **kept) == 304
+
+
+# The text of the files
+
+GENERATED = {"visible-table.js"}  # by the server; it imports nothing
+PUBLIC = {"argstream.js", "tool-call.js"}  # imported by other pages, see docs/server.md
+USERS = Path(__file__).parents[1] / "page"  # tests may import names that no module imports
+
+MODULES = {file.relative_to(STATIC).as_posix(): file.read_text() for file in STATIC.rglob("*.js")}
+TEXTS = MODULES | {
+    file.relative_to(STATIC).as_posix(): file.read_text()
+    for kind in ("*.html", "*.css", "*.svg")
+    for file in STATIC.rglob(kind)
+}
+_IMPORT = re.compile(r'^import\b(?:([^;"]*?)\bfrom\b)?\s*"(\.[^"]*)";', re.MULTILINE)
+_LAZY_IMPORT = re.compile(r'\{([^{}]*)\} = await import\("(\.[^"]*)"\)')
+_TYPE_IMPORT = re.compile(r'@import \{([^{}]*)\} from "(\.[^"]*)"')
+_EXPORT = re.compile(
+    r"^export (?:async )?(?:class|const|let|function\*?) (\w+)|^export \{([^}]*)\}", re.MULTILINE
+)
+_FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\s*\(|\bnew Function\b"
+    r"|createContextualFragment|setHTMLUnsafe|DOMParser|\bsrcdoc\s*="
+    r"|[\"'`]\s*javascript:|setTimeout\(\s*[\"'`]"
+)
+
+
+class Elements(HTMLParser):
+    """The elements of a document with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+INDEX = Elements(TEXTS["index.html"]).found
+
+
+def imports(name: str, pattern: re.Pattern[str] = _IMPORT) -> Iterator[tuple[set[str], str]]:
+    """Yield the names that a module imports, and their module."""
+    for names, path in pattern.findall(MODULES.get(name, "")):
+        target = normpath(PurePosixPath(name).parent / path)
+        yield set(re.findall(r"(\w+)(?: as \w+)?", names)), target
+
+
+def reached(name: str) -> set[str]:
+    """Return a module and all modules that it imports, directly or not."""
+    known: set[str] = set()
+    waiting = [name]
+    while waiting:
+        if (module := waiting.pop()) not in known:
+            known.add(module)
+            waiting.extend(path for _, path in imports(module))
+    return known
+
+
+def loaded(tag: str, attribute: str, **others: str) -> list[str]:
+    """Return the files that elements of the page load."""
+    return [
+        attributes[attribute].removeprefix("static/")
+        for name, attributes in INDEX
+        if name == tag and attribute in attributes and others.items() <= attributes.items()
+    ]
+
+
+def test_page_preloads_all_modules_that_it_starts_with() -> None:
+    scripts = loaded("script", "src", type="module")
+    preloaded = loaded("link", "href", rel="modulepreload")
+    assert "page/main.js" in scripts
+    assert sorted(preloaded) == preloaded
+    assert sorted([*scripts, *preloaded]) == sorted(reached("page/main.js"))
+
+
+def test_every_file_is_used() -> None:
+    lazily = {path for name in MODULES for _, path in imports(name, _LAZY_IMPORT)}
+    used = reached("page/main.js").union(*map(reached, lazily))
+    assert used - GENERATED == set(MODULES)
+    assert used >= GENERATED
+    styles = loaded("link", "href", rel="stylesheet")
+    assert sorted(styles) == sorted(name for name in TEXTS if name.endswith(".css"))
+
+
+def test_every_exported_name_is_used() -> None:
+    used = {
+        (path, imported)
+        for pattern in (_IMPORT, _LAZY_IMPORT, _TYPE_IMPORT)
+        for name in MODULES
+        for names, path in imports(name, pattern)
+        for imported in names
+    }
+    tests = " ".join(file.read_text() for file in USERS.rglob("*.*js"))
+    exported = {
+        (name, word)
+        for name, text in MODULES.items()
+        if name not in PUBLIC
+        for one, several in _EXPORT.findall(text)
+        for word in re.findall(r"\w+", one or several)
+    }
+    unused = {
+        (name, word) for name, word in exported - used if not re.search(rf"\b{word}\b", tests)
+    }
+    assert exported
+    assert unused == set()
+
+
+def test_no_file_turns_text_into_markup_or_code() -> None:
+    assert {name: found for name in TEXTS if (found := _FORBIDDEN.findall(TEXTS[name]))} == {}
+
+
+def test_page_has_no_inline_code_or_style() -> None:
+    for tag, attributes in INDEX:
+        assert tag != "style"
+        assert tag != "script" or attributes["src"].startswith("static/")
+        assert [name for name in attributes if name.startswith("on") or name == "style"] == []
+        addresses = [attributes.get("src", ""), attributes.get("href", "")]
+        assert all(re.fullmatch(r"(?:(?:static/|#).*)?", address) for address in addresses)

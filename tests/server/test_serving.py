@@ -1,162 +1,375 @@
-"""Serving: where it may listen, what it says if it cannot, and how it ends."""
+"""Serving: where a server may listen, how it ends, and slow, idle or endless connections."""
 
+import asyncio
+import contextlib
 import socket
+import struct
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, Self
 
 import pytest
 from starlette.requests import Request
 
 from argstream.errors import UsageError
+from argstream.events import RunCompleted, RunStarted, TextDelta
 from argstream.server import AgentServer, Limits, Serving, serve
-from tests.server.raw import Asked, call, connect, serving
-from tests.server.watching import EVENTS, waiting
+from tests.server.raw import (
+    Asked,
+    TroubledStore,
+    ask,
+    call,
+    connect,
+    eventually_is,
+    read_answer,
+    serving,
+)
+from tests.server.watching import EVENTS, RUN, Feeding, waiting
 
 TOKEN = "a-token-nobody-guesses"
+REACHABLE = "is reachable from other machines"
+GET = b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\n\r\n"
+CLOSE = b"connection: close\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 
 
 def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
     return Asked(kind, **options).app
 
 
-class TestListening:
-    @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-    def test_where_others_can_reach_it_needs_a_token(self, host: str) -> None:
-        with pytest.raises(UsageError, match="is reachable from other machines: set a token"):
-            Serving(app(), host=host)
-
-    def test_with_a_token_it_may_be_anywhere(self) -> None:
-        with Asked(token=TOKEN).serving(host="0.0.0.0") as port:
-            assert call(port).status == 401
-            assert call(port, authorization=f"Bearer {TOKEN}").status == 200
-
-    def test_loopback_only_holds_also_with_a_token(self) -> None:
-        with pytest.raises(UsageError, match="is reachable from other machines"):
-            Serving(app(token=TOKEN), host="0.0.0.0", loopback_only=True)
-
-    def test_what_fails_before_the_start_releases_the_port(self) -> None:
-        bound: list[int] = []
-
-        def fail() -> None:
-            with pytest.raises(UsageError, match="is taken"):
-                Serving(app(), port=port)
-            bound.append(port)
-            raise UsageError("the store cannot be used")
-
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        with pytest.raises(UsageError, match="the store cannot be used"):
-            serve(app(), port=port, before_start=fail)
-        assert bound == [port]
-        Serving(app(), port=port).close()
-
-    def test_a_name_is_judged_by_all_its_addresses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        found = [
-            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))
-            for address in ("127.0.0.1", "192.0.2.1")
-        ]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with pytest.raises(UsageError, match=r"'half\.example' is reachable from other machines"):
-            Serving(app(), host="half.example")
-
-    def test_localhost_is_loopback_by_all_its_addresses(self) -> None:
-        with Serving(app(), host="localhost") as server:
-            assert server.url == f"http://localhost:{server.port}"
-            assert call(server.port, host="localhost").status == 200
-
-    def test_any_host_needs_a_token_also_on_loopback(self) -> None:
-        with pytest.raises(UsageError, match="every website could ask this server"):
-            Serving(app(hosts=None))
-
-    def test_a_port_that_is_taken_is_told(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            port = other.getsockname()[1]
-            with pytest.raises(UsageError, match=f"port {port} of '127.0.0.1' is taken"):
-                Serving(app(), port=port)
-
-    @pytest.mark.parametrize(
-        ("host", "port", "told"),
-        [
-            ("127.0.0.1", 65_536, "65536 is no port"),
-            ("127.0.0.1", -1, "-1 is no port"),
-            ("no-such-host.invalid", 0, "there is no host"),
-            ("a" * 300, 0, "there is no host"),
-        ],
-    )
-    def test_what_is_no_address_is_told(self, host: str, port: int, told: str) -> None:
-        with pytest.raises(UsageError, match=told):
-            Serving(app(), host=host, port=port)
-
-    def test_an_address_of_another_machine_is_told(self) -> None:
-        with pytest.raises(UsageError, match=r"no address '192\.0\.2\.1'"):
-            Serving(app(token=TOKEN), host="192.0.2.1")
-
-    @pytest.mark.parametrize("wrong", ["module:app", None, object()])
-    def test_what_cannot_be_served_is_told(self, wrong: Any) -> None:
-        with pytest.raises(UsageError, match=r"needs an AgentServer, not a \w+: serve\(Agent"):
-            Serving(wrong)
-
-    def test_what_the_app_raises_when_it_begins_gets_out(self) -> None:
-        class Broken(AgentServer):
-            async def __aenter__(self) -> Self:
-                raise ConnectionError("no store")
-
-        with pytest.raises(ConnectionError, match="no store"), Serving(app(Broken)):
-            pass
+# Addresses
 
 
 @pytest.mark.parametrize(
-    ("trusted", "seen"), [([], ("127.0.0.1", "http")), (["127.0.0.1"], ("203.0.113.9", "https"))]
+    ("options", "where", "error"),
+    [
+        *(({}, {"host": host}, f"{REACHABLE}: set a token") for host in ("0.0.0.0", "::", "")),
+        ({"token": TOKEN}, {"host": "0.0.0.0", "loopback_only": True}, REACHABLE),
+        ({"hosts": None}, {}, "every website could ask this server"),
+        ({}, {"port": 65_536}, "65536 is no port"),
+        ({}, {"port": -1}, "-1 is no port"),
+        ({}, {"host": "no-such-host.invalid"}, "there is no host"),
+        ({}, {"host": "a" * 300}, "there is no host"),
+        ({"token": TOKEN}, {"host": "192.0.2.1"}, r"no address '192\.0\.2\.1'"),
+    ],
 )
-def test_proxies_are_believed_only_if_they_are_named(
-    trusted: list[str], seen: tuple[str, str]
+def test_address_that_cannot_be_used_raises(
+    options: dict[str, Any], where: dict[str, Any], error: str
 ) -> None:
-    noted: list[tuple[str, str]] = []
+    with pytest.raises(UsageError, match=error):
+        Serving(app(**options), **where)
+
+
+def test_all_addresses_of_a_host_name_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Serving(app(), host="localhost") as server:
+        assert server.url == f"http://localhost:{server.port}"
+        assert call(server.port, host="localhost").status == 200
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))
+        for address in ("127.0.0.1", "192.0.2.1")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(UsageError, match=rf"'half\.example' {REACHABLE}"):
+        Serving(app(), host="half.example")
+
+
+def test_server_with_a_token_may_listen_anywhere() -> None:
+    with Asked(token=TOKEN).serving(host="0.0.0.0") as port:
+        assert call(port).status == 401
+        assert call(port, authorization=f"Bearer {TOKEN}").status == 200
+
+
+def test_port_is_taken_while_it_is_used_and_released_after_a_failed_start() -> None:
+    def fail() -> None:
+        with pytest.raises(UsageError, match=f"port {port} of '127.0.0.1' is taken"):
+            Serving(app(), port=port)
+        raise UsageError("the store cannot be used")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(UsageError, match="the store cannot be used"):
+        serve(app(), port=port, before_start=fail)
+    Serving(app(), port=port).close()
+
+
+@pytest.mark.parametrize("wrong", ["module:app", None, object()])
+def test_serving_something_else_raises(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"needs an AgentServer, not a \w+: serve\(Agent"):
+        Serving(wrong)
+
+
+def test_exception_of_the_app_at_its_start_is_raised() -> None:
+    class Broken(AgentServer):
+        async def __aenter__(self) -> Self:
+            raise ConnectionError("no store")
+
+    with pytest.raises(ConnectionError, match="no store"), Serving(app(Broken)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("trusted", "expected"),
+    [([], ("127.0.0.1", "http")), (["127.0.0.1"], ("203.0.113.9", "https"))],
+)
+def test_only_named_proxies_are_trusted(trusted: list[str], expected: tuple[str, str]) -> None:
+    seen: list[tuple[str, str]] = []
 
     def user(request: Request) -> str:
         assert request.client is not None
-        noted.append((request.client.host, request.url.scheme))
+        seen.append((request.client.host, request.url.scheme))
         return "ada"
 
     with Asked(user=user).serving(forwarded_from=trusted) as port:
         call(port, x_forwarded_for="203.0.113.9", x_forwarded_proto="https")
-    assert noted == [seen]
+    assert seen == [expected]
 
 
-class TestEnding:
-    def test_tells_all_who_watch_to_come_again(self) -> None:
-        with waiting() as port:
-            viewer = connect(port)
-            viewer.sendall(EVENTS)
-            assert b"run_snapshot" in viewer.recv(65536)
-        with viewer:
-            heard = b"".join(iter(lambda: viewer.recv(65536), b""))
-        assert heard.endswith(b": the server ends; come again\n\n\r\n0\r\n\r\n")
+# Ending
 
-    def test_does_not_wait_for_ever(self) -> None:
-        with serving(limits=Limits(grace_seconds=0.2)) as (_, port):
-            slow = connect(port)
-            slow.sendall(
-                b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\n"
-                b"content-type: application/json\r\ncontent-length: 50\r\n\r\n"
-            )
-            time.sleep(0.1)
-            began = time.monotonic()
-        slow.close()
-        assert time.monotonic() - began < 3
 
-    def test_goes_on_if_the_app_cannot_be_drained(self, caplog: pytest.LogCaptureFixture) -> None:
-        left: list[str] = []
+def test_viewers_are_asked_to_reconnect_when_the_server_ends() -> None:
+    with waiting() as port:
+        viewer = connect(port)
+        viewer.sendall(EVENTS)
+        assert b"run_snapshot" in viewer.recv(65536)
+    with viewer:
+        received = b"".join(iter(lambda: viewer.recv(65536), b""))
+    assert received.endswith(b": the server ends; come again\n\n\r\n0\r\n\r\n")
 
-        class Stuck(AgentServer):
-            async def drain(self) -> None:
-                raise ConnectionError("no store")
 
-            async def aclose(self) -> None:
-                left.append("closed")
-                await super().aclose()
+def test_server_ends_after_the_grace_period() -> None:
+    head = b"content-type: application/json\r\ncontent-length: 50\r\n\r\n"
+    with serving(limits=Limits(grace_seconds=0.2)) as (_, port):
+        slow = connect(port)
+        slow.sendall(GET.replace(b"GET", b"POST")[:-2] + head)
+        time.sleep(0.1)  # the server waits for the body
+        began = time.monotonic()
+    assert time.monotonic() - began < 4.5  # the default is 5
+    slow.close()
 
-        with Serving(app(Stuck)):
+
+def test_server_ends_if_the_app_cannot_be_drained(caplog: pytest.LogCaptureFixture) -> None:
+    closed: list[bool] = []
+
+    class Stuck(AgentServer):
+        async def drain(self) -> None:
+            raise ConnectionError("no store")
+
+        async def aclose(self) -> None:
+            closed.append(True)
+            await super().aclose()
+
+    with Serving(app(Stuck)):
+        pass
+    assert closed == [True]
+    assert "could be told to come again" in caplog.text
+
+
+# Slow and endless heads
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A server with a short time limit for heads, and a run that can be watched by one client."""
+    limits = Limits(
+        head_seconds=0.3, keep_alive_seconds=30, max_head_bytes=10_000, max_viewers_per_client=1
+    )
+    with waiting(limits=limits) as port:
+        yield port
+
+
+def trickle_until_closed(connection: socket.socket, data: bytes, every: float = 0.05) -> float:
+    """Send data again and again until the server closes the connection; return the seconds."""
+    connection.settimeout(every)
+    began = time.monotonic()
+    while True:
+        try:
+            connection.send(data)
+            if not connection.recv(4096):
+                break
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+    return time.monotonic() - began
+
+
+def read_all(connection: socket.socket) -> bytes:
+    pieces = []
+    with contextlib.suppress(ConnectionError):
+        pieces += iter(lambda: connection.recv(1 << 20), b"")
+    return b"".join(pieces)
+
+
+def watches(connection: socket.socket) -> bool:
+    """Request the events of the run, and return True if they are sent."""
+    connection.sendall(EVENTS)
+    return b"200 OK" in connection.recv(4096)
+
+
+def is_open(connection: socket.socket) -> bool:
+    connection.settimeout(0.1)
+    try:
+        while connection.recv(65536):
             pass
-        assert left == ["closed"]
-        assert "could be told to come again" in caplog.text
+    except TimeoutError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("begun", "trickle"),
+    [
+        (b"", b""),
+        (b"", b"\r\n"),  # allowed before a request
+        (b"GET /", b"a"),
+        (b"GET /api/runs HTTP/1.1\r\nhost: loc", b"a"),
+        (GET + b"GET /", b"a"),  # after a whole request
+        (GET[:-2] + b"content-length: 1000000\r\n\r\n", b" "),  # a body that is not read
+    ],
+)
+def test_slow_head_ends_the_connection(port: int, begun: bytes, trickle: bytes) -> None:
+    with connect(port) as slow:
+        slow.sendall(begun)
+        assert 0.2 < trickle_until_closed(slow, trickle) < 15  # the keep-alive time is 30
+
+
+def test_time_limit_for_heads_spares_streams_and_reused_connections(port: int) -> None:
+    with connect(port) as viewer, connect(port) as connection:
+        viewer.sendall(EVENTS)
+        for _ in range(4):
+            connection.sendall(GET)
+            received = b""
+            while not received.endswith(b"}"):
+                received += connection.recv(4096)
+            time.sleep(0.15)
+        assert is_open(viewer)
+
+
+@pytest.mark.parametrize("line", [b"x: " + b"a" * 1_000 + b"\r\n", b"a" * 1_000])
+def test_endless_head_is_431(port: int, line: bytes) -> None:
+    assert call(port, x="a" * 9_000).status == 200
+    with connect(port) as connection:
+        connection.sendall(b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\nx: ")
+        connection.sendall(line * 11)
+        refused = read_answer(connection)
+    assert refused.refusal == (431, "head-too-long")
+    assert "max_head_bytes=10000" in refused.detail
+
+
+def test_trailers_are_bounded_and_are_no_headers(port: int) -> None:
+    with connect(port) as connection:
+        connection.sendall(EVENTS[:-2] + CHUNKED + b"0\r\nx: ")
+        assert trickle_until_closed(connection, b"a" * 1_000, 0.01) < 15
+    with connect(port) as connection:
+        trailer = b"0\r\norigin: https://evil.example\r\n\r\n"
+        connection.sendall(GET[:-2] + CLOSE + CHUNKED + trailer)
+        assert read_answer(connection).status == 200
+
+
+def test_pipelined_requests_are_bounded(port: int) -> None:
+    with connect(port) as connection:
+        eventually_is(lambda: watches(connection), True)
+        connection.sendall(GET * 100)
+        assert b"HTTP/1.1" not in read_all(connection)  # within the stream
+    with connect(port) as viewer:  # the first stream has ended: only one viewer is allowed
+        eventually_is(lambda: watches(viewer), True)
+
+
+def test_request_that_is_not_http_is_400(port: int) -> None:
+    assert ask(port, b"HELO there\r\n\r\n").refusal == (400, "no-http")
+
+
+# Connections that are not read
+
+SIZE = 32 * 1024 * 1024  # more than the system buffers for a connection
+LARGE = GET.replace(b"/api/runs", b"/api/chat/conversation")
+
+
+@pytest.fixture(scope="module")
+def store() -> TroubledStore:
+    store = TroubledStore()
+    events = (RunStarted(RUN, "Go"), TextDelta("x" * SIZE, 0), RunCompleted("Done."))
+    asyncio.run(Feeding(store).write(*events))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("limits", "request_", "seconds"),
+    [
+        (Limits(keep_alive_seconds=0.2), LARGE, 0.7),
+        (Limits(keep_alive_seconds=0.2), LARGE[:-2] + CLOSE + b"\r\n", 0.7),
+        (Limits(stalled_seconds=0.3), LARGE * 3, 0.8),
+    ],
+)
+def test_connection_that_is_not_read_is_closed(
+    store: TroubledStore, limits: Limits, request_: bytes, seconds: float
+) -> None:
+    with serving(store=store, limits=limits) as (_, port), connect(port) as stalled:
+        stalled.sendall(request_)
+        stalled.recv(1)  # now it is being answered
+        time.sleep(seconds)
+        assert 0 < len(read_all(stalled)) < SIZE
+
+
+def test_unread_connections_keep_no_client_out(store: TroubledStore) -> None:
+    limits = Limits(stalled_seconds=0.3, max_connections=3)
+    with serving(store=store, limits=limits) as (_, port), ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(connect(port)).sendall(LARGE * 2)
+        eventually_is(lambda: call(port).status, 200)
+
+
+def test_connection_that_is_read_late_is_kept(store: TroubledStore) -> None:
+    limits = Limits(stalled_seconds=20)
+    with serving(store=store, limits=limits) as (_, port), connect(port) as slow:
+        slow.sendall(LARGE[:-2] + CLOSE + b"\r\n")
+        time.sleep(0.1)
+        assert len(read_all(slow)) > SIZE
+
+
+# Many connections
+
+
+def test_idle_connections_make_room_for_others() -> None:
+    with serving() as (_, port), ExitStack() as stack:
+        for _ in range(1_000):
+            stack.enter_context(connect(port))
+        assert call(port).status == 200
+    with serving(limits=Limits(max_connections=20)) as (_, port), ExitStack() as stack:
+        connections = [stack.enter_context(connect(port)) for _ in range(60)]
+        assert [call(port).status for _ in range(5)] == [200] * 5
+        connections[-1].sendall(GET)
+        assert b"200 OK" in connections[-1].recv(4096)
+
+
+@pytest.mark.parametrize("limit", [5, 4])
+def test_busy_connections_are_kept_and_one_too_many_is_503(limit: int) -> None:
+    with waiting(limits=Limits(max_connections=limit)) as port, ExitStack() as stack:
+        viewers = [stack.enter_context(connect(port)) for _ in range(4)]
+        assert all(map(watches, viewers))
+        if limit == 5:
+            for _ in range(20):
+                stack.enter_context(connect(port))
+            assert call(port).status == 200
+        else:
+            assert call(port).refusal == (503, "too-many-connections")
+        assert all(map(is_open, viewers))
+
+
+def test_timers_do_nothing_after_the_client_reset_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(limits=Limits(keep_alive_seconds=0.1)) as (_, port):
+        with connect(port) as client:
+            client.sendall(GET)
+            client.recv(4096)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # The timers of the lost connection end one and two keep-alive times after its answer.
+        # The server closes each of these after one such time, so both have ended by then.
+        for _ in range(3):
+            with connect(port) as idle:
+                idle.sendall(GET)
+                read_answer(idle)
+    assert [record.getMessage() for record in caplog.records] == []

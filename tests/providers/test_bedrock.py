@@ -241,9 +241,6 @@ def test_one_stream_may_have_several_turns() -> None:
     assert len(turns(events)) == 2
 
 
-# Failures
-
-
 test_unreadable_payload_truncates_the_call = READER.test_unreadable(
     OPEN_CALL,
     [
@@ -326,9 +323,6 @@ def test_invalid_base64_is_a_failure_and_a_payload_without_bytes_is_ignored() ->
     assert [failed.code for failed in failures(events)] == ["bad_payload"]
     begun = in_bytes(providers.anthropic_call()[0])
     assert providers.assemble([begun, b"{}"], protocol="bedrock-invoke")[0] == []
-
-
-# The client of boto3
 
 
 @contextmanager

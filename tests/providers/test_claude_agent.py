@@ -63,6 +63,11 @@ from tests.provider_streams import (
 TASK = "toolu_task"
 ARGUMENTS = {"path": "ä.py", "lines": [1, 2.5, {"deep": 'a "word"\n😀'}], "force": True}
 
+STYLES: list[dict[str, Any]] = [
+    *({}, {"ensure_ascii": False}, {"separators": (",", ":")}),
+    {"indent": 2, "ensure_ascii": False},
+]
+
 
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest) -> str:
@@ -112,11 +117,9 @@ def test_whole_message_beside_its_events_changes_nothing(form: str, place: int) 
     calls, events = read(form, run(*EVENTS[:place], WHOLE, *EVENTS[place:]))
     assert joined(events) == joined(expected)
     assert [call.raw for call in calls] == ["".join(PIECES)]
-
-
-def test_without_events_the_whole_message_is_read(form: str) -> None:
+    # Without stream events, it is read itself.
     calls, events = read(form, run(WHOLE))
-    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
+    assert joined(events)[0] == ev.TextDelta("I write.", 0)
     assert types(events)[-3:] == ["tool_args_completed", "turn_completed", "run_completed"]
     assert [(call.id, call.name, call.arguments) for call in calls] == [("toolu_1", "write", VALUE)]
 
@@ -270,8 +273,9 @@ def test_block_without_a_start_comes_from_the_whole_message(form: str) -> None:
     assert failures(events) == []
 
 
-def test_cut_call_is_completed_from_the_whole_message(form: str) -> None:
-    written = json.dumps(ARGUMENTS)
+@pytest.mark.parametrize("style", STYLES)
+def test_cut_call_is_completed_from_the_whole_message(form: str, style: dict[str, Any]) -> None:
+    written = json.dumps(ARGUMENTS, **style)
     for place in range(len(written) + 1):
         calls, events = read(form, run(*begun(written[:place]), assistant(use(ARGUMENTS)), DONE))
         assert [call.arguments for call in calls] == [ARGUMENTS], written[:place]
@@ -366,13 +370,6 @@ def test_block_that_was_stopped_too_early_is_not_changed(form: str) -> None:
     assert shown == [ev.ThinkingStarted(0), ev.ThinkingCompleted("let", 0)]
 
 
-def test_stop_reason_of_a_whole_message_is_kept(form: str) -> None:
-    cut_off = assistant(use({"b": 1}), stop_reason="max_tokens")
-    _, events = read(form, run(cut_off, assistant(text("so"), id_="msg_2")))
-    assert [found.stop_reason for found in turns(events)] == ["max_tokens", None]
-    assert failures(events) == []
-
-
 @pytest.mark.parametrize("value", [{"a": 1}, {"a": 2}])
 def test_input_of_a_block_start_is_replaced_by_the_whole_message(form: str, value: Payload) -> None:
     lines = streamed(message_start(), tool_use(0, input={"a": 1}))
@@ -387,6 +384,10 @@ def test_turn_without_an_end_is_complete_if_its_blocks_are_whole(form: str) -> N
     events = of_type(read(form, lines)[1], ev.StreamFailed, ev.TurnCompleted)
     found = [(one.type, one.stop_reason) for one in events]
     assert found == [("turn_completed", None), ("turn_completed", "end_turn")]
+    cut_off = assistant(use({"b": 1}), stop_reason="max_tokens")
+    _, events = read(form, run(cut_off, assistant(text("so"), id_="msg_2")))
+    assert [found.stop_reason for found in turns(events)] == ["max_tokens", None]
+    assert failures(events) == []
     again = [*begun('{"a":1}'), RETRY, *turn(*OTHER, id_="msg_2")]
     events = of_type(read(form, run(*again))[1], ev.StreamFailed, ev.TurnCompleted)
     assert types(events) == ["stream_failed", "turn_completed"]
@@ -474,12 +475,6 @@ def test_result_completes_its_call(
     assert tags(events) == [["call"]]
 
 
-def test_result_without_content_is_the_output_of_the_tool(form: str) -> None:
-    answer = user([tool_result(None)], tool_use_result={"stdout": "done"})
-    _, events = read(form, run(assistant(use({})), answer))
-    assert [done.result for done in results(events)] == [{"stdout": "done"}]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -494,7 +489,10 @@ def test_message_of_a_user_is_not_a_result(form: str, line: Payload) -> None:
     assert joined(read(form, run(line, assistant(use({})), line))[1]) == expected
 
 
-def test_only_the_first_result_of_a_call_counts(form: str) -> None:
+def test_first_result_of_a_call_counts_also_without_content(form: str) -> None:
+    bare = user([tool_result(None)], tool_use_result={"stdout": "done"})
+    _, events = read(form, run(assistant(use({})), bare))
+    assert [done.result for done in results(events)] == [{"stdout": "done"}]
     answers = [user([tool_result("first")]), user([tool_result("second")])]
     _, events = read(form, run(assistant(use({})), *answers))
     assert [done.result for done in results(events)] == ["first"]
@@ -655,44 +653,29 @@ def test_second_run_may_equal_the_first(form: str) -> None:
     assert [call.arguments for call in twice[0]] == [{"a": 1}, {"a": 1}]
 
 
-MISSING = ev.StreamFailed("truncated", "the stream ended before the run did", retryable=True)
+SUB_AGENT = streamed(message_start("msg_2"), parent=TASK)
 
 
 @pytest.mark.parametrize(
     "lines",
     [
-        [init()],
-        [init(), *turn(*streamed_call('{"a":1}')), DONE],
-        [user("hello"), *EVENTS],
-        [init(), run_result(), init()],
+        *([init()], [init(), *turn(*streamed_call('{"a":1}')), DONE]),
+        *([user("hello"), *EVENTS], [init(), run_result(), init()]),
+        # Within a turn
+        *([init(), *begun("")], [init(), assistant(use({"a": 1}))]),
+        *([init(), assistant(use({}, TASK)), *SUB_AGENT], [init(), *SUB_AGENT, *EVENTS]),
     ],
 )
-def test_run_without_a_result_was_cut(form: str, lines: list[Payload]) -> None:
+def test_run_without_a_result_is_one_failure(form: str, lines: list[Payload]) -> None:
     _, events = read(form, lines)
-    assert (failures(events), events[-1]) == ([MISSING], MISSING)
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        streamed(message_start(), tool_use(0)),
-        [assistant(use({"a": 1}))],
-        [assistant(use({}, TASK)), *streamed(message_start("msg_2"), parent=TASK)],
-        [*streamed(message_start("msg_2"), parent=TASK), *EVENTS],
-    ],
-)
-def test_run_that_ends_within_a_turn_is_one_failure(form: str, lines: list[Payload]) -> None:
-    _, events = read(form, [init(), *lines])
     (failed,) = failures(events)
-    assert (failed.code, failed.retryable) == ("truncated", True)
-    assert events[-1] == failed
+    assert (failed.code, failed.retryable, events[-1]) == ("truncated", True, failed)
 
 
 @pytest.mark.parametrize("lines", [[WHOLE], EVENTS, [*EVENTS, assistant(text("so"), id_="msg_2")]])
 def test_messages_of_the_model_alone_need_no_result(form: str, lines: list[Payload]) -> None:
     _, events = read(form, lines)
-    assert failures(events) == []
-    assert isinstance(events[-1], ev.TurnCompleted)
+    assert (failures(events), types(events)[-1]) == ([], "turn_completed")
 
 
 # Failures
@@ -827,10 +810,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-STYLES: list[dict[str, Any]] = [
-    *({}, {"ensure_ascii": False}, {"separators": (",", ":")}),
-    {"indent": 2, "ensure_ascii": False},
-]
 
 
 @given(value=st.dictionaries(st.text(), VALUES), style=st.sampled_from(STYLES), data=st.data())
@@ -842,15 +821,6 @@ def test_rest_completes_any_cut_text(
     rest = rest_of(begun, value)
     assert rest is not None
     assert same(json.loads(begun + rest), value)
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_rest_completes_a_text_cut_at_every_place(style: dict[str, Any]) -> None:
-    written = json.dumps(ARGUMENTS, **style)
-    for place in range(len(written) + 1):
-        rest = rest_of(written[:place], ARGUMENTS)
-        assert rest is not None
-        assert json.loads(written[:place] + rest) == ARGUMENTS
 
 
 @pytest.mark.parametrize(

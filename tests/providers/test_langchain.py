@@ -359,18 +359,11 @@ def test_call_that_the_provider_runs_is_in_the_content(
     calls, events = assemble([*(chunk(content=[block]) for block in blocks), end("stop")])
     assert [(call.kind, call.verdict) for call in calls] == [(kind, "complete")]
     assert results(events) == [ev.ToolCallCompleted("s1", "f", {"a": 1}, "r")]
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "mcp_tool_result", "tool_use_id": "s1", "content": "r", "is_error": True},
-        {"type": "server_tool_result", "tool_call_id": "s1", "output": "r", "status": "error"},
-    ],
-)
-def test_call_that_the_provider_runs_may_fail(block: dict[str, Any]) -> None:
-    _, events = assemble([chunk(content=[SERVER_USE]), chunk(content=[block]), end("stop")])
-    assert results(events) == [ev.ToolCallFailed("s1", "f", "r")]
+    mcp = block("mcp_tool_result", 1, tool_use_id="s1", content="r", is_error=True)
+    server = block("server_tool_result", 1, tool_call_id="s1", output="r", status="error")
+    for result in (mcp, server):
+        _, events = assemble([chunk(content=[SERVER_USE]), chunk(content=[result]), end("stop")])
+        assert results(events) == [ev.ToolCallFailed("s1", "f", "r")]
 
 
 OPERATION = {"type": "create_file", "path": "a", "diff": "+b"}
@@ -394,14 +387,7 @@ def test_call_of_openai_is_read_in_each_output_version(said: Any) -> None:
     assert (call.id, call.name, call.kind, call.arguments) == ("c1", "shell", "client", action)
 
 
-def test_program_of_openai_ends_with_its_output() -> None:
-    program = {"type": "program", "id": "p", "call_id": "c1", "code": "1+1", "fingerprint": "f"}
-    output = {"type": "program_output", "id": "po", "call_id": "c1", "result": "2", "index": 1}
-    _, events = assemble([chunk(content=[{**program, "index": 0}, output]), end("completed")])
-    assert results(events) == [ev.ToolCallCompleted("c1", "program", "1+1", "2")]
-
-
-def test_calls_that_the_provider_ran_may_be_beside_the_content() -> None:
+def test_calls_that_openai_ran_end_with_their_results() -> None:
     outputs: list[dict[str, Any]] = [
         {"type": "web_search_call", "id": "ws", "status": "completed", "index": 0},
         {"type": "mcp_call", "id": "s1", "name": "f", "arguments": '{"a":1}', "output": "r"},
@@ -412,6 +398,10 @@ def test_calls_that_the_provider_ran_may_be_beside_the_content() -> None:
     assert [(call.kind, call.arguments) for call in calls] == [("mcp", {"a": 1}), ("code", "1+1")]
     assert [event.result for event in results(events)] == ["r", ["2"]]
     assert turns(events)[0].message.parts[0] == OpaquePart(item=outputs[0])
+    program = block("program", id="p", call_id="c1", code="1+1", fingerprint="f")
+    output = block("program_output", 1, id="po", call_id="c1", result="2")
+    _, events = assemble([chunk(content=[program, output]), end("completed")])
+    assert results(events) == [ev.ToolCallCompleted("c1", "program", "1+1", "2")]
 
 
 # Several messages
@@ -448,7 +438,7 @@ def test_message_with_its_own_id_may_end_under_the_id_of_the_run() -> None:
     assert len(turns(events)) == 1
 
 
-def test_parts_of_a_message_may_have_their_own_ids() -> None:
+def test_parts_of_a_message_may_have_their_own_ids_or_none() -> None:
     """OpenAI with output_version="v0" sends them."""
     payloads = [
         *(chunk(), chunk(id="msg_1"), chunk(content="One, "), chunk(id="msg_1")),
@@ -458,11 +448,9 @@ def test_parts_of_a_message_may_have_their_own_ids() -> None:
     _, events = assemble(payloads)
     assert failures(events) == []
     assert part_names(events) == ["TextPart", "CallPart"]
-
-
-def test_messages_without_ids_are_separated_by_their_ends() -> None:
-    messages = [[chunk(piece("{}", "f", id_), id=None), end(id=None)] for id_ in ("c1", "c2")]
-    calls, events = assemble([*messages[0], *messages[1]])
+    # Messages without IDs are separated by their ends.
+    bare = [[chunk(piece("{}", "f", id_), id=None), end(id=None)] for id_ in ("c1", "c2")]
+    calls, events = assemble([*bare[0], *bare[1]])
     assert [call.verdict for call in calls] == ["complete", "complete"]
     assert len(turns(events)) == 2
 
@@ -612,9 +600,7 @@ def test_end_event_of_a_run_repeats_nothing() -> None:
         calls, events = assemble([*streamed, event("on_chat_model_end", output=output)])
         assert [call.verdict for call in calls] == ["complete"]
         assert types(events)[-1] == "turn_completed"
-
-
-def test_end_event_has_the_message_of_a_run_that_was_not_streamed() -> None:
+    # It has the message of a run that was not streamed.
     ended = event("on_chat_model_end", output=chunk(piece('{"a":1}', "f", "c1")))
     _, events = assemble([ended, event("on_tool_end", "t", output=RESULT)])
     assert types(events)[-3] == "tool_args_completed"

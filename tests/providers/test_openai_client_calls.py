@@ -276,9 +276,6 @@ def test_action_of_a_wrong_form_is_a_bad_payload(payload: Any) -> None:
     assert failures(events)[0].code == "bad_payload"
 
 
-# Calls that the provider runs
-
-
 HOSTED_SHELL = {**SHELL, "environment": {"type": "container_reference", "container_id": "c"}}
 SHELL_OUTPUT: Payload = {
     "type": "shell_call_output",

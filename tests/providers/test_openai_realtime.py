@@ -91,9 +91,6 @@ def output(call_id: str = "call_1", text: str = "ok") -> Payload:
     return {"type": "function_call_output", "id": "o", "call_id": call_id, "output": text}
 
 
-# Calls and their verdicts
-
-
 def interrupted(status: str) -> list[Payload]:
     return [created(), added(), delta("{}"), item_done("{}", status=status), cancelled()]
 
@@ -214,16 +211,13 @@ test_unreadable_payload_truncates_the_call = READER.test_unreadable(
 )
 
 
-# Text, thoughts and other items
-
-
 MESSAGE = {"type": "message", "id": "m", "role": "assistant"}
 
 
 @pytest.mark.parametrize(
     "name", ["output_text", "text", "output_audio_transcript", "audio_transcript"]
 )
-def test_text_and_transcripts_have_an_old_and_a_new_name(name: str) -> None:
+def test_text_and_transcripts_are_read_once_under_each_name(name: str) -> None:
     payloads = [
         *(created(), event("response.output_item.added", item=MESSAGE)),
         event(f"response.{name}.delta", item_id="m", content_index=0, delta="It is "),
@@ -235,27 +229,10 @@ def test_text_and_transcripts_have_an_old_and_a_new_name(name: str) -> None:
     _, events = assemble(payloads)
     assert texts(events) == ["It is ", "foggy."]
     assert turns(events)[0].message.parts == (TextPart(text="It is foggy.", item=MESSAGE),)
-
-
-def test_transcript_without_deltas_is_read_once() -> None:
     message = {**MESSAGE, "content": [{"type": "output_audio", "transcript": "Hello."}]}
-    payloads = [
-        created(),
-        event("response.output_audio_transcript.done", item_id="m", transcript="Hello."),
-        *(event("response.output_item.done", item=message), done(output=[message])),
-    ]
-    assert texts(assemble(payloads)[1]) == ["Hello."]
-
-
-def test_transcript_of_the_user_is_not_text_of_the_model() -> None:
-    name = "conversation.item.input_audio_transcription"
-    payloads = [
-        {"type": f"{name}.delta", "item_id": "u", "content_index": 0, "delta": "Hi"},
-        {"type": f"{name}.completed", "item_id": "u", "transcript": "Hi"},
-        {"type": f"{name}.failed", "item_id": "u", "error": {"message": "inaudible"}},
-    ]
-    _, events = assemble([*payloads, *call()])
-    assert (texts(events), failures(events)) == ([], [])
+    whole = event(f"response.{name}.done", item_id="m", transcript="Hello.")
+    ends = [event("response.output_item.done", item=message), done(output=[message])]
+    assert texts(assemble([created(), whole, *ends])[1]) == ["Hello."]
 
 
 def test_thoughts_and_unknown_items_are_kept() -> None:
@@ -272,9 +249,6 @@ def test_thoughts_and_unknown_items_are_kept() -> None:
     assert types(events) == [*thinking, "turn_completed"]
     kept = (ThinkingPart(text="Hm.", item=item), OpaquePart(item=listed))
     assert turns(events)[0].message.parts == kept
-
-
-# A session
 
 
 def test_each_response_of_a_session_is_a_turn() -> None:
@@ -360,8 +334,15 @@ def test_new_response_in_the_same_conversation_ends_the_one_before() -> None:
     assert [one.verdict for one in assembler.calls] == ["truncated", "open"]
 
 
-def test_late_and_unknown_events_are_ignored() -> None:
+def test_late_and_unknown_events_and_those_of_the_user_are_ignored() -> None:
     payloads, expected = call(), types(assemble(call())[1])
+    name = "conversation.item.input_audio_transcription"
+    spoken = [
+        {"type": f"{name}.delta", "item_id": "u", "content_index": 0, "delta": "Hi"},
+        {"type": f"{name}.completed", "item_id": "u", "transcript": "Hi"},
+        {"type": f"{name}.failed", "item_id": "u", "error": {"message": "inaudible"}},
+    ]
+    assert types(assemble([*spoken, *payloads])[1]) == expected
     late = [delta("{}"), mcp("mcp_call.completed"), added(id="x"), done()]
     assert types(assemble([*payloads, *late])[1]) == expected
     odd = [{"type": "ping", "timestamp": 1}, {"type": "response.new", "delta": {"a": 1}}, {}]
@@ -377,9 +358,6 @@ def test_result_completes_its_call_while_other_responses_are_open() -> None:
     assert [one.verdict for one in calls] == ["complete"] * 3
     turn, done, *_ = of_type(events, ev.ToolCallCompleted, ev.TurnCompleted)
     assert (turn.message.id, done.call_id) == ("resp_2", "call_2")
-
-
-# MCP calls, which the provider runs
 
 
 def mcp(type_: str, **fields: Any) -> Payload:
@@ -418,9 +396,6 @@ def test_result_may_come_after_the_response() -> None:
     for late in (item, conversation_item(whole, "done")):
         _, events = assemble([*MCP_WRITTEN, done(), late])
         assert types(events)[-2:] == ["turn_completed", "tool_call_completed"]
-
-
-# The client of the SDK
 
 
 @contextmanager

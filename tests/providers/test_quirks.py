@@ -23,6 +23,7 @@ from tests.provider_streams import (
     item_done,
     of_type,
     only_call,
+    outcomes,
     response_created,
     response_ended,
     responses_call,
@@ -45,9 +46,6 @@ def calls_of(source: Iterable[object]) -> list[Call]:
     events = stream(source)
     list(events)
     return events.calls
-
-
-# 1, 2, 3, 6, 7: which call an entry of tool_calls belongs to
 
 
 def f(text: Any, **fields: Any) -> dict[str, Any]:
@@ -143,11 +141,6 @@ def test_entries_become_the_intended_calls(
             assert [(call.name, call.arguments) for call in found] == expected
 
 
-def test_same_index_twice_in_one_chunk_is_one_call() -> None:
-    payloads = [tool_calls(entry("", id="x", name="f"), entry('{"a":')), tool_calls(entry("1}"))]
-    assert names_and_arguments([*payloads, END]) == ONE
-
-
 def test_index_of_langchain_may_be_a_string() -> None:
     """A number and its text are the same index. A name such as ``lc_tc_1`` is only a name."""
 
@@ -167,9 +160,6 @@ def test_index_of_langchain_may_be_a_string() -> None:
             ("first", {"a": 1}),
             ("second", {"b": 2}),
         ]
-
-
-# 4, 5: readings of the arguments
 
 
 RESENT = ['{"path": "/tm', '{"path": "/tmp/a", "n', '{"path": "/tmp/a", "n": 1}']
@@ -267,9 +257,6 @@ def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
         assert names_and_arguments([form]) == [("tool", {"a": 1})]
 
 
-# 6, 7: names and ids
-
-
 @pytest.mark.parametrize(
     "pieces",
     [
@@ -282,12 +269,6 @@ def test_name_in_every_chunk_without_an_id_is_one_call(pieces: list[str | None])
     (call,) = assemble(payloads)[0]
     assert (call.name, call.verdict) == ("tool", "complete")
     assert call.raw.strip() == "".join(filter(None, pieces)).strip()
-
-
-@pytest.mark.parametrize("text", ['{"a":1}', ""])
-def test_call_without_a_name_is_malformed(text: str) -> None:
-    call = only_call([tool_calls(entry(text, id="call_a")), END])
-    assert (call.name, call.verdict) == ("", "malformed")
 
 
 def test_generated_ids_are_stable_and_differ_between_turns() -> None:
@@ -308,44 +289,70 @@ def test_id_that_repeats_across_turns_is_kept() -> None:
     assert [(call.id, call.verdict) for call in calls] == [("functions.add:0", "complete")] * 2
 
 
-# 8
+def both(payload: Any) -> Any:
+    """Add the entry under both message and delta."""
+    (choice,) = payload["choices"]
+    return {**payload, "choices": [{**choice, "message": choice["delta"]}]}
 
 
-def test_item_id_may_change_with_every_event() -> None:
-    payloads = [
-        response_created(),
-        item_added(0, **{**FUNCTION_CALL, "id": "a"}),
-        arguments_delta(0, '{"a"', item_id="b"),
-        arguments_delta(0, ":1}", item_id="c"),
-        {**arguments_done(0, '{"a":1}'), "item_id": "d"},
-        item_done(0, **{**FUNCTION_CALL, "id": "e", "arguments": '{"a":1}'}),
-        response_ended(),
-    ]
+def escaped(arguments: str, **fields: str) -> str:
+    """A chunk whose arguments have these escapes."""
+    function = json.dumps({**fields, "arguments": "@"}).replace("@", arguments)
+    entries = f'{{"index":0,"function":{function}}}'
+    return f'{{"choices":[{{"delta":{{"tool_calls":[{entries}]}}}}]}}'
+
+
+NATIVE_END = chunk(finish="tool_calls")
+NATIVE_END["choices"][0]["native_finish_reason"] = "max_output_tokens"
+LEGACY: list[Any] = [{"name": "f", "arguments": ""}, {"arguments": '{"a":'}, {"arguments": "1}"}]
+CUSTOM = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "f", "input": ""}}
+FREE_TEXT = [{"index": 0, "custom": {"input": text}} for text in ("select ", '"a"')]
+ITEMS = [
+    *(response_created(), item_added(0, **{**FUNCTION_CALL, "id": "a", "name": "f"})),
+    *(arguments_delta(0, '{"a"', item_id="b"), arguments_delta(0, ":1}", item_id="c")),
+    {**arguments_done(0, A1), "item_id": "d"},
+    item_done(0, **{**FUNCTION_CALL, "id": "e", "name": "f", "arguments": A1}),
+    response_ended(),
+]
+# msgspec rejects a lone surrogate in an escape. The stream must survive that.
+LONE = escaped(r"{\"a\": \"x\ud83d", name="f")
+PAIR = [LONE, escaped(r"\ude00y\"}")]
+
+OTHER_FORMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
+    "1 same index twice in a chunk": (
+        [tool_calls(f(""), entry('{"a":')), tool_calls(entry("1}")), END],
+        ONE,
+    ),
+    "6 no name": ([tool_calls(entry(A1, id="x")), END], [("", "malformed")]),
+    "6 no name and no text": ([tool_calls(entry("", id="x")), END], [("", "malformed")]),
+    "8 item ID changes with every event": (ITEMS, ONE),
+    "8 under message and delta": (
+        [both(tool_calls(f('{"a"'))), both(tool_calls(entry(":1}"))), both(END)],
+        ONE,
+    ),
+    "9 open text and the reason tool_calls": (chat_call('{"a": "b'), [("write", "truncated")]),
+    "9 native reason means cut": ([tool_calls(f("")), NATIVE_END], [("f", "truncated")]),
+    "10 legacy function_call": (
+        [*(chunk(function_call=piece) for piece in LEGACY), chunk(finish="function_call")],
+        ONE,
+    ),
+    "11 custom tool": ([*map(tool_calls, [CUSTOM, *FREE_TEXT]), END], [("f", 'select "a"')]),
+    "12 surrogate pair in two payloads": ([*PAIR, END], [("f", {"a": "x\U0001f600y"})]),
+}
+
+
+@pytest.mark.parametrize(("payloads", "expected"), OTHER_FORMS.values(), ids=OTHER_FORMS)
+def test_other_forms_of_a_call(payloads: list[Any], expected: list[tuple[str, Any]]) -> None:
     call = only_call(payloads)
-    assert (call.id, call.arguments) == ("call_1", {"a": 1})
+    assert [(call.name, *outcomes([call]))] == expected
+    assert call.kind == ("custom" if call.arguments == 'select "a"' else "function")
+    call.raw.encode()  # raises for a lone surrogate
 
 
-def test_entry_under_both_message_and_delta_counts_once() -> None:
-    payloads = [tool_calls(entry('{"a"', id="call_a", name="tool")), tool_calls(entry(":1}")), END]
-    for payload in payloads:
-        (choice,) = payload["choices"]
-        choice["message"] = choice["delta"]
-    assert names_and_arguments(payloads) == [("tool", {"a": 1})]
-
-
-# 9, 10, 11
-
-
-def test_open_text_is_truncated_although_the_reason_is_tool_calls() -> None:
-    call = only_call(chat_call('{"a": "b'))
-    assert (call.verdict, call.arguments) == ("truncated", {"INVALID_JSON": '{"a": "b'})
-
-
-def test_native_finish_reason_that_means_cut_counts() -> None:
-    end = chunk(finish="tool_calls")
-    end["choices"][0]["native_finish_reason"] = "max_output_tokens"
-    call = only_call([tool_calls(entry("", id="call_a", name="tool")), end])
-    assert call.verdict == "truncated"
+def test_lone_surrogate_at_the_end_of_arguments_is_replaced() -> None:
+    for payloads in ([LONE], [LONE, END]):
+        call = only_call(payloads)
+        assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
 
 
 @pytest.mark.parametrize("turn", [anthropic_call, chat_call, responses_call])
@@ -357,44 +364,6 @@ def test_text_that_parses_does_not_close_the_call(turn: Any) -> None:
     assert calls[0].verdict == "truncated"
     assert "tool_args_completed" not in types(events)
     assert only_call(payloads).verdict == "complete"
-
-
-def test_legacy_function_call_is_a_call() -> None:
-    pieces = [{"name": "tool", "arguments": ""}, {"arguments": '{"a":'}, {"arguments": "1}"}]
-    payloads = [chunk(function_call=piece) for piece in pieces]
-    assert names_and_arguments([*payloads, chunk(finish="function_call")]) == [("tool", {"a": 1})]
-
-
-def test_custom_tool_is_free_text() -> None:
-    first = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": ""}}
-    pieces = [{"index": 0, "custom": {"input": text}} for text in ("select ", '"a"')]
-    call = only_call([*map(tool_calls, [first, *pieces]), END])
-    assert (call.name, call.kind, call.arguments) == ("sql", "custom", 'select "a"')
-
-
-# 12
-
-
-def test_lone_surrogate_at_the_end_of_arguments_is_replaced() -> None:
-    function = r'{"name":"t","arguments":"{\"a\": \"x\ud83d"}'
-    whole = f'{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"function":{function}}}]}}}}]}}'
-    for end in ([], [END]):
-        call = only_call([whole, *end])
-        assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
-
-
-def test_surrogate_pair_split_between_payloads_is_joined() -> None:
-    """msgspec rejects a lone surrogate in an escape. The stream must survive that."""
-    pieces = [r"{\"a\": \"x\ud83d", r"\ude00y\"}"]
-    head = '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"'
-    bodies = [
-        '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"t"}}]}}]}',
-        *(head + piece + '"}}]}}]}' for piece in pieces),
-        '{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}',
-    ]
-    call = only_call(bodies)
-    assert call.arguments == {"a": "x\U0001f600y"}
-    call.raw.encode()
 
 
 def test_lone_surrogate_in_text_is_replaced() -> None:

@@ -98,9 +98,6 @@ def test_type_is_the_kind_of_the_call(type_: str, kind: str) -> None:
     assert only_call([called(tool_call(type=f"TOOL_CALL_TYPE_{type_}"))]).kind == kind
 
 
-# Several outputs
-
-
 def test_call_that_xai_runs_is_sent_twice_and_is_one_call() -> None:
     calls, events = assemble(searched())
     found = [(call.kind, call.verdict, call.reinterpreted) for call in calls]
@@ -210,9 +207,6 @@ test_unreadable_payload_truncates_the_call = READER.test_unreadable(
     ],
     [finished()],
 )
-
-
-# The SDK
 
 
 def messages(payloads: list[Payload]) -> list[Any]:

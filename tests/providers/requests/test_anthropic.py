@@ -33,9 +33,6 @@ def test_settings_have_the_names_of_the_api() -> None:
     assert sent.items() >= settings.items()
 
 
-# Tools
-
-
 def test_tool_has_its_schema_and_options() -> None:
     eager = OfferedTool(name="write", schema={}, eager_input_streaming=True)
     schema = {"type": "object", "properties": {}}
@@ -69,9 +66,6 @@ def test_without_tools_those_of_the_history_are_declared_and_disabled() -> None:
     schema = {"type": "object", "properties": {}}
     assert sent["tools"] == [{"name": "add", "input_schema": schema}]
     assert sent["tool_choice"] == {"type": "none"}
-
-
-# Settings of thinking
 
 
 def budget(tokens: int) -> dict[str, object]:
@@ -168,9 +162,6 @@ def test_turn_that_started_without_a_thought_continues_without() -> None:
     assert "thinking" in body(API, HI, *loop, assistant("Two."), user("so"), thinking=2048)
 
 
-# Answers of the model
-
-
 def text(value: str, **fields: Any) -> dict[str, Any]:
     return {"type": "text", "text": value, **fields}
 
@@ -265,9 +256,6 @@ def test_unknown_blocks_go_back_only_to_anthropic() -> None:
     assert messages(*exchange(*parts, "A"))[1]["content"][:-1] == [compaction]
     containers = [OpaquePart(item={"container": {"id": id_, "expires_at": "x"}}) for id_ in "ab"]
     assert body(API, *exchange("A", *containers))["container"] == "b"
-
-
-# Results and messages of the user
 
 
 def tool_result(content: str, id_: str = "c1") -> dict[str, Any]:

@@ -86,9 +86,6 @@ def test_tool_choice(given: Any, choice: object) -> None:
     assert not body(API, HI, tools=(), **settings).keys() & settings.keys()
 
 
-# Thoughts
-
-
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_thought_goes_back_in_its_field(field: str) -> None:
     thoughts = [ThinkingPart(text=text, item={"field": field}) for text in ("Hm. ", "So – é.")]
@@ -114,9 +111,6 @@ def test_reasoning_details_go_back_unchanged() -> None:
 )
 def test_thought_of_another_api_is_not_sent(part: ThinkingPart) -> None:
     assert answer(part, "A") == {"role": "assistant", "content": "A"}
-
-
-# Calls
 
 
 def test_call_has_exactly_the_text_of_the_model() -> None:
@@ -157,9 +151,6 @@ def test_call_that_a_provider_ran_is_not_sent() -> None:
     ran = call(call_id="srvtoolu_1", kind="server")
     sent = answer(ran, ResultPart(call_id="srvtoolu_1", result=1), "A")
     assert sent == {"role": "assistant", "content": "A"}
-
-
-# Results and messages of the user
 
 
 def test_each_result_is_a_message_before_the_text() -> None:
@@ -205,9 +196,6 @@ def test_picture_of_the_user_is_sent() -> None:
     told = messages(user("See:", OpaquePart(item=picture)), assistant(""), user("Well?"))
     content = [{"type": "text", "text": "See:"}, picture, {"type": "text", "text": "Well?"}]
     assert told == [{"role": "user", "content": content}]
-
-
-# Differences of servers
 
 
 def test_openai_has_new_names_and_short_ids() -> None:

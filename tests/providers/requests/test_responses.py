@@ -73,9 +73,6 @@ def test_settings_have_the_names_of_the_api() -> None:
         body(API, HI, stop_sequences=("END",))
 
 
-# Tools
-
-
 def test_tool_is_flat() -> None:
     tool = {"type": "function", "name": "add", "description": "Adds two numbers."}
     expected = {**tool, "parameters": ADD.schema, "strict": False}
@@ -150,9 +147,6 @@ def test_every_value_of_a_strict_schema_has_a_type(
 def test_tool_choice(given: Any, choice: object) -> None:
     sent = body(API, HI, tool_choice=given, parallel_tool_calls=False)
     assert (sent.get("tool_choice"), sent["parallel_tool_calls"]) == (choice, False)
-
-
-# Answers of the model
 
 
 SUMMARY = [{"type": "summary_text", "text": "Hm – é"}]
@@ -246,9 +240,6 @@ def test_unknown_items_go_back_only_to_openai() -> None:
     parts = [OpaquePart(item=item) for item in (search, new, other)]
     assert answer(*parts, SAID, id_="resp_1") == [search, new, MESSAGE]
     assert answer(*parts, SAID) == [search, MESSAGE]
-
-
-# Results and messages of the user
 
 
 def test_results_come_before_the_text() -> None:

@@ -180,11 +180,11 @@ class Turn:
 def turns(draw: st.DrawFn, number: int) -> Turn:
     """Return a turn. Its IDs may be those of an earlier turn."""
     protocol: ProtocolName = draw(st.sampled_from(list(_WRITERS)))
-    said = draw(parts)
+    drawn = draw(parts)
     sizes = draw(st.sampled_from([[100], [1], [3, 5], [7, 0, 2]]))
     write_part, head, tail = _WRITERS[protocol]
     ids = draw(st.sampled_from([f"turn{number}_", "again_"]))
-    strands = [write_part(place, part, f"{ids}{place}", sizes) for place, part in enumerate(said)]
+    strands = [write_part(place, part, f"{ids}{place}", sizes) for place, part in enumerate(drawn)]
     payloads: list[object] = [
         head(f"m{number}"),
         *_woven(strands, draw(st.lists(st.integers(0, 3), max_size=12))),
@@ -278,11 +278,11 @@ def _responses(place: int, part: Part, id_: str, sizes: list[int]) -> list[Paylo
             ]
         case Words(text):
             item = {"type": "message", "id": f"msg_{id_}", "role": "assistant"}
-            said = {"type": "output_text", "annotations": [], "text": text}
+            output = {"type": "output_text", "annotations": [], "text": text}
             of_item = {"type": "response.output_text.delta", "output_index": place}
             deltas = [{**of_item, "content_index": 0, "delta": one} for one in cut(text, sizes)]
             start = ps.item_added(place, **item, content=[])
-            return [start, *deltas, ps.item_done(place, **item, content=[said])]
+            return [start, *deltas, ps.item_done(place, **item, content=[output])]
         case Wanted(name, text, is_closed):
             item = {"type": "function_call", "id": f"fc_{id_}", "call_id": id_, "name": name}
             deltas = [ps.arguments_delta(place, one) for one in cut(text, sizes)]

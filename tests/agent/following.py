@@ -35,8 +35,20 @@ def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
     return asyncio.run(limited())
 
 
-async def collect(run: AgentRun) -> list[Event]:
-    return [event async for event in run]
+async def collect(
+    run: AgentRun,
+    at: type[Wanted] | None = None,
+    act: Callable[[Wanted], Awaitable[None] | object] = lambda _: None,
+) -> list[Event]:
+    """Return all events of a run. Call ``act`` with each event of the type ``at``."""
+    events: list[Event] = []
+    async for event in run:
+        events.append(event)
+        if at is not None and isinstance(event, at):
+            acting = act(event)
+            if isinstance(acting, Awaitable):
+                await acting
+    return events
 
 
 def follow(run: AgentRun) -> list[Event]:
@@ -51,16 +63,7 @@ def events_of(
 
 def stopped_at(run: AgentRun, kind: type[Event]) -> list[Event]:
     """Follow a run and stop it at the first event of this kind."""
-
-    async def stopping() -> list[Event]:
-        events: list[Event] = []
-        async for event in run:
-            if isinstance(event, kind) and not only(events, kind):
-                run.stop("enough")
-            events.append(event)
-        return events
-
-    return complete(stopping)
+    return complete(lambda: collect(run, kind, lambda _: run.stop("enough")))
 
 
 def served(name: str, provider: MockProvider, **options: Any) -> HttpModel:

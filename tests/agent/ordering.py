@@ -43,7 +43,7 @@ class CallOrder:
     attempts: int = 0
     outcome: str = ""
     may_run: bool = False  # its turn ended with a stop reason that lets calls run
-    told: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     @property
     def is_running(self) -> bool:
@@ -54,7 +54,7 @@ class CallOrder:
         return self.is_asked and not self.decision
 
     def take(self, event: Event) -> None:
-        self.told.append(event)
+        self.events.append(event)
         assert not self.outcome, "no event follows the end of a call"
         match event:
             case (

@@ -307,11 +307,7 @@ async def test_stop_ends_waiting_calls_that_never_started() -> None:
     slow = following.Slow()
     model = ScriptedModel(Reply(*[CallTool("wait", {})] * 3), "Done.")
     run = Agent(model, [slow.wait], max_parallel_calls=1).run_stream("Go")
-    events = []
-    async for event in run:
-        events.append(event)
-        if isinstance(event, ev.ToolExecutionStarted):
-            run.stop("enough")
+    events = await following.collect(run, ev.ToolExecutionStarted, lambda _: run.stop("enough"))
     assert slow.times <= 1
     check_order(events)
     assert len(only(events, ev.ToolExecutionStarted)) == 1

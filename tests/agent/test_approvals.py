@@ -214,10 +214,9 @@ async def test_leaving_a_run_before_its_pause_was_read_stops_it() -> None:
 async def test_decide_on_a_paused_run_raises_and_names_resume() -> None:
     agent, _ = mailing(send(), "Sent.")
     run = agent.run_stream("Go")
-    async for event in run:
-        if isinstance(event, RunPaused):
-            with pytest.raises(UsageError, match=r"Agent\.resume"):
-                run.decide(event.pending[0].call_id, Approve())
+    await run
+    with pytest.raises(UsageError, match=r"Agent\.resume"):
+        run.decide(run.pending[0].call_id, Approve())
     assert (await resumed(agent, run, Approve())).text == "Sent."
 
 
@@ -382,16 +381,18 @@ def test_call_can_be_approved_while_later_calls_are_written() -> None:
 @pytest.mark.parametrize("way", ["directly", "callback"])
 async def test_consumer_can_decide_while_the_run_goes_on(way: str) -> None:
     agent, effects = mailing(Reply(send(), CallTool("write", {"path": "a"})), "Done.")
-    run, events = agent.run_stream("Go"), []
-    async for event in run:
-        events.append(event)
-        if isinstance(event, ApprovalRequested) and way == "callback":
-            asyncio.get_running_loop().call_soon(run.decide, event.call_id, Approve())
+    run = agent.run_stream("Go")
+
+    async def decide(request: ApprovalRequested) -> None:
+        if way == "callback":
+            asyncio.get_running_loop().call_soon(run.decide, request.call_id, Approve())
             await asyncio.sleep(0)
-        elif isinstance(event, ApprovalRequested):
-            run.decide(event.call_id, Approve())
+        else:
+            run.decide(request.call_id, Approve())
             with pytest.raises(UsageError, match="decided already"):
-                run.decide(event.call_id, Deny())
+                run.decide(request.call_id, Deny())
+
+    events = await following.collect(run, ApprovalRequested, decide)
     assert not only(events, RunPaused)
     assert len(effects.seen) == 2
 
@@ -502,12 +503,13 @@ async def test_consumer_that_decides_before_the_approver_wins() -> None:
 
     decided = asyncio.Event()
     agent, _ = mailing(send(), "Sent.", approver=approve)
-    events: list[Event] = []
-    async for event in (run := agent.run_stream("Go")):
-        events.append(event)
-        if isinstance(event, ApprovalRequested):
-            run.decide(event.call_id, Approve())
-            decided.set()
+    run = agent.run_stream("Go")
+
+    def decide(request: ApprovalRequested) -> None:
+        run.decide(request.call_id, Approve())
+        decided.set()
+
+    events = await following.collect(run, ApprovalRequested, decide)
     check_order(events)
     assert one(events, ApprovalDecided).decision == "approved"
     assert one(events, ev.RunCompleted).result == "Sent."

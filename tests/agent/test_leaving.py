@@ -16,7 +16,7 @@ from argstream.events import Event, RunStopped, TextDelta, ToolExecutionStarted
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
 from argstream.runs import Record
 from tests import provider_streams as ps
-from tests.agent.following import add, complete, events_of, one, only, stopped_at
+from tests.agent.following import add, collect, complete, events_of, one, only, stopped_at
 from tests.agent.histories import check_told, results_of
 from tests.agent.ordering import check_order
 from tests.provider_streams import Payload
@@ -45,13 +45,13 @@ async def test_run_can_be_stopped_at_any_time(after: type[Event]) -> None:
     conversation, sleeper = Conversation(), Sleeper()
     model = ScriptedModel(Reply("I sleep.", CallTool("sleep")), "Never", delay=0.01)
     run = Agent(model, [sleeper.sleep]).run_stream("Go", conversation)
-    events = []
-    async for event in run:
-        events.append(event)
-        if isinstance(event, after):
-            if after is ToolExecutionStarted:
-                await sleeper.started.wait()
-            run.stop("enough")
+
+    async def stop(_: Event) -> None:
+        if after is ToolExecutionStarted:
+            await sleeper.started.wait()
+        run.stop("enough")
+
+    events = await collect(run, after, stop)
     assert conversation.run_id is None
     assert one(events, RunStopped).reason == "enough"
     assert isinstance(events[-1], RunStopped)
@@ -63,12 +63,12 @@ def test_run_can_be_stopped_before_it_begins_and_from_a_callback() -> None:
     async def before() -> list[Event]:
         run = Agent(ScriptedModel("Hello")).run_stream("Go")
         run.stop("changed my mind")
-        return [event async for event in run]
+        return await collect(run)
 
     async def from_a_callback() -> list[Event]:
         run = Agent(ScriptedModel(Reply("Hello, " * 100), delay=0.01)).run_stream("Go")
         asyncio.get_running_loop().call_later(0.05, run.stop, "by a signal")
-        return [event async for event in run]
+        return await collect(run)
 
     assert one(complete(before), RunStopped).reason == "changed my mind"
     assert one(complete(from_a_callback), RunStopped).reason == "by a signal"
@@ -147,7 +147,7 @@ async def test_tool_can_close_its_own_run() -> None:
         await asyncio.sleep(20)
 
     runs.append(Agent(ScriptedModel(CallTool("close")), [close]).run_stream("Go"))
-    assert isinstance([event async for event in runs[0]][-1], RunStopped)
+    assert isinstance((await collect(runs[0]))[-1], RunStopped)
 
 
 def test_run_that_ends_with_its_event_loop_leaves_a_usable_conversation() -> None:
@@ -319,11 +319,12 @@ async def test_stop_cancels_a_streamed_tool_that_has_read_its_text() -> None:
             raise
 
     model = ScriptedModel(CallTool("note", {"text": "x" * 40}), delay=0.001)
-    events: list[Event] = []
-    async for event in (run := Agent(model, [note]).run_stream("Go")):
-        events.append(event)
-        if isinstance(event, ev.TurnCompleted):
-            await has_read.wait()
-            run.stop("enough")
+    run = Agent(model, [note]).run_stream("Go")
+
+    async def stop(_: Event) -> None:
+        await has_read.wait()
+        run.stop("enough")
+
+    events = await collect(run, ev.TurnCompleted, stop)
     check_order(events, streamed=("note",))
     assert was_cancelled == [True]

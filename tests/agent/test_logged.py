@@ -443,9 +443,7 @@ async def test_decision_in_time_counts_when_the_run_resumes_after_expiry(
 async def test_consumer_can_decide_on_a_request_before_the_run_pauses(store: Store) -> None:
     agent, effects = mailing(send(), "Sent.", store=store)
     run = agent.run_stream("Go")
-    async for event in run:
-        if isinstance(event, ApprovalRequested):
-            run.decide(event.call_id, Approve())
+    await collect(run, ApprovalRequested, lambda request: run.decide(request.call_id, Approve()))
     assert run.result.outcome == "completed"
     assert effects.seen == SENT
     check_order(await logged(store, run))
@@ -658,10 +656,12 @@ async def test_stop_is_stored_before_it_takes_effect(store: Store) -> None:
                 found.append((await store.posted(run.run_id)).stop_reason)
 
     run = Agent(ScriptedModel(WAIT), [wait], store=store).run_stream("Go")
-    async for event in run:
-        if isinstance(event, ev.ToolExecutionStarted):
-            await started.wait()
-            run.stop("enough")
+
+    async def stop(_: Event) -> None:
+        await started.wait()
+        run.stop("enough")
+
+    await collect(run, ev.ToolExecutionStarted, stop)
     assert found == ["enough"]
     assert run.result.outcome == "stopped"
 

@@ -23,7 +23,7 @@ from argstream.assembly import Assembler, Call
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
 from tests.agent.chance import IDEMPOTENT, POLICY, STREAMED, TOOLS, Turn, fate_of, turns
-from tests.agent.following import PASSING, merged
+from tests.agent.following import PASSING, merged, only
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
 from tests.support import loads
@@ -294,7 +294,7 @@ class World:
 
     def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
         """Check that a step has these decisions and no others."""
-        decided = [event for event in step.events if isinstance(event, ApprovalDecided)]
+        decided = only(step.events, ApprovalDecided)
         assert {event.call_id: event.decision for event in decided} == outcomes
         for event in decided:
             edited = self._edited.get(event.call_id) if event.decision == "edited" else None
@@ -329,15 +329,14 @@ class World:
         for event in step.events:
             self._tell(event)
         self._of_turn += [call_id for call_id in self.order.calls if call_id not in before]
-        started = [event for event in step.events if isinstance(event, ToolExecutionStarted)]
+        started = only(step.events, ToolExecutionStarted)
         executed = [effect for effect in step.effects if isinstance(effect, loop.Execute)]
-        assert [(one.call_id, one.name, one.idempotency_key) for one in executed] == [
-            (one.call_id, one.name, one.idempotency_key)
-            for one in started
-            if one.call_id not in self._texts
-        ], "each start is executed"
+        expected = [event for event in started if event.call_id not in self._texts]
+        for effect, event in zip(executed, expected, strict=True):  # each start is executed
+            assert (effect.call_id, effect.name) == (event.call_id, event.name)
+            assert effect.idempotency_key == event.idempotency_key
         assert not (started and self._is_stopped), "no tool starts after a stop"
-        asked = [event for event in step.events if isinstance(event, ApprovalRequested)]
+        asked = only(step.events, ApprovalRequested)
         if is_recovery and self.rules.asks_in_place:
             asked = [self._requests[call_id] for call_id in self.order.pending]
         effects = [effect for effect in step.effects if isinstance(effect, loop.AskPerson)]
@@ -363,9 +362,7 @@ class World:
                 assert len(self._running) <= self.rules.max_parallel_calls
                 self._check_text(call_id, text)
             case loop.EndText(call_id, interruption):
-                assert not any(not told for told in self._texts[call_id]), (
-                    "a text is interrupted once"
-                )
+                assert all(self._texts[call_id]), "a text is interrupted once"
                 self._texts[call_id].append(interruption is None)
             case loop.CancelTool(call_id):
                 assert self._is_stopped
@@ -398,17 +395,17 @@ class World:
     def _check_turn(self) -> None:
         """Check that the right calls of the last turn have run."""
         for call_id in self._of_turn:
-            told, call = self.order.calls[call_id], self._calls[call_id]
-            if not told.is_ours:
+            order, call = self.order.calls[call_id], self._calls[call_id]
+            if not order.is_ours:
                 continue
             fate = fate_of(call.name, call.raw, has_policy=self.tools.policy is not None)
             if fate == "never":
-                assert told.outcome == "failed"
-                assert not told.is_started or call_id in self._texts
-            elif told.verdict == "complete":
+                assert order.outcome == "failed"
+                assert not order.is_started or call_id in self._texts
+            elif order.verdict == "complete":
                 must_ask = fate == "asks" and call_id not in self._need_not_ask
-                assert told.is_asked == must_ask
-                assert told.is_started or must_ask or not told.may_run
+                assert order.is_asked == must_ask
+                assert order.is_started or must_ask or not order.may_run
         self._of_turn = []
 
     def _check_end(self) -> None:
@@ -426,21 +423,19 @@ class World:
         check_told(messages[len(first.history) :], self.order.events)
         kept = [message.id for message in messages]
         assert not [one for one in self._refused if one.message.id in kept], "refusals are not kept"
-        for call_id, told in self._texts.items():
-            ended_well = self.order.calls[call_id].outcome == "completed"
-            assert not ended_well or told == [True], "its text ended regularly"
+        for call_id, ends in self._texts.items():
+            is_completed = self.order.calls[call_id].outcome == "completed"
+            assert not is_completed or ends == [True], "its text ended regularly"
         uses = self.machine.state.uses
         assert list(uses) == list(self.order.calls)
         for use in uses.values():
-            last_told = self.order.calls[use.call_id].told[-1:]
-            assert use.verdict == self.order.calls[use.call_id].verdict
-            match last_told:
-                case [ev.ToolCallCompleted(arguments=arguments, result=result)]:
-                    assert (use.tool_args, use.result, use.error) == (arguments, result, None)
-                case [ev.ToolCallFailed(error=error)]:
-                    assert (use.result, use.error) == (None, error)
-                case _:
-                    pass
+            order = self.order.calls[use.call_id]
+            assert use.verdict == order.verdict
+            for completed in only(order.events[-1:], ev.ToolCallCompleted):
+                assert (use.tool_args, use.result) == (completed.arguments, completed.result)
+                assert use.error is None
+            for failed in only(order.events[-1:], ev.ToolCallFailed):
+                assert (use.result, use.error) == (None, failed.error)
 
 
 # A turn of the model, read as the driver reads it

@@ -196,7 +196,7 @@ async def test_failed_run_has_its_error_and_the_exception_of_the_sdk_is_raised()
 async def test_run_with_several_results_ends_with_the_last() -> None:
     """A background task wakes the agent after its first result."""
     replies = [("msg_1", "Started."), ("msg_2", "It is done.")]
-    pairs = [(assistant(text(said), id_=id_), run_result(result=said)) for id_, said in replies]
+    pairs = [(assistant(text(reply), id_=id_), run_result(result=reply)) for id_, reply in replies]
     events = await checked([init(), *pairs[0], *pairs[1]])
     assert one(events, RunCompleted).result == "It is done."
 

@@ -1,7 +1,4 @@
-"""How people write tools, for type checkers: each line must be as precise as it says.
-
-mypy and pyright check this file (``tests.test_types``). It is never run.
-"""
+"""Tools as users write them. mypy and pyright check the types (``tests.test_types``)."""
 
 from collections.abc import AsyncIterator
 from typing import assert_type
@@ -20,7 +17,7 @@ async def in_loop(path: str, *, context: ToolContext) -> list[str]:
 
 
 @tool
-async def says(text: Streamed[str]) -> AsyncIterator[str]:
+async def echoes(text: Streamed[str]) -> AsyncIterator[str]:
     async for piece in text:
         assert_type(piece, str)
         yield piece
@@ -44,13 +41,13 @@ class Shelf:
 async def uses(shelf: Shelf, text: Streamed[str], context: ToolContext) -> None:
     assert_type(sync("a", size=2), int)
     assert_type(await in_loop("a", context=context), list[str])
-    assert_type(says(text), AsyncIterator[str])
+    assert_type(echoes(text), AsyncIterator[str])
     assert_type(shelf.find("a"), list[str])
     assert_type(await shelf.take(word="a"), str)
     assert_type(Shelf.loose("a"), str)
     assert_type(await text.read(), str)
     assert_type(as_tool(sync), Tool)
-    tools: list[Tool] = [sync, in_loop, says, shelf.find, shelf.take]
+    tools: list[Tool] = [sync, in_loop, echoes, shelf.find, shelf.take]
     assert_type(tools[0].name, str)
     made: FunctionTool[[str], list[str]] = shelf.find
     assert_type(made.timeout, float | None)

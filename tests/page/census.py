@@ -1,4 +1,4 @@
-"""What a page is made of, inside custom elements too: to tell whether words became markup."""
+"""Counts the elements of a page, also inside of custom elements."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from playwright.sync_api import Page
 
 from argstream import sanitise
 from tests.page.looking import settle
-
-__all__ = ["Census", "hidden_characters", "open_everything", "take_census"]
 
 _COUNT = """() => {
   const kinds = {}, attributes = new Set(), texts = [], values = [], suspects = [];
@@ -24,7 +22,7 @@ _COUNT = """() => {
       for (const { name, value } of node.attributes) {
         attributes.add(name);
         values.push(value);
-        // Styles are set by the page itself: nothing in them is loaded, and there are no words.
+        // The page sets styles itself. They load nothing and contain no text.
         const isOdd = name === "style" ? /url|@|["'\\\\]/.test(value) : /^on/.test(name);
         if (isOdd) suspects.push(`${node.localName} ${name}=${value}`);
       }
@@ -53,8 +51,8 @@ _OPEN = """() => {
   };
   const closed = found("main details, tool-call").filter((one) => !one.open);
   for (const one of closed) one.open = true;
-  // Those of a card take each other's place: each is pressed once. More is asked for until there is
-  // no more.
+  // The buttons of a card replace each other, so each is clicked once. "Show more" is clicked until
+  // there is no more.
   const pressed = (globalThis.pressed ??= new WeakSet());
   const waiting = found("button").filter((button) =>
     !button.hidden && !pressed.has(button) && /^Show/.test(button.textContent.trim()));
@@ -68,36 +66,24 @@ _OPEN = """() => {
 
 @dataclass
 class Census:
-    """How many elements of which kind there are, and all that can be read."""
-
-    kinds: Counter[str]
-    """By their names with their classes, such as ``xhtml:div.row``."""
+    kinds: Counter[str]  # elements by name and classes, such as ``xhtml:div.row``
     attributes: set[str]
-    text: str
-    """All text, one after the other: what is in lines may stand in elements of their own."""
-    values: list[str]
-    """Of attributes and form fields."""
-    suspects: list[str]
-    """Attributes that could do something."""
+    text: str  # all text nodes, joined, since each line may be an element
+    values: list[str]  # of attributes and form fields
+    suspects: list[str]  # attributes that could run code or load something
     pwned: Any
 
 
 def take_census(page: Page) -> Census:
-    """Count, when all is there."""
+    """Count the elements when the page has settled."""
     settle(page)
     found = page.evaluate(_COUNT)
-    return Census(
-        Counter(found["kinds"]),
-        set(found["attributes"]),
-        "".join(found["texts"]),
-        found["values"],
-        found["suspects"],
-        found["pwned"],
-    )
+    kinds, attributes = Counter(found.pop("kinds")), set(found.pop("attributes"))
+    return Census(kinds=kinds, attributes=attributes, text="".join(found.pop("texts")), **found)
 
 
 def open_everything(page: Page) -> None:
-    """Unfold thoughts, calls and results, and what comes to light with them."""
+    """Unfold thoughts, calls and results, and what appears with them."""
     while page.evaluate(_OPEN):
         settle(page)
 
@@ -109,7 +95,7 @@ def _hidden_ranges() -> list[tuple[int, int]]:
 
 
 def hidden_characters(text: str) -> set[str]:
-    """Give the characters of a text that nobody sees, or that act on others: there may be none."""
+    """Return the characters that are invisible or act on others."""
     odd = {one for one in set(text) if not one.isascii() or not one.isprintable()} - {"\n", "\t"}
     ranges = _hidden_ranges()
     return {one for one in odd if any(first <= ord(one) <= last for first, last in ranges)}

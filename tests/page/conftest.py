@@ -1,8 +1,8 @@
-"""A browser for the tests of the page. Whatever it complains of fails the test.
+"""A browser for the tests of the page. Its errors fail the test.
 
-playwright's sync API leaves an event loop running in the main thread for as long as it is used. So
-the browser lives for one module and is gone before the next: other tests of the same process may
-call ``asyncio.run``. Tests of the page itself cannot: ``tests.page.looking.run_async`` does it.
+While playwright's sync API is used, an event loop runs in the main thread. So the browser lives for
+one module, and other tests of the same process may call ``asyncio.run``. Tests of the page call
+``tests.page.looking.run_async`` instead.
 """
 
 import os
@@ -23,54 +23,53 @@ from playwright.sync_api import (
 
 from tests.support import program_is_missing
 
-_PATIENCE = 10_000.0
-_FLAGS = ("--headless", "--no-sandbox", "--disable-background-networking")
-# The first is the same browser without windows, and takes half of the time.
+_TIMEOUT = 30_000.0
+_FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
+# The first is the same browser without windows, and needs half of the time.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
-_DESKTOP = {"width": 1280, "height": 800}
-# What the policy of the page has refused is said in the console too, but not always as an error.
-_TELL_VIOLATIONS = """
+_DEFAULTS = {
+    "viewport": {"width": 1280, "height": 800},
+    "locale": "en-GB",
+    "timezone_id": "UTC",
+}
+# A violation of the policy is not always logged as an error.
+_REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) => {
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
 });
 """
 
-# A test ends its server before its pages, or cuts them off: that is not theirs to answer for.
+# A test may stop its server before its pages are closed.
 _GONE = (
     r"Failed to load resource: net::ERR_(CONNECTION|CONTENT_LENGTH|EMPTY|INCOMPLETE|NETWORK|SOCKET)"
 )
 
-expect.set_options(timeout=_PATIENCE)
+expect.set_options(timeout=_TIMEOUT)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these without coverage: of what they cover there are quicker tests in tests/server."""
+    """Pause coverage: the tests of tests/server cover the same, and are quicker."""
     for item in items:
         if item.nodeid.startswith("tests/page/"):
             item.add_marker(pytest.mark.bulk)
 
 
 class Browsing:
-    """Opens fresh contexts, each as a person who was never here, and listens to their complaints.
-
-    ``expect_faults`` takes patterns of what a test means to provoke; anything else fails it.
-    """
+    """Opens contexts without any stored data, and collects the errors of their pages."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
-        self._expected: list[str] = []
-        self._faults: list[str] = []
+        self._expected = [_GONE]
+        self.errors: list[str] = []
 
     def context(self, **options: Any) -> BrowserContext:
-        """Open a context; options are those of playwright's ``new_context``."""
-        context = self._browser.new_context(
-            **{"viewport": _DESKTOP, "locale": "en-GB", "timezone_id": "UTC", **options}
-        )
-        context.set_default_timeout(_PATIENCE)
-        context.add_init_script(_TELL_VIOLATIONS)
-        context.on("console", self._hear)
-        context.on("weberror", lambda error: self._faults.append(f"thrown: {error.error}"))
+        """Open a context, with options of playwright's ``new_context``."""
+        context = self._browser.new_context(**{**_DEFAULTS, **options})
+        context.set_default_timeout(_TIMEOUT)
+        context.add_init_script(_REPORT_VIOLATIONS)
+        context.on("console", self._on_message)
+        context.on("weberror", lambda error: self.errors.append(f"thrown: {error.error}"))
         self._contexts.append(context)
         return context
 
@@ -81,62 +80,53 @@ class Browsing:
             page.goto(url)
         return page
 
-    def expect_faults(self, *patterns: str) -> None:
-        """Say what the browser will complain of, as regular expressions."""
+    def expect_errors(self, *patterns: str) -> None:
+        """Allow errors that match one of these regular expressions."""
         self._expected += patterns
 
+    def check(self) -> None:
+        """Fail if there was an error that is not expected."""
+        found, self.errors = self.errors, []
+        wrong = [error for error in found if not any(re.search(p, error) for p in self._expected)]
+        assert not wrong, "errors in the browser:\n" + "\n".join(wrong)
+
     def close(self) -> None:
-        """End, and fail if there was a complaint that nobody expects."""
         for context in self._contexts:
             context.close()
-        wrong = [
-            fault
-            for fault in self._faults
-            if not any(re.search(pattern, fault) for pattern in (_GONE, *self._expected))
-        ]
-        assert not wrong, "the browser complains:\n" + "\n".join(wrong)
+        self.check()
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _on_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self._faults.append(f"console: {message.text} ({message.location.get('url')})")
+            self.errors.append(f"console: {message.text} ({message.location.get('url')})")
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Start Debian's Chromium: without what it needs for windows, if that is installed."""
-    found = (shutil.which(name) for name in _PROGRAMS)
-    program = next((path for path in found if path is not None), None)
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         program_is_missing("there is no chromium: make test-deps installs it")
-    # What is set for the developer's own Node is none of the driver's business.
+    # The settings of the developer's own Node are not for the driver.
     environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=program, args=list(_FLAGS), env={**environment}
+            executable_path=program, args=_FLAGS, env={**environment}
         )
-        try:
-            yield browser
-        finally:
-            browser.close()
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
 def browsing(chromium: Browser) -> Iterator[Browsing]:
-    """Give a way to open contexts and pages; all are closed in the end."""
     opened = Browsing(chromium)
-    try:
-        yield opened
-    finally:
-        opened.close()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def context(browsing: Browsing) -> BrowserContext:
-    """Give a fresh context, at the size of a desktop."""
     return browsing.context()
 
 
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
-    """Give an empty page in a fresh context."""
     return context.new_page()

@@ -1,20 +1,27 @@
-"""What the tests of the page share: pictures that are kept, and async work beside the browser."""
+"""Helpers for the tests of the page: screenshots, traces, axe, files without a server, asyncio."""
 
 import asyncio
-from collections.abc import Coroutine
+import json
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page, Route
 
-__all__ = ["SEEN", "run_async", "screenshot", "settle"]
+from argstream import sanitise, server
+from tests.support import program_is_missing
 
-SEEN = Path(__file__).parent / "seen"
-"""Where pictures and traces are kept, for people to look at. Git does not see them."""
+_HERE = Path(__file__).parent
+_STATIC = Path(server.__file__).parent / "static"
+_AXE = _HERE.parent / "server/node/node_modules/axe-core/axe.min.js"
+SEEN = _HERE / "seen"  # screenshots and traces, ignored by Git
 
 Answer = TypeVar("Answer")
 
+# Large content is painted in slices, one per frame.
 _SETTLE = """async () => {
   const count = (root) => {
     let sum = 0;
@@ -32,17 +39,121 @@ _SETTLE = """async () => {
 
 
 def settle(page: Page) -> None:
-    """Wait until all is shown: what is large is written in slices, a frame after the other."""
+    """Wait until no more elements are added."""
     page.evaluate(_SETTLE)
 
 
 def screenshot(page: Page, name: str) -> None:
-    """Keep a picture of what is seen, as ``seen/<name>.png``."""
     SEEN.mkdir(exist_ok=True)
     page.screenshot(path=SEEN / f"{name}.png", animations="disabled", caret="hide")
 
 
 def run_async(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run something async in a thread: the loop of the browser's driver has the main one."""
+    """Run a coroutine in a thread: the browser's driver uses the loop of the main thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result(30)
+
+
+def accessibility_problems(page: Page) -> list[str]:
+    """Return what axe finds: violations of WCAG and of best practices.
+
+    The content security policy would block axe, so the context needs ``bypass_csp``.
+    """
+    if not _AXE.exists():
+        program_is_missing("axe-core is not installed: make .venv/ready-node installs it")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+# Files without a server
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+
+
+def _serve(route: Route) -> None:
+    folder, _, name = urlsplit(route.request.url).path[1:].partition("/")
+    if folder == "favicon.ico":
+        route.fulfill(status=204)
+        return
+    if name == "visible-table.js":
+        body = f"export const table = {json.dumps(sanitise.table())};"
+    else:
+        body = ((_STATIC if folder == "static" else _HERE / folder) / name).read_text("utf-8")
+    kind = f"{_TYPES[Path(name).suffix]}; charset=utf-8"
+    route.fulfill(body=body, headers={"content-type": kind, "content-security-policy": _POLICY})
+
+
+def open_file(context: BrowserContext, path: str) -> Page:
+    """Open a file of ``tests/page`` under the policy of the real page."""
+    context.route("http://page.test/**", _serve)
+    page = context.new_page()
+    page.goto(f"http://page.test/{path}")
+    return page
+
+
+# Traces
+
+_CATEGORIES = ["toplevel", "blink.user_timing", "devtools.timeline"]
+# A fixed amount of work, to know how slow the machine is at the moment.
+_REFERENCE = """() => {
+  performance.mark("begin");
+  const box = document.body.appendChild(document.createElement("div"));
+  for (let at = 0; at < 1000; at += 1) {
+    const line = document.createElement("p");
+    line.textContent = `line ${at} of a text`;
+    box.append(line);
+  }
+  box.getBoundingClientRect();
+  box.remove();
+}"""
+_REFERENCE_TIME = 20.0  # milliseconds on an idle machine
+
+
+@contextmanager
+def traced(page: Page, name: str) -> Iterator[list[float]]:
+    """Record how long each task of the page's main thread takes, the longest first.
+
+    A task is an event ``RunTask`` of Chromium's trace. Its time is ``tdur``, the milliseconds of
+    CPU time, since most of the time on the clock is spent waiting where the machine is busy. A busy
+    machine also computes slower, as others use its caches: the reference task tells how much, and
+    all times are corrected by that. The list is filled at the end; the trace is kept as
+    ``seen/trace-….json`` for ui.perfetto.dev.
+    """
+    tasks: list[float] = []
+    SEEN.mkdir(exist_ok=True)
+    file = SEEN / f"trace-{name}.json"
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, path=file, categories=_CATEGORIES)
+    try:
+        page.evaluate(_REFERENCE)
+        yield tasks
+        page.evaluate("performance.mark('end')")
+    finally:
+        browser.stop_tracing()
+    events: list[dict[str, Any]] = json.loads(file.read_text())["traceEvents"]
+    timings = [event for event in events if "blink.user_timing" in event["cat"]]
+    begin, end = (next(e for e in timings if e["name"] == mark) for mark in ("begin", "end"))
+    found = [
+        event
+        for event in events
+        if event["name"] in ("RunTask", "ThreadControllerImpl::RunTask")
+        and event["ph"] == "X"
+        and (event["pid"], event["tid"]) == (begin["pid"], begin["tid"])
+        and event["ts"] + event["dur"] > begin["ts"]
+        and event["ts"] <= end["ts"]
+    ]
+    reference, *others = (event.get("tdur", 0) / 1000 for event in found)
+    slowness = max(1.0, reference / _REFERENCE_TIME)
+    tasks += sorted((time / slowness for time in others), reverse=True)

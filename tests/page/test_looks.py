@@ -1,11 +1,10 @@
-"""The main scenes, in light, dark and on a phone: pictures are kept, and axe finds nothing wrong.
+"""The main scenes, in light, dark and on a phone: axe finds no problem in them.
 
-The pictures are in ``seen/``: look at them after a change of the page.
+Screenshots are kept in ``seen/``. Look at them after a change of the page.
 """
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +12,16 @@ from playwright.sync_api import expect
 
 from argstream.models import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
-from tests.page.looking import screenshot, settle
-from tests.page.runs_by_hand import old_run, run_with_sub_agents
-from tests.page.stage import Stage, kept, on_stage
+from tests.page.looking import accessibility_problems, screenshot, settle
+from tests.page.recorded import answered_run, keep_run, nested_run
+from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
-from tests.support import program_is_missing
 
-AXE = Path(__file__).parents[1] / "server/node/node_modules/axe-core/axe.min.js"
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
-    "phone": {
-        "color_scheme": "light",
-        "viewport": {"width": 390, "height": 844},
-        "device_scale_factor": 2,
-        "has_touch": True,
-        "is_mobile": True,
-    },
+    "phone": {"color_scheme": "light", "has_touch": True, "is_mobile": True, **PHONE},
 }
 
 HAIKU = '''"""Haiku, counted."""
@@ -63,79 +55,59 @@ REPLIES = (
 
 
 class Looking:
-    """A visitor whose every look is kept as a picture, and judged by axe.
-
-    The policy of the page would forbid axe: it is not in force here.
-    """
+    """A visitor that takes a screenshot of each scene and collects what axe finds."""
 
     def __init__(self, browsing: Browsing, name: str) -> None:
         self.name = name
         self.page = browsing.page(bypass_csp=True, **LOOKS[name])
         self.visitor = Visitor(self.page)
-        self.wrong: list[str] = []
+        self.problems: list[str] = []
 
     def look(self, scene: str) -> None:
-        """Keep a picture, and note what keeps people out: best practices too, not only WCAG."""
         settle(self.page)
-        screenshot(self.page, f"{scene.replace(' ', '-')}-{self.name}")
-        if not self.page.evaluate("'axe' in window"):
-            self.page.evaluate(AXE.read_text())
-        found = self.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-        self.wrong += [
-            f"{scene}: {rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"
-            for rule in found["violations"]
-            for node in rule["nodes"]
-        ]
+        screenshot(self.page, f"{scene}-{self.name}")
+        self.problems += [f"{scene}: {one}" for one in accessibility_problems(self.page)]
         if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            self.wrong.append(f"{scene}: it is wider than the screen")
+            self.problems.append(f"{scene}: wider than the screen")
 
 
 @pytest.fixture(params=list(LOOKS))
 def looking(browsing: Browsing, request: pytest.FixtureRequest) -> Iterator[Looking]:
-    if not AXE.exists():
-        program_is_missing("axe-core is not installed: make .venv/ready-node installs it")
     looking = Looking(browsing, request.param)
     yield looking
-    assert not looking.wrong, "\n".join(looking.wrong)
+    assert not looking.problems, "\n".join(looking.problems)
 
 
-def test_a_run_looks_well_from_its_beginning_to_its_end(looking: Looking) -> None:
+def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
     with on_stage(*REPLIES, held=True) as stage:
-        kept(stage.store, "old", list(old_run("old", "What is a haiku?", "A poem of three lines.")))
+        keep_run(stage.store, answered_run("old", "What is a haiku?", "A poem of three lines."))
         page, visitor = looking.page, looking.visitor
         page.goto(stage.url)
         expect(visitor.message).to_be_visible()
         looking.look("empty")
-
         visitor.say("Write a program about a haiku, and tell Ada.")
         stage.model.let(60)
         expect(visitor.calls).to_contain_text("syllables")
         looking.look("writing")
-
         stage.model.let()
         visitor.sees_states("completed", "running")
-        looking.look("two at once")
-
+        looking.look("two-at-once")
         stage.tools.may_find.set()
         expect(visitor.button("Approve")).to_be_visible()
         looking.look("asking")
-
         visitor.button("Edit").click()
         visitor.field("body").fill(MAIL["body"].replace("a frog", "a heron") + "\nand Carol")
         expect(visitor.region("Changes")).to_contain_text("a heron")
         looking.look("editing")
-
         visitor.decides(visitor.button("Approve changes"))
         visitor.sees("Everything is done")
         visitor.sees_states("completed", "completed", "completed")
         looking.look("done")
-
         visitor.button("Waterfall").click()
         expect(visitor.region("Waterfall")).to_contain_text("haiku.py")
         visitor.region("Waterfall").scroll_into_view_if_needed()
         looking.look("waterfall")
         visitor.button("Waterfall").click()
-
         visitor.button("Replay").click()
         position = page.get_by_role("slider", name="Position")
         position.focus()
@@ -145,11 +117,15 @@ def test_a_run_looks_well_from_its_beginning_to_its_end(looking: Looking) -> Non
         looking.look("replay")
 
 
-def test_sub_agents_and_the_list_of_runs_look_well(looking: Looking) -> None:
+def test_sub_agents_and_the_list_of_runs(looking: Looking) -> None:
     with on_stage() as stage:
-        _fill(stage)
-        page, visitor = looking.page, looking.visitor
-        page.goto(f"{stage.url}/#/r/nested")
+        for number in range(8):
+            prompt = f"Question {number} about frogs, herons and ponds"
+            events = answered_run(f"old{number}", prompt, "Yes")
+            keep_run(stage.store, events, conversation=f"talk{number}")
+        keep_run(stage.store, nested_run("nested"), conversation="nested")
+        visitor = looking.visitor
+        looking.page.goto(f"{stage.url}/#/r/nested")
         visitor.sees("It was reviewed.")
         for _ in range(4):
             visitor.calls.get_by_role("button", expanded=False).first.click()
@@ -158,12 +134,3 @@ def test_sub_agents_and_the_list_of_runs_look_well(looking: Looking) -> None:
             visitor.button("Runs").click()
         expect(visitor.runs.get_by_role("link", name=re.compile("Question"))).not_to_have_count(0)
         looking.look("list")
-
-
-def _fill(stage: Stage) -> None:
-    for number in range(8):
-        run = list(
-            old_run(f"old{number}", f"Question {number} about frogs, herons and ponds", "Yes")
-        )
-        kept(stage.store, f"old{number}", run, conversation=f"talk{number}")
-    kept(stage.store, "nested", list(run_with_sub_agents("nested")), conversation="nested")

@@ -1,8 +1,8 @@
-"""Nothing that a model, a tool or a person wrote becomes markup, wherever it is (invariant 13).
+"""No text of a model, a tool or a user becomes markup, wherever it is shown (invariant 13).
 
-The same runs are shown twice: once with everything that is meant to break out, once with plain
-words of the same shape. Both pages must be made of the same elements. Each scene has a third of the
-words, or all of them in `make soak-properties`.
+Each run is shown twice, once with hostile texts and once with plain texts of the same shape. Both
+pages must consist of the same elements. Each scene has a third of the texts, or all of them in
+`make soak-properties`.
 """
 
 import json
@@ -20,230 +20,221 @@ from playwright.sync_api import Dialog, expect
 from argstream import events as ev
 from argstream import sanitise
 from argstream.models import CallTool, Reply, Say, Think
-from argstream.runs import MemoryStore
 from tests.page.census import Census, hidden_characters, open_everything, take_census
 from tests.page.conftest import Browsing
 from tests.page.payloads import PAYLOADS, harmless
-from tests.page.stage import Stage, kept, on_stage
+from tests.page.recorded import START, keep_run
+from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
 from tests.server.talking import eventually
 
 IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
-Words = Sequence[str]
-
-HOSTILE: Words = PAYLOADS
-HARMLESS: Words = [harmless(word, number) for number, word in enumerate(PAYLOADS)]
+Texts = Sequence[str]
+HARMLESS: Texts = [harmless(text, number) for number, text in enumerate(PAYLOADS)]
 
 
-def arguments_of(word: str) -> dict[str, Any]:
-    """Give arguments with a word for a key and for a value: short, long and nested."""
-    return {word: word, "text": f"{word}\n" * 3, "nested": {word: [word, {word: [word]}]}}
+def arguments_of(text: str) -> dict[str, Any]:
+    """Return arguments with the text as a key and as a value: short, long and nested."""
+    return {text: text, "text": f"{text}\n" * 3, "nested": {text: [text, {text: [text]}]}}
 
 
-def called(word: str, number: int) -> Iterator[ev.Event]:
-    """Write a call whose name, id and arguments are the word."""
-    call_id, arguments = f"{number} {word}", arguments_of(word)
-    yield ev.ToolCallStarted(call_id, number, word)
-    yield ev.ToolArgsDelta(call_id, word, json.dumps(arguments))
-    yield ev.ToolArgsCompleted(call_id, word, arguments)
+def called(text: str, number: int) -> Iterator[ev.Event]:
+    """Write a call whose name, ID and arguments are the text."""
+    call_id, arguments = f"{number} {text}", arguments_of(text)
+    yield ev.ToolCallStarted(call_id, number, text)
+    yield ev.ToolArgsDelta(call_id, text, json.dumps(arguments))
+    yield ev.ToolArgsCompleted(call_id, text, arguments)
 
 
-def ended(words: Words) -> Iterator[ev.Event]:
-    """Make a run in which each word is in each place, and that has failed with all of them."""
-    yield ev.RunStarted("ended", "\n".join(words))
+def ended_run(texts: Texts) -> Iterator[ev.Event]:
+    """Return a failed run with each text in each place."""
+    yield ev.RunStarted("ended", "\n".join(texts))
     yield ev.TurnStarted(1)
-    for number, word in enumerate(words):
-        # What becomes of a call is of three kinds: so three words are in each.
+    for number, text in enumerate(texts):
+        # There are three kinds of outcomes, so each has three texts.
         first = number - number % 3
-        some = words[first : first + 3]
-        lines, told = "\n".join(some), {one: [one] for one in some}
+        some = texts[first : first + 3]
+        lines, value = "\n".join(some), {one: [one] for one in some}
         yield ev.ThinkingStarted(4 * number)
-        yield ev.ThinkingDelta(word, 4 * number)
-        yield ev.ThinkingCompleted(word, 4 * number)
-        yield ev.TextDelta(word, 4 * number + 1)
+        yield ev.ThinkingDelta(text, 4 * number)
+        yield ev.ThinkingCompleted(text, 4 * number)
+        yield ev.TextDelta(text, 4 * number + 1)
 
-        call_id = f"{number} {word}"
-        yield from called(word, number)
+        call_id, arguments = f"{number} {text}", arguments_of(text)
+        yield from called(text, number)
         match number % 3:
             case 0:
-                yield ev.ToolExecutionStarted(call_id, word, "key")
-                yield ev.ToolOutputDelta(call_id, word, lines)
-                yield ev.ToolCallCompleted(call_id, word, arguments_of(word), told)
+                yield ev.ToolExecutionStarted(call_id, text, "key")
+                yield ev.ToolOutputDelta(call_id, text, lines)
+                yield ev.ToolCallCompleted(call_id, text, arguments, value)
                 wrong = f"wrong {call_id}"
-                yield ev.ToolCallStarted(wrong, number, word)
-                yield ev.ToolArgsDelta(wrong, word, lines)
+                yield ev.ToolCallStarted(wrong, number, text)
+                yield ev.ToolArgsDelta(wrong, text, lines)
                 error = ev.ArgumentsError(reason=lines, message=lines, path=(*some, 0))
-                yield ev.ToolArgsInvalid(wrong, word, "malformed", lines, error)
+                yield ev.ToolArgsInvalid(wrong, text, "malformed", lines, error)
             case 1:
-                yield ev.ApprovalRequested(
-                    call_id, word, arguments_of(word), "digest", lines, lines
-                )
-                yield ev.ApprovalDecided(call_id, word, "denied", lines)
-                yield ev.ToolCallFailed(call_id, word, lines)
+                yield ev.ApprovalRequested(call_id, text, arguments, "digest", lines, lines)
+                yield ev.ApprovalDecided(call_id, text, "denied", lines)
+                yield ev.ToolCallFailed(call_id, text, lines)
             case _:
-                yield ev.ApprovalRequested(call_id, word, arguments_of(word), "digest", lines)
-                yield ev.ApprovalDecided(call_id, word, "edited", lines, told)
-                yield ev.ToolExecutionStarted(call_id, word, "key")
-                yield ev.ToolCallFailed(call_id, word, told)
-    yield ev.RunFailed(words[0], "\n".join(words), "ended")
+                yield ev.ApprovalRequested(call_id, text, arguments, "digest", lines)
+                yield ev.ApprovalDecided(call_id, text, "edited", lines, value)
+                yield ev.ToolExecutionStarted(call_id, text, "key")
+                yield ev.ToolCallFailed(call_id, text, value)
+    yield ev.RunFailed(texts[0], "\n".join(texts), "ended")
 
 
-def asking(words: Words) -> Iterator[ev.Event]:
-    """Make a run that asks about each of the words."""
-    yield ev.RunStarted("asking", words[0])
+def pending_run(texts: Texts) -> Iterator[ev.Event]:
+    """Return a run with a pending call for each text."""
+    yield ev.RunStarted("asking", texts[0])
     yield ev.TurnStarted(1)
     requests = []
-    for number, word in enumerate(words):
-        yield from called(word, number)
-        call_id = f"{number} {word}"
-        digest = f"digest{number}"
-        requests.append(ev.ApprovalRequested(call_id, word, arguments_of(word), digest, word, word))
+    for number, text in enumerate(texts):
+        yield from called(text, number)
+        call_id, digest, arguments = f"{number} {text}", f"digest{number}", arguments_of(text)
+        requests.append(ev.ApprovalRequested(call_id, text, arguments, digest, text, text))
         yield requests[-1]
     yield ev.RunPaused("asking", tuple(requests))
 
 
-# The scenes: what is looked at, once with each of both
+# The scenes
 
 
-def look_at_all_that_was_written(visitor: Visitor, stage: Stage, words: Words) -> None:
-    kept(stage.store, "ended", list(ended(words)))
+def open_ended_run(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    keep_run(stage.store, ended_run(texts))
     visitor.page.goto(f"{stage.url}/#/r/ended")
-    expect(visitor.calls).to_have_count(_calls(words))
+
+
+def calls_of(texts: Texts) -> int:
+    """Return the number of calls in the ended run: one per text, and the invalid ones."""
+    return len(texts) + math.ceil(len(texts) / 3)
+
+
+def everything_written(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    open_ended_run(visitor, stage, texts)
+    expect(visitor.calls).to_have_count(calls_of(texts))
     open_everything(visitor.page)
 
 
-def look_at_questions_and_their_editors(visitor: Visitor, stage: Stage, words: Words) -> None:
-    kept(stage.store, "asking", list(asking(words)))
+def approvals_and_editors(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    keep_run(stage.store, pending_run(texts))
     visitor.page.goto(f"{stage.url}/#/r/asking")
-    expect(visitor.button("Edit")).to_have_count(len(words))
+    expect(visitor.button("Edit")).to_have_count(len(texts))
     visitor.button("Edit").evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
-    expect(visitor.button("Approve changes")).to_have_count(len(words))
+    expect(visitor.button("Approve changes")).to_have_count(len(texts))
 
 
-def look_at_it_while_it_is_written(visitor: Visitor, stage: Stage, words: Words) -> None:
+def live_run(visitor: Visitor, stage: Stage, texts: Texts) -> None:
     visitor.page.goto(stage.url)
-    visitor.say("\n".join(words))
+    visitor.say("\n".join(texts))
     visitor.sees("That is all.")
-    expect(visitor.calls).to_have_count(len(words))
+    expect(visitor.calls).to_have_count(len(texts))
     open_everything(visitor.page)
 
 
-def look_at_runs(visitor: Visitor, stage: Stage, words: Words) -> None:
-    for number, word in enumerate(words):
+def list_of_runs(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    for number, text in enumerate(texts):
         run_id = f"run{number}"
-        events: list[ev.Event] = [ev.RunStarted(run_id, word), ev.RunFailed(word, word, run_id)]
-        kept(stage.store, run_id, events, begun=1_700_000_000.0 + number)
-    visitor.page.goto(f"{stage.url}/#/r/run0")  # and with it all that came after
-    expect(visitor.conversation.get_by_role("article")).to_have_count(len(words))
+        events: list[ev.Event] = [ev.RunStarted(run_id, text), ev.RunFailed(text, text, run_id)]
+        keep_run(stage.store, events, begun=START + number)
+    visitor.page.goto(f"{stage.url}/#/r/run0")  # shows the later runs too
+    expect(visitor.conversation.get_by_role("article")).to_have_count(len(texts))
     open_everything(visitor.page)
-    expect(visitor.runs.get_by_role("listitem")).to_have_count(len(words))
+    expect(visitor.runs.get_by_role("listitem")).to_have_count(len(texts))
 
 
-def look_at_the_waterfall(visitor: Visitor, stage: Stage, words: Words) -> None:
-    kept(stage.store, "ended", list(ended(words)))
-    visitor.page.goto(f"{stage.url}/#/r/ended")
+def waterfall(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    open_ended_run(visitor, stage, texts)
     visitor.button("Waterfall").click()
     more = visitor.region("Waterfall").get_by_role("button", name="Show")
     thoughts = visitor.region("Waterfall").get_by_role("row", name=re.compile("^Thinking "))
 
-    def has_come() -> bool:
+    def is_complete() -> bool:
         more.evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
-        return thoughts.count() == len(words)
+        return thoughts.count() == len(texts)
 
-    eventually(has_come, 30)
+    eventually(is_complete, 30)
     expect(more).to_have_count(0)
 
 
-def look_at_the_replay(visitor: Visitor, stage: Stage, words: Words) -> None:
-    kept(stage.store, "ended", list(ended(words)))
-    visitor.page.goto(f"{stage.url}/#/r/ended")
+def replay(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+    open_ended_run(visitor, stage, texts)
     visitor.button("Replay").click()
-    position = visitor.page.get_by_role("slider", name="Position")
-    position.focus()
+    visitor.page.get_by_role("slider", name="Position").focus()
     visitor.page.keyboard.press("End")
-    expect(visitor.region("Replay").locator("tool-call")).to_have_count(_calls(words))
+    expect(visitor.region("Replay").locator("tool-call")).to_have_count(calls_of(texts))
     open_everything(visitor.page)
 
 
-SCENES = (
-    look_at_all_that_was_written,
-    look_at_questions_and_their_editors,
-    look_at_it_while_it_is_written,
-    look_at_runs,
-    look_at_the_waterfall,
-    look_at_the_replay,
+Scene = Callable[[Visitor, Stage, Texts], None]
+SCENES: tuple[Scene, ...] = (
+    everything_written,
+    approvals_and_editors,
+    live_run,
+    list_of_runs,
+    waterfall,
+    replay,
 )
 
 
-@pytest.mark.hypothesis  # so that `make soak-properties` has all words in each scene
+@pytest.mark.hypothesis  # `make soak-properties` shows all texts in each scene
 @pytest.mark.parametrize("number", range(len(SCENES)), ids=lambda at: SCENES[at].__name__)
-def test_what_is_written_is_all_seen_and_creates_no_element(
-    browsing: Browsing, number: int
-) -> None:
+def test_hostile_text_is_shown_and_creates_no_element(browsing: Browsing, number: int) -> None:
     some = slice(None) if IS_SOAK else slice(number % 3, None, 3)
-    hostile = _seen(browsing, SCENES[number], HOSTILE[some])
-    plain = _seen(browsing, SCENES[number], HARMLESS[some])
-    assert _made_of(hostile) == _made_of(plain)
+    hostile = census_of(browsing, SCENES[number], PAYLOADS[some])
+    plain = census_of(browsing, SCENES[number], HARMLESS[some])
+    assert made_of(hostile) == made_of(plain)
     assert hostile.attributes == plain.attributes
-    shown = _joined(hostile.text)
-    assert not [word for word in HOSTILE[some] if _joined(sanitise.visible(word)) not in shown]
+    shown = joined(hostile.text)
+    assert not [text for text in PAYLOADS[some] if joined(sanitise.visible(text)) not in shown]
 
 
-def _seen(
-    browsing: Browsing, scene: Callable[[Visitor, Stage, Words], None], words: Words
-) -> Census:
-    """Play a scene, check that nothing was done but shown, and count what there is."""
-    parts = (part for word in words for part in (Think(word), Say(word), _call(word)))
-    said: list[str] = []
-    with on_stage(Reply(*parts), "That is all.", store=MemoryStore(), piece_size=64) as stage:
+def census_of(browsing: Browsing, scene: Scene, texts: Texts) -> Census:
+    """Play a scene, check that no text has acted, and count the elements."""
+    dialogs: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    calls = ((Think(text), Say(text), CallTool(text, arguments_of(text))) for text in texts)
+    reply = Reply(*(part for parts in calls for part in parts))
+    with on_stage(reply, "That is all.", piece_size=64) as stage:
         page = browsing.page()
-        page.on("dialog", lambda dialog: _dismiss(dialog, said))
+        page.on("dialog", dismiss)
         visitor = Visitor(page)
-        scene(visitor, stage, words)
+        scene(visitor, stage, texts)
         census = take_census(page)
-        asked_for = {_place(url, stage.url) for url in visitor.requested}
+        requested = {place_of(url, stage.url) for url in visitor.requested}
         assert len(page.context.pages) == 1
-    assert not said
+    assert not dialogs
     assert census.pwned is None
     assert not census.suspects
-    assert asked_for <= {"", "static", "api"}, asked_for
+    assert requested <= {"", "static", "api"}, requested
     for text in (census.text, *census.values):
         assert not hidden_characters(text), text
     return census
 
 
-def _made_of(census: Census) -> Counter[str]:
-    """Leave out what depends on words: colours in code are spans, and a long line has many rows."""
+# Highlighted code has spans, and a long line has several rows: these depend on the text.
+DEPENDENT = ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume")
+
+
+def made_of(census: Census) -> Counter[str]:
     made: Counter[str] = Counter()
     for kind, count in census.kinds.items():
-        if not kind.startswith(
-            ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume")
-        ):
-            # Whether it is long, in JSON, and whether it was seen while it went on, may differ.
+        if not kind.startswith(DEPENDENT):
+            # A text may be long only as JSON, and may have been seen live or not.
             made[kind.removesuffix(".live").removesuffix(".is-long")] += count
     return made
 
 
-def _dismiss(dialog: Dialog, said: list[str]) -> None:
-    said.append(dialog.message)
-    dialog.dismiss()
+def place_of(request: str, url: str) -> str:
+    """Return the first part of the requested path, or the whole URL if it is elsewhere."""
+    requested = request.split(" ", 1)[1]
+    return urlsplit(requested).path.split("/")[1] if requested.startswith(url) else requested
 
 
-def _calls(words: Words) -> int:
-    """Say how many calls the run has: one for each word, and those that were wrong."""
-    return len(words) + math.ceil(len(words) / 3)
-
-
-def _call(word: str) -> CallTool:
-    return CallTool(word, arguments_of(word))
-
-
-def _place(request: str, url: str) -> str:
-    """Give the first part of the path that was asked for, or all of it if it is elsewhere."""
-    asked = request.split(" ", 1)[1]
-    return urlsplit(asked).path.split("/")[1] if asked.startswith(url) else asked
-
-
-def _joined(text: str) -> str:
-    """Leave out lines and tabs: lines are elements of their own, and tabs may be shown as such."""
+def joined(text: str) -> str:
+    """Remove newlines and tabs: lines are elements, and tabs may be shown as such."""
     return text.replace("\n", "").replace("\t", "")

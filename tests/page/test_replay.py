@@ -1,17 +1,18 @@
-"""The replay of a run: at its pace or faster, forward and back, and nothing of it stays behind."""
+"""The replay of a run: at its own pace or faster, forward and back."""
 
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from argstream.models import CallTool, Reply
-from tests.page.recorded import RunScript
+from tests.page.recorded import START, RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
 
 PROGRAM = "print('An old silent pond')\n" * 10
-# A replay of its own, whose client and whose view a test plays.
+# A replay by itself, with a client and a view of the test.
 ALONE = """async (frames) => {
   const { Replay } = await import("/static/page/replay/replay.js");
   window.shown = [];
@@ -25,22 +26,20 @@ ALONE = """async (frames) => {
     const element = document.createElement("div");
     return { element, update: (run) => window.shown.push(run.seq) };
   };
-  window.left = 0;
-  window.replay = new Replay({ client, runId: "run_1", makeView, onLeave: () => (left += 1) });
+  window.replay = new Replay({ client, runId: "run_1", makeView, onLeave: () => {} });
   document.querySelector("main").replaceChildren(replay.element);
   await replay.begin();
 }"""
 
 
 def script(waited: float = 300.0) -> RunScript:
-    """A file is written after somebody was asked, and something is said."""
+    """Return a run that writes a file after an approval, and then answers."""
     run = RunScript("Write a program")
     run.turn()
     run.now += 0.5
     call = run.write("write_file", {"path": "haiku.py", "content": PROGRAM}, 6.0)
     run.end_turn()
-    run.ask(call, "write_file")
-    run.decide(call, "write_file", after=waited)
+    run.approve(call, "write_file", after=waited)
     run.run(call, "write_file", 1.0)
     run.turn()
     run.say("It is written, and it prints a haiku.", 3.0)
@@ -50,7 +49,6 @@ def script(waited: float = 300.0) -> RunScript:
 
 
 def opened(page: Page, stage: Stage) -> tuple[Visitor, Locator]:
-    """Open the replay of a run."""
     script().keep(stage.store)
     visitor = Visitor(page, f"{stage.url}/#/r/run_1")
     visitor.sees("It is written")
@@ -58,90 +56,80 @@ def opened(page: Page, stage: Stage) -> tuple[Visitor, Locator]:
     return visitor, visitor.region("Replay")
 
 
-def slider(page: Page) -> Locator:
-    return page.get_by_role("slider", name="Position")
+def expect_position(page: Page, text: str) -> None:
+    slider = page.get_by_role("slider", name="Position")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(f"{text}$"))
 
 
-def test_a_call_is_written_again_while_one_looks(page: Page) -> None:
+def test_call_is_written_again_with_shortened_pauses(page: Page) -> None:
     with on_stage() as stage:
         visitor, replay = opened(page, stage)
-        call = replay.locator("tool-call")
+        call, speed = replay.locator("tool-call"), page.get_by_role("combobox", name="Speed")
         expect(call).to_have_attribute("state", "writing")
         expect(replay).not_to_contain_text("It is written")
         visitor.button("Pause").click()
-        # Five minutes of waiting are two seconds, unless one wants them as they were.
-        expect(slider(page)).to_have_attribute("aria-valuetext", re.compile("of 00:12$"))
+        expect_position(page, "of 00:12")
         expect(replay).to_contain_text("Pauses shortened to 2 s (4 min 58 s less)")
         page.get_by_role("checkbox", name="Play pauses as they were").check()
-        expect(slider(page)).to_have_attribute("aria-valuetext", re.compile("of 05:10$"))
+        expect_position(page, "of 05:10")
         expect(replay.get_by_text("Pauses shortened")).to_be_hidden()
         page.get_by_role("checkbox", name="Play pauses as they were").uncheck()
 
-        page.get_by_role("combobox", name="Speed").select_option("20×")
+        speed.select_option("20×")
         visitor.button("Play").click()
         expect(replay).to_contain_text("It is written, and it prints a haiku.")
-        expect(slider(page)).to_have_attribute("aria-valuetext", "00:12 of 00:12")
+        expect_position(page, "00:12 of 00:12")
         expect(call).to_have_attribute("state", "completed")
-        # Who plays what is over plays it again.
-        page.get_by_role("combobox", name="Speed").select_option("0.5×")
+        # At the end, Play starts again.
+        speed.select_option("0.5×")
         visitor.button("Play").click()
         expect(call).to_have_attribute("state", "writing")
         expect(replay).not_to_contain_text("It is written")
 
 
-def test_one_goes_forward_and_back(page: Page) -> None:
+def test_slider_moves_forward_and_back(page: Page) -> None:
     with on_stage() as stage:
         visitor, replay = opened(page, stage)
         visitor.button("Pause").click()
-        call = replay.locator("tool-call")
+        call, slider = replay.locator("tool-call"), page.get_by_role("slider", name="Position")
         for seconds, state in (("7", "asking"), ("3", "writing"), ("9", "running")):
-            slider(page).fill(seconds)
+            slider.fill(seconds)
             expect(call).to_have_attribute("state", state)
             assert replay.get_by_role("button", name="Approve").count() == 0
         expect(visitor.button("Play")).to_be_visible()
-        slider(page).focus()
+        slider.focus()
         page.keyboard.press("End")
         expect(replay).to_contain_text("It is written, and it prints a haiku.")
         page.keyboard.press("Home")
         expect(call).to_have_count(0)
-        expect(slider(page)).to_have_attribute("aria-valuetext", "00:00 of 00:12")
+        expect_position(page, "00:00 of 00:12")
 
 
-def test_what_is_played_is_in_sight_and_how_the_run_ended_is_not(page: Page) -> None:
+def test_replay_scrolls_along_and_hides_the_status_of_the_run(page: Page) -> None:
     with on_stage() as stage:
-        script().keep(stage.store)
         page.set_viewport_size({"width": 1000, "height": 500})
+        script().keep(stage.store)
         visitor = Visitor(page, f"{stage.url}/#/r/run_1")
-        visitor.sees("It is written")
-        bar = page.get_by_role("group", name="This run")
+        bar, replay = page.get_by_role("group", name="This run"), visitor.region("Replay")
         expect(bar).to_contain_text("Done")
         visitor.button("Waterfall").click()
         expect(visitor.region("Waterfall")).to_contain_text("write_file")
         visitor.button("Replay").click()
-        replay = visitor.region("Replay")
         expect(bar).to_contain_text("Replay")
         expect(bar).not_to_contain_text("Done")
-        assert (
-            bar.locator("time").evaluate("(time) => getComputedStyle(time).visibility") == "hidden"
-        )
+        visibility = "(time) => getComputedStyle(time).visibility"
+        assert bar.locator("time").evaluate(visibility) == "hidden"
         page.get_by_role("combobox", name="Speed").select_option("5×")
         expect(replay.get_by_text("It is written, and")).to_be_in_viewport()
         expect(visitor.button("Leave replay")).to_be_in_viewport()
         visitor.button("Leave replay").click()
         expect(bar).to_contain_text("Done")
-
-
-def test_who_leaves_is_back_at_the_run(page: Page) -> None:
-    with on_stage() as stage:
-        visitor, replay = opened(page, stage)
-        expect(replay.locator("tool-call")).to_have_count(1)
-        visitor.button("Leave replay").click()
         expect(replay).to_have_count(0)
         visitor.sees("It is written")
         expect(visitor.button("Replay")).to_be_focused()
 
 
-def test_a_run_that_goes_on_is_replayed_up_to_now(page: Page) -> None:
+def test_unfinished_run_is_replayed_up_to_now(page: Page) -> None:
     call = CallTool("write_file", {"path": "a.py", "content": PROGRAM})
     with on_stage(Reply(call), "Done.", held=True) as stage:
         visitor = Visitor(page, stage.url)
@@ -158,67 +146,51 @@ def test_a_run_that_goes_on_is_replayed_up_to_now(page: Page) -> None:
         visitor.sees("Done.")
 
 
-def test_the_pace_is_that_of_the_run_and_nothing_is_left_out(page: Page) -> None:
-    with on_stage() as stage:
-        page.clock.install(time=1_700_000_000)
-        page.goto(stage.url)
-        page.clock.pause_at(1_700_000_100)
-        frames = script(waited=1.0).frames()
-        alone(page, frames)
-        for seconds in (1, 2, 3):
-            page.clock.run_for(1000)
-            assert page.evaluate("shown.at(-1)") == due(frames, seconds)
-        page.get_by_role("combobox", name="Speed").select_option("5×")
-        page.clock.run_for(1000)
-        assert page.evaluate("shown.at(-1)") == due(frames, 8)
-        page.clock.run_for(2000)
-        assert page.evaluate("shown.at(-1)") == len(frames)
-        assert page.evaluate("views") == 1
-
-        # Back: all of it is taken anew, in another view.
-        slider(page).fill("2")
-        page.clock.run_for(100)
-        assert page.evaluate("shown.at(-1)") == due(frames, 2)
-        assert page.evaluate("views") == 2
-
-
-def test_nothing_goes_on_when_it_was_left(page: Page) -> None:
-    with on_stage() as stage:
-        page.clock.install(time=1_700_000_000)
-        page.goto(stage.url)
-        page.clock.pause_at(1_700_000_100)
-        frames = script().frames()
-        for leave in ("replay.close()", "replay.element.remove()"):
-            alone(page, frames)
-            page.clock.run_for(1000)
-            page.evaluate(f"() => {{ {leave}; }}")
-            shown = page.evaluate("shown.length")
-            page.clock.run_for(3000)
-            assert page.evaluate("shown.length") == shown
-
-
-def alone(page: Page, frames: list[dict[str, Any]]) -> None:
-    """Begin a replay, whose clock stands still."""
-    page.evaluate("(given) => { window.given = given; }", frames)
-    page.evaluate(f"() => {{ window.begun = ({ALONE})(given).then(() => (window.begun = true)); }}")
+def start_alone(page: Page, stage: Stage, run: RunScript) -> None:
+    """Start a replay whose clock moves only by ``page.clock``."""
+    page.clock.install(time=START)
+    page.goto(stage.url)
+    page.clock.pause_at(START + 100)
+    page.evaluate("(frames) => { window.frames_ = frames; }", run.frames())
+    page.evaluate(f"() => {{ ({ALONE})(frames_).then(() => {{ window.isBegun = true; }}); }}")
     for _ in range(200):
         page.clock.run_for(1)
-        if page.evaluate("begun === true"):
+        if page.evaluate("window.isBegun === true"):
             return
-    raise AssertionError("it does not begin")
+    pytest.fail("the replay does not start")
 
 
-def due(frames: list[dict[str, Any]], seconds: float) -> Any:
-    """Say which frame is the last that has come after so many seconds, give or take a moment."""
-    began = frames[0]["time"]
-    seqs = [frame["seq"] for frame in frames if frame["time"] - began <= seconds]
-    return _Near(seqs[-1])
+def test_pace_is_that_of_the_run_times_the_speed(page: Page) -> None:
+    with on_stage() as stage:
+        run = script(waited=1.0)
+        start_alone(page, stage, run)
+
+        def expect_shown(seconds: float, views: int = 1) -> None:
+            due = sum(at <= seconds for at, _ in run.timed)
+            # A frame of the screen takes a moment.
+            assert page.evaluate("shown.at(-1)") == pytest.approx(due, abs=3)
+            assert page.evaluate("views") == views
+
+        for seconds in (1, 2, 3):
+            page.clock.run_for(1000)
+            expect_shown(seconds)
+        page.get_by_role("combobox", name="Speed").select_option("5×")
+        page.clock.run_for(1000)
+        expect_shown(8)
+        page.clock.run_for(2000)
+        assert page.evaluate("shown.at(-1)") == len(run.timed)
+        # Moving back starts again, in a new view.
+        page.get_by_role("slider", name="Position").fill("2")
+        page.clock.run_for(100)
+        expect_shown(2, views=2)
 
 
-class _Near(int):
-    """A number of which its neighbours are as good: a frame of the screen takes a moment."""
-
-    __hash__ = int.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, int) and abs(int(self) - int(other)) <= 3
+@pytest.mark.parametrize("leave", ["replay.close()", "replay.element.remove()"])
+def test_replay_stops_when_it_is_left(page: Page, leave: str) -> None:
+    with on_stage() as stage:
+        start_alone(page, stage, script())
+        page.clock.run_for(1000)
+        page.evaluate(f"() => {{ {leave}; }}")
+        shown: Any = page.evaluate("shown.length")
+        page.clock.run_for(3000)
+        assert page.evaluate("shown.length") == shown

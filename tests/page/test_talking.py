@@ -1,4 +1,6 @@
-"""A run as a person sees it: from the prompt to the answer, and every way in which it can end."""
+"""Runs in the page: from the prompt to the answer, each way to end, and the list of runs."""
+
+import re
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -7,34 +9,37 @@ from argstream.errors import ProviderFailure
 from argstream.models import CallTool, Reply, Say, Think
 from argstream.server import Limits
 from tests.page.conftest import Browsing
+from tests.page.recorded import answered_run, keep_run, nested_run
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
 
 HAIKU = "An old silent pond\nA frog jumps into the pond\nSplash! Silence again.\n"
 
 
-def test_a_pill_is_there_before_the_arguments_and_they_grow_as_they_are_written(
-    page: Page,
-) -> None:
+def hold_requests(page: Page, pattern: str) -> list[Route]:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(pattern, hold)
+    return held
+
+
+def test_call_is_shown_before_its_arguments_which_grow(page: Page) -> None:
     call = CallTool("write_file", {"path": "haiku.txt", "content": HAIKU})
     with on_stage(call, "There it is.", held=True) as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Write a haiku")
         visitor.sees("Write a haiku")
-        visitor.sees_states("writing")
         expect(visitor.pill("write_file")).to_be_visible()
-        expect(visitor.calls).not_to_contain_text("haiku.txt")
-
-        stage.model.let(6)  # of eight characters
-        expect(visitor.calls).to_contain_text("haiku.txt")
-        expect(visitor.calls).to_contain_text("An old")
-        expect(visitor.calls).not_to_contain_text("frog")
-        visitor.sees_states("writing")
-
-        stage.model.let(5)
-        expect(visitor.calls).to_contain_text("A frog")
-        expect(visitor.calls).not_to_contain_text("Silence")
-        visitor.sees_states("writing")
+        shown = [([], "haiku.txt"), (["haiku.txt", "An old"], "frog"), (["A frog"], "Silence")]
+        for pieces, (texts, not_yet) in zip((0, 6, 5), shown, strict=True):
+            stage.model.let(pieces)  # of eight characters
+            for text in texts:
+                expect(visitor.calls).to_contain_text(text)
+            expect(visitor.calls).not_to_contain_text(not_yet)
+            visitor.sees_states("writing")
         assert not stage.tools.done
 
         stage.model.let()
@@ -46,14 +51,8 @@ def test_a_pill_is_there_before_the_arguments_and_they_grow_as_they_are_written(
         expect(visitor.message).to_have_value("")
 
 
-def test_who_sends_before_the_page_has_opened_sees_the_answer(page: Page) -> None:
-    """A slow connection: the page is there, and the server has not yet said whom it knows."""
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/session", hold)
+def test_message_sent_before_the_session_is_known_is_answered(page: Page) -> None:
+    held = hold_requests(page, "**/api/session")
     with on_stage("Here I am.", "And again.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Are you there?")
@@ -63,7 +62,7 @@ def test_who_sends_before_the_page_has_opened_sees_the_answer(page: Page) -> Non
         visitor.sees("Are you there?", "Here I am.")
         expect(visitor.message).to_have_value("")
 
-        # In a conversation, too, and what was only typed stays where it was typed.
+        # In a conversation, too. Text that was typed and not sent is kept.
         page.reload()
         visitor.message.fill("Are you still")
         held.pop().continue_()
@@ -76,9 +75,9 @@ def test_who_sends_before_the_page_has_opened_sees_the_answer(page: Page) -> Non
         visitor.sees("Here I am.", "Are you still there?", "And again.")
 
 
-def test_two_calls_at_once_stand_side_by_side(page: Page) -> None:
+def test_concurrent_calls_stand_side_by_side_below_folded_thinking(page: Page) -> None:
     calls = CallTool("search", {"query": "herons"}), CallTool("search", {"query": "frogs"})
-    with on_stage(Reply(*calls), "Both were found.") as stage:
+    with on_stage(Reply(Think("It is about a pond."), *calls), "Both were found.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Search for both")
         visitor.sees_states("running", "running")
@@ -87,35 +86,23 @@ def test_two_calls_at_once_stand_side_by_side(page: Page) -> None:
         )
         assert one["y"] == other["y"]
         assert one["x"] + one["width"] <= other["x"]
-
         stage.tools.may_find.set()
         visitor.sees_states("completed", "completed")
         visitor.sees("found herons", "found frogs", "Both were found.")
 
-
-def test_thinking_is_folded_and_can_be_read(page: Page) -> None:
-    with on_stage(Reply(Think("It is about a pond."), Say("A pond."))) as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.say("What is it about?")
-        visitor.sees("A pond.")
         thought = visitor.conversation.get_by_text("It is about a pond.")
         expect(thought).to_be_hidden()
         visitor.conversation.locator("summary", has_text="Thought").click()
         expect(thought).to_be_visible()
 
 
-def test_a_run_is_stopped_and_the_next_can_begin(page: Page) -> None:
+def test_run_is_stopped_and_the_next_can_start(page: Page) -> None:
     with on_stage(Say("one two three four"), "Here again.", held=True) as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Count")
         stage.model.let(1)
         visitor.sees("one two")
-        held: list[Route] = []
-
-        def hold(route: Route) -> None:
-            held.append(route)
-
-        page.route("**/stop", hold)  # its answer is late
+        held = hold_requests(page, "**/stop")
         visitor.button("Stop").press("Enter")
         expect(visitor.button("Stop")).to_have_attribute("aria-disabled", "true")
         expect(visitor.button("Stop")).to_be_focused()
@@ -132,28 +119,25 @@ def test_a_run_is_stopped_and_the_next_can_begin(page: Page) -> None:
         expect(visitor.conversation).not_to_contain_text("three")
 
 
-def test_a_call_that_is_invalid_is_shown_as_refused_and_is_not_run(page: Page) -> None:
-    wrong = CallTool("write_file", {"path": 7, "content": "x"})
-    with on_stage(wrong, "I was wrong.") as stage:
+@pytest.mark.parametrize(
+    ("call", "stop"),
+    [
+        (CallTool("write_file", {"path": 7, "content": "x"}), None),
+        (CallTool("write_file", '{"path": "a.txt", "content": "hel'), "max_tokens"),
+    ],
+    ids=["rejected", "truncated"],
+)
+def test_invalid_call_is_shown_and_does_not_run(page: Page, call: CallTool, stop: str) -> None:
+    with on_stage(Reply(call, stop=stop), "I was wrong.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Write a file")
-        visitor.sees("I was wrong.")
         visitor.sees_states("invalid")
         visitor.opens(visitor.pill("write_file"))
         expect(visitor.calls).to_contain_text("path")
         assert not stage.tools.done
 
 
-def test_a_call_that_is_cut_is_shown_as_refused_and_is_not_run(page: Page) -> None:
-    cut = Reply(CallTool("write_file", '{"path": "a.txt", "content": "hel'), stop="max_tokens")
-    with on_stage(cut, "It was too long.") as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.say("Write a file")
-        visitor.sees_states("invalid")
-        assert not stage.tools.done
-
-
-def test_a_run_that_fails_says_why(page: Page) -> None:
+def test_failure_of_the_provider_is_shown(page: Page) -> None:
     failure = ProviderFailure("overloaded", "The provider has no room today.")
     with on_stage(failure) as stage:
         visitor = Visitor(page, stage.url)
@@ -162,30 +146,72 @@ def test_a_run_that_fails_says_why(page: Page) -> None:
         expect(visitor.button("Send")).to_be_visible()
 
 
-def test_a_message_that_the_server_refuses_is_not_lost(page: Page, browsing: Browsing) -> None:
-    browsing.expect_faults("status of 413")
+def test_refused_message_is_kept_and_one_with_lines_is_sent(page: Page, browsing: Browsing) -> None:
+    browsing.expect_errors("status of 413")
     with on_stage("Here it is.", limits=Limits(max_prompt_chars=20)) as stage:
         visitor = Visitor(page, stage.url)
         long = "A message that is far too long"
         visitor.say(long)
         expect(page.get_by_role("form")).to_contain_text("20")
         expect(visitor.message).to_have_value(long)
-        visitor.say("A short one")
+        visitor.message.fill("line 1")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.type("line 2")
+        page.keyboard.press("Enter")
         visitor.sees("Here it is.")
         expect(visitor.conversation).not_to_contain_text("far too long")
-
-
-@pytest.mark.parametrize("lines", [1, 3])
-def test_a_message_may_have_lines(page: Page, lines: int) -> None:
-    with on_stage("Yes.") as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.message.click()
-        for number in range(lines):
-            if number:
-                page.keyboard.press("Shift+Enter")
-            page.keyboard.type(f"line {number}")
-        page.keyboard.press("Enter")
-        visitor.sees("Yes.")
         [message] = stage.model.requests[0].messages
-        [part] = message.parts
-        assert getattr(part, "text", "") == "\n".join(f"line {number}" for number in range(lines))
+        assert [getattr(part, "text", "") for part in message.parts] == ["line 1\nline 2"]
+
+
+def test_runs_are_listed_opened_and_continued(page: Page) -> None:
+    with on_stage("Something new.") as stage:
+        for number in range(3):
+            events = answered_run(f"old{number}", f"Question {number}", f"Answer {number}")
+            keep_run(stage.store, events, conversation=f"talk{number}")
+        visitor = Visitor(page, stage.url)
+        expect(visitor.link("Question")).to_have_count(3)
+        expect(visitor.link("Question 1")).to_contain_text("Done")
+
+        visitor.link("Question 1").click()
+        visitor.sees("Question 1", "Answer 1")
+        expect(visitor.conversation).not_to_contain_text("Answer 2")
+        expect(page).to_have_url(re.compile("old1|talk1"))
+        expect(visitor.runs.locator("[aria-current]")).to_contain_text("Question 1")
+        page.go_back()
+        expect(visitor.conversation).not_to_contain_text("Answer 1")
+        page.go_forward()
+        visitor.sees("Answer 1")
+
+        visitor.say("And now?")
+        visitor.sees("Something new.", "Answer 1")
+        runs = stage.client.get("/api/runs?conversation=talk1").json()["runs"]
+        assert [run["prompt"] for run in runs] == ["And now?", "Question 1"]
+        expect(visitor.link("And now?")).to_be_visible()
+
+        visitor.link("New conversation").click()
+        expect(visitor.conversation).not_to_contain_text("Answer 1")
+        expect(visitor.message).to_be_focused()
+
+
+def test_text_and_calls_of_sub_agents_stand_inside_their_calls(page: Page) -> None:
+    with on_stage() as stage:
+        keep_run(stage.store, nested_run("nested"))
+        visitor = Visitor(page, f"{stage.url}/#/r/nested")
+        visitor.sees("It was reviewed.")
+        expect(visitor.calls).to_have_count(4)
+        outer = visitor.calls.first
+        visitor.opens(visitor.pill("task").first)
+        expect(outer).to_contain_text("Review")
+        expect(outer.locator("tool-call").filter(has_text="read_file")).to_be_visible()
+        expect(outer.get_by_text("I look at the lines.")).to_be_visible()
+        deepest = page.locator("tool-call tool-call tool-call")
+        expect(deepest).to_have_count(1)
+        expect(deepest).to_contain_text("count")
+
+        visitor.button("Waterfall").click()
+        waterfall = visitor.region("Waterfall")
+        for name in ("task", "prompt", "read_file", "path", "count", "line"):
+            expect(waterfall.get_by_text(name, exact=True).first).to_be_visible()
+        visitor.button("Waterfall").click()
+        expect(waterfall).to_be_hidden()

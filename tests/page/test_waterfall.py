@@ -1,8 +1,9 @@
-"""The waterfall of a run: in numbers for who hears it, as bars for who sees it, and while it runs.
+"""The waterfall of a run: as a table, as bars, and while the run goes on.
 
-What it computes is tested in ``test_timeline``; here it is what a person finds in the page.
+``test_timeline`` tests what it computes.
 """
 
+import json
 import re
 from typing import Any
 
@@ -11,14 +12,14 @@ from playwright.sync_api import Locator, Page, expect
 
 from argstream.models import CallTool, Reply
 from tests.page.conftest import Browsing
-from tests.page.recorded import RunScript, refusal
+from tests.page.recorded import RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
 
 PROGRAM = "print('An old silent pond')\n" * 20
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 LOG = re.compile(r"/api/runs/[^/]+/log(\?|$)")
-# A panel of its own, with a client that a test plays.
+# A panel by itself, with a client of the test.
 ALONE = """async (frames) => {
   const { WaterfallPanel } = await import("/static/page/waterfall/panel.js");
   window.readings = 0;
@@ -28,19 +29,22 @@ ALONE = """async (frames) => {
   document.querySelector("main").replaceChildren(window.panel.element);
   await window.panel.open();
 }"""
+# The beginning and the end of each bar of a row, in pixels, by its kind.
+BARS = """(row) => Object.fromEntries([...row.querySelectorAll(".waterfall-bar")].map((bar) => {
+  const { left, right } = bar.getBoundingClientRect();
+  return [bar.className.match(/waterfall-(?!bar)(\\w+)/)[1], [left, right]];
+}))"""
 
 
 def script() -> RunScript:
-    """A turn that writes a file, after somebody was asked for a long time; and one that answers."""
+    """Return a run that writes a file after a long wait for an approval, and then answers."""
     run = RunScript("Write a program")
     run.turn()
     run.think("It should print a haiku.", 0.5)
-    call = run.write(
-        "write_file", {"path": "haiku.py", "content": PROGRAM, "tags": ["a", {"b": 1}]}, 4.0
-    )
+    arguments = {"path": "haiku.py", "content": PROGRAM, "tags": ["a", {"b": 1}]}
+    call = run.write("write_file", arguments, 4.0)
     run.end_turn()
-    run.ask(call, "write_file")
-    run.decide(call, "write_file", after=600.0)
+    run.approve(call, "write_file", after=600.0)
     run.run(call, "write_file", 0.5)
     run.turn()
     run.say("It is written.", 1.0)
@@ -50,8 +54,7 @@ def script() -> RunScript:
 
 
 def opened(page: Page, stage: Stage, run: RunScript | None = None) -> Locator:
-    """Open the waterfall of a run."""
-    (script() if run is None else run).keep(stage.store)
+    (run or script()).keep(stage.store)
     visitor = Visitor(page, f"{stage.url}/#/r/run_1")
     visitor.button("Waterfall").click()
     waterfall = visitor.region("Waterfall")
@@ -60,20 +63,17 @@ def opened(page: Page, stage: Stage, run: RunScript | None = None) -> Locator:
 
 
 def row(waterfall: Locator, label: str) -> Locator:
-    """Give the row with this label."""
-    header = waterfall.page.get_by_role("rowheader").filter(
-        has=waterfall.page.get_by_text(label, exact=True)
-    )
+    page = waterfall.page
+    header = page.get_by_role("rowheader").filter(has=page.get_by_text(label, exact=True))
     return waterfall.get_by_role("row").filter(has=header)
 
 
 def numbers(waterfall: Locator, label: str) -> list[str]:
-    """Give what stands in the cells of a row: visible at, settled at, sooner."""
-    cells = row(waterfall, label).get_by_role("cell")
-    return [cells.nth(index).inner_text() for index in range(3)]
+    """Return the cells of a row: visible at, settled at, sooner."""
+    return row(waterfall, label).get_by_role("cell").all_inner_texts()[:3]
 
 
-def test_it_says_what_was_gained_and_when_each_argument_could_be_seen(page: Page) -> None:
+def test_table_and_bars_show_when_each_argument_was_visible(page: Page) -> None:
     with on_stage() as stage:
         waterfall = opened(page, stage)
         expect(waterfall).to_contain_text(
@@ -89,43 +89,29 @@ def test_it_says_what_was_gained_and_when_each_argument_could_be_seen(page: Page
         assert [numbers(waterfall, "write_file")[0], path[0]] == ["0:00.50", "0:00.57"]
         assert path[2] == "3.9 s"
         assert path[1] < content[1] < "0:04.50"
-        expect(row(waterfall, "path")).to_contain_text("haiku.py")
-        expect(row(waterfall, "write_file")).to_contain_text(
-            "waited 10 min 0 s for a person: approved, ran 0.5 s"
-        )
-        expect(row(waterfall, "Thinking")).to_contain_text("It should print a haiku.")
-        expect(row(waterfall, "Text")).to_contain_text("It is written.")
+        for label, text in (
+            ("path", "haiku.py"),
+            ("write_file", "waited 10 min 0 s for a person: approved, ran 0.5 s"),
+            ("Thinking", "It should print a haiku."),
+            ("Text", "It is written."),
+        ):
+            expect(row(waterfall, label)).to_contain_text(text)
         expect(waterfall).to_contain_text("10 min 0 s are left out")
 
-
-def test_bars_lie_where_the_numbers_say(page: Page) -> None:
-    with on_stage() as stage:
-        waterfall = opened(page, stage)
-        call = bars(waterfall, "write_file")
-        path, content = bars(waterfall, "path"), bars(waterfall, "content")
-        assert list(call) == ["call", "waiting", "running"]
-        assert list(path) == ["written", "readable"]
-        begin, end = call["call"]
-        assert begin < path["written"][0] < path["written"][1] < content["written"][0]
-        # What was there early stays readable until the call is whole, and that is seen.
-        assert path["readable"] == pytest.approx((path["written"][1], end), abs=3)
-        assert end <= call["waiting"][0] + 1 < call["waiting"][1] <= call["running"][0] + 1
-        # Ten minutes are cut out: they take less than the four seconds of writing.
-        assert call["waiting"][1] - call["waiting"][0] < end - begin
+        rows = [row(waterfall, label) for label in ("write_file", "path", "content")]
+        bars, of_path, of_content = (one.evaluate(BARS) for one in rows)
+        assert list(bars) == ["call", "waiting", "running"]
+        assert list(of_path) == ["written", "readable"]
+        (begin, end), waiting = bars["call"], bars["waiting"]
+        assert begin < of_path["written"][0] < of_path["written"][1] < of_content["written"][0]
+        # An early argument is readable until the call is complete.
+        assert of_path["readable"] == pytest.approx([of_path["written"][1], end], abs=3)
+        assert end <= waiting[0] + 1 < waiting[1] <= bars["running"][0] + 1
+        # The ten minutes are cut out: they take less room than four seconds of writing.
+        assert waiting[1] - waiting[0] < end - begin
 
 
-def bars(waterfall: Locator, label: str) -> dict[str, tuple[float, float]]:
-    """Give where the bars of a row begin and end, in pixels."""
-    found: list[list[Any]] = row(waterfall, label).evaluate(
-        """(row) => [...row.querySelectorAll(".waterfall-bar")].map((bar) => {
-          const { left, right } = bar.getBoundingClientRect();
-          return [bar.className.match(/waterfall-(?!bar)(\\w+)/)[1], left, right];
-        })"""
-    )
-    return {look: (left, right) for look, left, right in found}
-
-
-def test_rows_are_walked_through_and_unfolded_by_keyboard(page: Page) -> None:
+def test_rows_are_reached_and_unfolded_by_keyboard(page: Page) -> None:
     with on_stage() as stage:
         waterfall = opened(page, stage)
         tags = row(waterfall, "tags")
@@ -141,7 +127,7 @@ def test_rows_are_walked_through_and_unfolded_by_keyboard(page: Page) -> None:
         page.keyboard.press("ArrowLeft")
         expect(row(waterfall, "[1]")).to_have_count(0)
 
-        # The rows are one stop of the tab key: it leads out of them, and back to the same row.
+        # The rows are one tab stop, which remembers the row.
         page.keyboard.press("Tab")
         assert not waterfall.evaluate("(all) => all.contains(document.activeElement)")
         page.keyboard.press("Shift+Tab")
@@ -150,10 +136,10 @@ def test_rows_are_walked_through_and_unfolded_by_keyboard(page: Page) -> None:
         expect(row(waterfall, "Text")).to_be_focused()
 
 
-def test_many_calls_are_folded_and_shown_when_asked(page: Page) -> None:
+def test_many_calls_are_folded_and_shown_on_request(page: Page) -> None:
     run = RunScript()
     run.turn()
-    for number in range(150):
+    for number in range(110):
         run.write(f"tool_{number}", {"number": number, HOSTILE: HOSTILE}, 0.1)
     run.end_turn()
     run.end()
@@ -162,8 +148,8 @@ def test_many_calls_are_folded_and_shown_when_asked(page: Page) -> None:
         expect(row(waterfall, "tool_99")).to_be_visible()
         expect(row(waterfall, "tool_100")).to_have_count(0)
         expect(row(waterfall, "number")).to_have_count(0)
-        waterfall.get_by_role("button", name="Show 50 more").click()
-        expect(row(waterfall, "tool_149")).to_be_visible()
+        waterfall.get_by_role("button", name="Show 10 more").click()
+        expect(row(waterfall, "tool_109")).to_be_visible()
         expect(waterfall.get_by_role("button", name="Show")).to_have_count(0)
         waterfall.get_by_role("button", name="tool_7", exact=True).click()
         expect(row(waterfall, "number")).to_have_count(1)
@@ -171,7 +157,7 @@ def test_many_calls_are_folded_and_shown_when_asked(page: Page) -> None:
         expect(waterfall.locator("img")).to_have_count(0)
 
 
-def test_it_goes_on_with_a_run_that_goes_on(page: Page) -> None:
+def test_waterfall_follows_a_running_run(page: Page) -> None:
     call = CallTool("write_file", {"path": "a.py", "content": PROGRAM})
     with on_stage(Reply(call), "Done.", held=True) as stage:
         visitor = Visitor(page, stage.url)
@@ -193,59 +179,56 @@ def test_it_goes_on_with_a_run_that_goes_on(page: Page) -> None:
 @pytest.mark.parametrize(
     ("panel", "text"), [("Waterfall", "waited 10 min"), ("Replay", "write_file")]
 )
-def test_a_log_that_cannot_be_read_can_be_tried_again(
+def test_unreadable_log_can_be_tried_again(
     page: Page, browsing: Browsing, panel: str, text: str
 ) -> None:
-    browsing.expect_faults("410")
+    browsing.expect_errors("410")
+    problem = {"type": "about:blank", "title": "Gone", "status": 410, "detail": f"gone {HOSTILE}"}
+    kind, body = "application/problem+json", json.dumps(problem)
     with on_stage() as stage:
         script().keep(stage.store)
-        problem = refusal(f"it is gone {HOSTILE}")
-        page.route(LOG, lambda route: route.fulfill(**problem))
+        page.route(LOG, lambda route: route.fulfill(status=410, content_type=kind, body=body))
         visitor = Visitor(page, f"{stage.url}/#/r/run_1")
         visitor.button(panel).click()
         region = visitor.region(panel)
-        expect(region).to_contain_text("could not be read. It is gone <img")
+        expect(region).to_contain_text("could not be read. Gone <img")
         page.unroute(LOG)
         region.get_by_role("button", name="Try again").click()
         expect(region).to_contain_text(text)
         expect(region.get_by_text("could not be read")).to_be_hidden()
 
 
-def test_a_snapshot_stands_for_what_is_in_the_log(page: Page) -> None:
+def test_log_is_read_again_only_if_a_snapshot_is_newer(page: Page) -> None:
     frames = script().frames()
+    snapshot: dict[str, Any] = {"type": "run_snapshot", "blocks": []}
     with on_stage() as stage:
         page.goto(stage.url)
         page.evaluate(ALONE, frames[:6])
         waterfall = page.get_by_role("region", name="Waterfall")
         expect(row(waterfall, "Turn 1")).to_be_visible()
-        # What is known already changes nothing, and is not read again.
         page.evaluate("(frames) => frames.forEach((frame) => panel.take(frame))", frames[:6])
-        page.evaluate("(frame) => panel.take(frame)", {**frames[5], "event": snapshot()})
+        page.evaluate("(frame) => panel.take(frame)", {**frames[5], "event": snapshot})
         assert page.evaluate("readings") == 1
-        # What is not known is.
         page.evaluate("(frames) => { logged = frames; }", frames)
-        page.evaluate("(frame) => panel.take(frame)", {**frames[-1], "event": snapshot()})
+        page.evaluate("(frame) => panel.take(frame)", {**frames[-1], "event": snapshot})
         expect(row(waterfall, "Text")).to_contain_text("It is written.")
         assert page.evaluate("readings") == 2
         assert numbers(waterfall, "path")[2] == "3.9 s"
         page.evaluate("() => { panel.close(); panel.take(logged[0]); }")
-        expect(page.get_by_role("region", name="Waterfall")).to_have_count(0)
+        expect(waterfall).to_have_count(0)
 
 
-def snapshot() -> dict[str, Any]:
-    return {"type": "run_snapshot", "blocks": []}
-
-
-def test_on_a_phone_the_bars_are_below_and_nothing_is_wider(browsing: Browsing) -> None:
+def test_on_a_phone_bars_are_below_and_nothing_overflows(browsing: Browsing) -> None:
     with on_stage() as stage:
         page = browsing.page(viewport={"width": 390, "height": 844}, has_touch=True)
         waterfall = opened(page, stage)
-        label = row(waterfall, "path").get_by_text("path", exact=True).bounding_box()
+        path = row(waterfall, "path")
+        label = path.get_by_text("path", exact=True).bounding_box()
+        track = path.locator(".waterfall-track").bounding_box()
         assert label is not None
-        track = row(waterfall, "path").locator(".waterfall-track").bounding_box()
         assert track is not None
         assert track["y"] >= label["y"] + label["height"] - 2
         assert track["width"] > 250
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         expect(waterfall.get_by_role("columnheader")).to_have_count(5)
-        expect(row(waterfall, "path").get_by_role("cell")).to_have_count(4)
+        expect(path.get_by_role("cell")).to_have_count(4)

@@ -54,13 +54,10 @@ def ids_of(*calls: str, after: Numbering | None = None, messages: int = 1) -> li
     return [event.call_id for event in of_type(stream(payloads, after=after), ToolCallStarted)]
 
 
-def test_ids_are_unique_in_a_stream_that_continues_a_conversation() -> None:
+def test_repeated_ids_are_renamed_only_in_a_conversation() -> None:
     ids = ids_of("a", "b", after=Numbering(), messages=2)
     assert ids[:2] == ["a", "b"]
     assert len(set(ids)) == 4
-
-
-def test_single_stream_keeps_ids_that_repeat_in_a_later_message() -> None:
     assert ids_of("a", "b", messages=2) == ["a", "b", "a", "b"]
 
 

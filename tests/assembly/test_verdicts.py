@@ -177,11 +177,6 @@ def test_call_without_arguments_in_a_cut_turn_is_truncated() -> None:
     assert invalid.error == ArgumentsError("truncated", message, 0)
 
 
-def test_empty_stream_is_a_failure() -> None:
-    failed = StreamFailed("empty", "the stream ended before a message began", retryable=True)
-    assert assemble([])[1] == [failed]
-
-
 def test_unknown_protocol_is_a_failure_that_shows_the_payload() -> None:
     (event,) = assemble([{"hello": "world"}, {"type": "nothing"}])[1]
     assert isinstance(event, StreamFailed)

@@ -62,12 +62,6 @@ def test_each_fragment_comes_with_the_character_that_settles_it() -> None:
     assert parser.verdict == "complete"
 
 
-def test_fragments_of_a_value_share_one_path_object() -> None:
-    parser = Parser()
-    fragments = [fragment for char in '{"k":"ab"}' for fragment in parser.feed(char)]
-    assert len({id(fragment.path) for fragment in fragments if fragment.path}) == 1
-
-
 @pytest.mark.parametrize("text", ["1", "-0", "10.5", "1e5", "0.0E-7"])
 def test_number_at_the_root_is_done_at_the_end(text: str) -> None:
     parser = Parser()

@@ -153,19 +153,13 @@ def test_fields_before_an_error_are_delivered_and_the_open_one_never_ends() -> N
         assert joined(read(chunks)[1]) == expected, name
 
 
-def test_close_finds_a_cut() -> None:
+def test_cut_limit_and_misuse_are_errors() -> None:
     stream, _ = read(['{"a": "x'])
     assert stream.error is None
     assert stream.close() == Invalid(("a",), 8, "truncated")
-
-
-def test_limits_hold() -> None:
     stream = ToolArgStream("call", limits=Limits(max_chars=4))
     stream.feed('{"abcd')
     assert stream.error == Invalid((), 4, "too_long")
-
-
-def test_bytes_raise() -> None:
     with pytest.raises(UsageError, match="takes str, not bytes"):
         ToolArgStream("call").feed(b"{}")  # type: ignore[arg-type]
 

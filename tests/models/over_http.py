@@ -1,11 +1,11 @@
-"""What the tests of models over HTTP share: a request, what comes of it, and an odd server."""
+"""Helpers for tests of models over HTTP: a request, its outcome, and a scripted socket server."""
 
 import asyncio
 import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,16 +22,16 @@ PREFIXES = ["anthropic", "openai", "openai-responses"]
 Result = TypeVar("Result")
 
 
-def ask_for(text: str = "hi", **settings: Any) -> ModelRequest:
+def request_for(text: str = "hi", **settings: Any) -> ModelRequest:
     message = Message(role="user", parts=(TextPart(text=text),))
     return ModelRequest(messages=(message,), settings=ModelSettings(**settings))
 
 
-REQUEST = ask_for()
+REQUEST = request_for()
 
 
 class Waits:
-    """Time that passes at once, and chance that is none."""
+    """Retries that do not sleep, and whose jitter is 0."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -43,10 +43,8 @@ class Waits:
         return Retries(sleep=self.sleep, random=lambda: 0.0, **options)
 
 
-def model_of(
-    provider: "MockProvider | str", prefix: str = "anthropic", **options: Any
-) -> HttpModel:
-    """A model that asks this provider, and does not wait for a second try."""
+def model_of(provider: MockProvider | str, prefix: str = "anthropic", **options: Any) -> HttpModel:
+    """Return a model of this provider. It does not wait before it retries."""
     address = provider if isinstance(provider, str) else provider.url
     options.setdefault("retries", Waits().retries())
     options.setdefault("timeout", Timeouts(connect=5, first_byte=10, idle=10))
@@ -57,12 +55,24 @@ def model_of(
 
 
 class Outcome(NamedTuple):
+    """What stream() yields and raises, and the requests that the socket server received."""
+
     events: list[Event]
     failure: ProviderFailure | None
+    requests: Sequence[bytes] = ()
 
     @property
     def types(self) -> list[str]:
         return [event.type for event in self.events]
+
+    @property
+    def is_complete(self) -> bool:
+        return self.failure is None and self.types[-1] == "turn_completed"
+
+    @property
+    def error(self) -> ProviderFailure:
+        assert self.failure is not None
+        return self.failure
 
 
 async def outcome_async(model: HttpModel, request: ModelRequest = REQUEST) -> Outcome:
@@ -77,16 +87,14 @@ async def outcome_async(model: HttpModel, request: ModelRequest = REQUEST) -> Ou
 
 
 def outcome(model: HttpModel, request: ModelRequest = REQUEST) -> Outcome:
-    """Ask, and give what stream() says and what it raises."""
     return run(outcome_async(model, request))
 
 
 def failure_of(model: HttpModel, request: ModelRequest = REQUEST) -> ProviderFailure:
-    """Ask, and give why there was no answer."""
-    events, failure = outcome(model, request)
-    assert failure is not None
-    assert events == []
-    return failure
+    """Send a request that fails before any event, and return its failure."""
+    found = outcome(model, request)
+    assert found.events == []
+    return found.error
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
@@ -96,13 +104,11 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(bounded())
 
 
-# A server for what the mock cannot do
-
 Talk = Callable[[socket.socket], None]
 
 
 def say(*pieces: bytes) -> Talk:
-    """Write these, and close the connection."""
+    """Send these, and close the connection."""
 
     def talk(connection: socket.socket) -> None:
         for piece in pieces:
@@ -112,23 +118,26 @@ def say(*pieces: bytes) -> Talk:
 
 
 def http(status: str, body: bytes = b"", **headers: str) -> bytes:
-    """A whole answer."""
+    """Return a whole response."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", "connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+def respond(status: str, body: bytes = b"", **headers: str) -> Talk:
+    return say(http(status, body, **headers))
+
+
 def reset(connection: socket.socket) -> None:
-    """Break the connection off, so that the other side gets an error."""
+    """Reset the connection, so that the client gets an error."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def hang(*pieces: bytes) -> Talk:
-    """Write these, and then nothing, until the client goes away."""
+    """Send these, and then nothing until the client closes the connection."""
 
     def talk(connection: socket.socket) -> None:
-        for piece in pieces:
-            connection.sendall(piece)
+        say(*pieces)(connection)
         with suppress(OSError):
             connection.recv(1)
 
@@ -140,9 +149,18 @@ class Served(NamedTuple):
     requests: list[bytes]
 
 
+def ask(
+    *talks: Talk, prefix: str = "anthropic", request: ModelRequest = REQUEST, **options: Any
+) -> Outcome:
+    """Send a request to a socket server that answers so."""
+    with serving(*talks) as served:
+        found = outcome(model_of(served.url, prefix, **options), request)
+    return Outcome(found.events, found.failure, served.requests)
+
+
 @contextmanager
 def serving(*talks: Talk) -> Iterator[Served]:
-    """Serve one connection after the other; the last of these is for all that follow."""
+    """Serve a connection with each of these. The last one is for all connections that follow."""
     served: list[bytes] = []
     threads: list[threading.Thread] = []
     open_connections: list[socket.socket] = []
@@ -150,7 +168,7 @@ def serving(*talks: Talk) -> Iterator[Served]:
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            request = _request(connection)
+            request = _read_request(connection)
             if request:
                 served.append(request)
                 talks[min(len(served), len(talks)) - 1](connection)
@@ -181,7 +199,7 @@ def serving(*talks: Talk) -> Iterator[Served]:
             thread.join()
 
 
-def _request(connection: socket.socket) -> bytes:
+def _read_request(connection: socket.socket) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)

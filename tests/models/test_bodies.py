@@ -1,7 +1,6 @@
-"""A request for an SDK of one's own: its real clients send it, and the mock takes it."""
+"""request_body: requests that the SDK clients of users send."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import anthropic
@@ -15,27 +14,10 @@ from argstream.models import ModelRequest, ModelSettings, OfferedTool, request_b
 from argstream.testing import CallTool, MockProvider, Reply, Say, Think
 from tests.support.provider_rules import strict_provider
 
-ADD = OfferedTool(
-    name="add",
-    description="Adds.",
-    schema={
-        "type": "object",
-        "properties": {"a": {"type": "integer"}},
-        "required": ["a"],
-        "additionalProperties": False,
-    },
-)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+ADD = OfferedTool(name="add", description="Adds.", schema={**SCHEMA, "additionalProperties": False})
 QUESTION = Message(role="user", parts=(TextPart(text="What is 1 + 1?"),))
-SCRIPT = [
-    Reply(Think("Hm – é."), Say("I add."), CallTool("add", {"a": 1})),
-    Reply("It is 2."),
-]
-
-
-@pytest.fixture
-def provider() -> Iterator[MockProvider]:
-    with strict_provider(SCRIPT) as provider:
-        yield provider
+SCRIPT = [Reply(Think("Hm – é."), Say("I add."), CallTool("add", {"a": 1})), Reply("It is 2.")]
 
 
 def request(*messages: Message, **settings: Any) -> ModelRequest:
@@ -47,70 +29,58 @@ def request(*messages: Message, **settings: Any) -> ModelRequest:
     )
 
 
-Ask = Callable[[ModelRequest], Any]
+Send = Callable[[MockProvider, ModelRequest], Iterator[Any]]
 
 
-@contextmanager
-def of_anthropic(provider: MockProvider) -> Iterator[Ask]:
+def with_anthropic(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
     with anthropic.Anthropic(base_url=provider.anthropic_url, api_key="any") as client:
-        yield lambda asked: client.messages.create(
-            **request_body(asked, "anthropic", model="claude-opus-4-7")
-        )
+        body = request_body(asked, "anthropic", model="claude-opus-4-7")
+        yield from client.messages.create(**body)
 
 
-@contextmanager
-def of_chat(provider: MockProvider) -> Iterator[Ask]:
+def with_chat(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
     with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
-        yield lambda asked: client.chat.completions.create(
-            **request_body(asked, "openai-chat", model="deepseek-chat", server="deepseek")
-        )
+        body = request_body(asked, "openai-chat", model="deepseek-chat", server="deepseek")
+        yield from client.chat.completions.create(**body)
 
 
-@contextmanager
-def of_responses(provider: MockProvider) -> Iterator[Ask]:
+def with_responses(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
     with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
-        yield lambda asked: client.responses.create(
-            **request_body(asked, "openai-responses", model="gpt-5")
-        )
+        yield from client.responses.create(**request_body(asked, "openai-responses", model="gpt-5"))
 
 
-@pytest.mark.parametrize("client", [of_anthropic, of_chat, of_responses])
+@pytest.mark.parametrize("send", [with_anthropic, with_chat, with_responses])
 @pytest.mark.parametrize("thinking", [None, "low"])
-def test_a_conversation_goes_through_a_client_of_ones_own(
-    client: Callable[[MockProvider], AbstractContextManager[Ask]],
-    thinking: Any,
-    provider: MockProvider,
-) -> None:
+def test_conversation_works_with_the_client_of_an_sdk(send: Send, thinking: Any) -> None:
     history = [QUESTION]
-    with client(provider) as ask:
+    with strict_provider(SCRIPT) as provider:
         for _ in SCRIPT:
             asked = request(*history, max_tokens=5000, tool_choice="auto", thinking=thinking)
-            source: Iterator[Any] = ask(asked)
-            last = list(stream(source))[-1]
+            last = list(stream(send(provider, asked)))[-1]
             assert isinstance(last, TurnCompleted)
             history.append(last.message)
             calls = [part for part in last.message.parts if isinstance(part, CallPart)]
             results = [ResultPart(call_id=call.call_id, result=2) for call in calls]
             history += [Message(role="user", parts=tuple(results))] if results else []
-    provider.check()  # the thought went back, too
+        provider.check()  # thinking was sent back, too
     assert [getattr(part, "text", "") for part in history[-1].parts] == ["It is 2."]
 
 
-def test_a_body_is_what_a_model_over_http_would_send() -> None:
-    body = request_body(request(max_tokens=7), "openai-chat", model="gpt-5")
-    assert body["stream"] is True
-    assert body["max_completion_tokens"] == 7
-    assert body["messages"][0]["role"] == "developer"
-    other = request_body(request(max_tokens=7), "openai-chat", model="qwen3", server="vllm")
-    assert other["max_tokens"] == 7
-    assert other["messages"][0]["role"] == "system"
+@pytest.mark.parametrize(
+    ("model", "options", "limit", "role"),
+    [
+        ("gpt-5", {}, "max_completion_tokens", "developer"),
+        ("qwen3", {"server": "vllm"}, "max_tokens", "system"),
+    ],
+)
+def test_body_fits_the_server(model: str, options: dict[str, Any], limit: str, role: str) -> None:
+    body = request_body(request(max_tokens=7), "openai-chat", model=model, **options)
+    assert (body["stream"], body[limit], body["messages"][0]["role"]) == (True, 7, role)
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
+def test_unknown_api_or_server_raises() -> None:
     api: Any = "gemini"
-    with pytest.raises(
-        UsageError, match="no API is called 'gemini'; there are: anthropic, openai-"
-    ):
+    with pytest.raises(UsageError, match="'gemini'; there are: anthropic, openai-"):
         request_body(request(), api, model="m")
     with pytest.raises(UsageError, match="only openai-chat has servers that differ"):
         request_body(request(), "anthropic", model="m", server="deepseek")

@@ -3,16 +3,8 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunCompleted,
-    RunPaused,
-    RunSnapshot,
-    RunStarted,
-    TextDelta,
-)
+from argstream import events as ev
+from argstream.events import Event
 from argstream.runs import Claim, Record, RunView, Store
 
 SECONDS = 30.0
@@ -39,25 +31,25 @@ class Writer:
         return made
 
     def started(self) -> list[Record]:
-        return self.records(RunStarted(self.run_id, "Go", user=self.user))
+        return self.records(ev.RunStarted(self.run_id, "Go", user=self.user))
 
     def completed(self) -> list[Record]:
-        return self.records(RunCompleted("done", run_id=self.run_id))
+        return self.records(ev.RunCompleted("done", run_id=self.run_id))
 
     def texts(self, *texts: str) -> list[Record]:
-        return self.records(*(TextDelta(text, 0) for text in texts))
+        return self.records(*(ev.TextDelta(text, 0) for text in texts))
 
 
-def requested(call_id: str = "c1", digest: str = "d1") -> ApprovalRequested:
-    return ApprovalRequested(call_id, "send", {"to": ["ada"]}, digest, "must be confirmed")
+def requested(call_id: str = "c1", digest: str = "d1") -> ev.ApprovalRequested:
+    return ev.ApprovalRequested(call_id, "send", {"to": ["ada"]}, digest, "must be confirmed")
 
 
-def decided(call_id: str = "c1") -> ApprovalDecided:
-    return ApprovalDecided(call_id, "send", "approved")
+def decided(call_id: str = "c1") -> ev.ApprovalDecided:
+    return ev.ApprovalDecided(call_id, "send", "approved")
 
 
-def paused(run_id: str = "run-1") -> RunPaused:
-    return RunPaused(run_id, ())
+def paused(run_id: str = "run-1") -> ev.RunPaused:
+    return ev.RunPaused(run_id, ())
 
 
 async def begin_run(
@@ -74,13 +66,13 @@ def contiguous(records: Sequence[Record]) -> bool:
     return [record.seq for record in records] == list(range(1, 1 + len(records)))
 
 
-def snapshot_of(events: Iterable[Event]) -> RunSnapshot:
+def snapshot_of(events: Iterable[Event]) -> ev.RunSnapshot:
     view = RunView()
     for event in events:
         view.take(event)
     return view.snapshot()
 
 
-def folded(records: Iterable[Record]) -> RunSnapshot:
+def folded(records: Iterable[Record]) -> ev.RunSnapshot:
     """Return the snapshot of a run with these records."""
     return snapshot_of(record.event for record in records)

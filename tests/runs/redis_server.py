@@ -155,9 +155,6 @@ def _free_port() -> int:
     return port
 
 
-# For the tests of the Redis store
-
-
 @asynccontextmanager
 async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
     """Open a store on the shared server, with its own prefix, or on another server."""

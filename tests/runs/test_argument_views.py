@@ -6,19 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Assembler
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallStarted,
-    TurnStarted,
-)
+from argstream.events import Event
 from argstream.jsonstream import Limits
 from argstream.runs import merged, with_arguments
 from argstream.testing import cut
@@ -29,7 +20,7 @@ from tests.runs.records import snapshot_of
 from tests.strategies import any_texts, cuts
 from tests.turns import STREAMED, Streamed
 
-VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)
+VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
 
 
 def without_views(events: Iterable[Event]) -> list[Event]:
@@ -52,7 +43,7 @@ def joined(events: Iterable[Event]) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for event in views(events):
         match event:
-            case ArgumentDelta(call_id, _, path, text):
+            case ev.ArgumentDelta(call_id, _, path, text):
                 if found and found[-1][:3] == ("text", call_id, path):
                     found[-1] = (*found[-1][:3], str(found[-1][3]) + text)
                 else:
@@ -82,14 +73,16 @@ def test_views_of_any_run_are_restored(events: list[Event]) -> None:
     """For a rejected call there may be more of them: the run stopped reading it early."""
     again = list(with_arguments(without_views(events)))
     assert without_views(again) == without_views(events)
-    invalid = [event for event in events if isinstance(event, ToolArgsInvalid)]
+    invalid = [event for event in events if isinstance(event, ev.ToolArgsInvalid)]
     rejected = {event.call_id for event in invalid if event.verdict == "rejected"}
 
     def of_other_calls(some: Iterable[Event]) -> list[Event]:
         return [event for event in some if getattr(event, "call_id", "") not in rejected]
 
     def settled(some: Iterable[Event]) -> set[str]:
-        return {repr(one) for one in some if isinstance(one, ArgumentStarted | ArgumentCompleted)}
+        return {
+            repr(one) for one in some if isinstance(one, ev.ArgumentStarted | ev.ArgumentCompleted)
+        }
 
     assert of_other_calls(again) == of_other_calls(events)
     assert settled(events) <= settled(again)
@@ -102,9 +95,7 @@ def test_views_of_concurrent_sub_agents_are_restored() -> None:
 
 @given(any_texts, cuts, cuts)
 @example("  [0", [1, 3], [1])
-def test_merged_events_give_the_same_views_in_larger_pieces(
-    text: str, sizes: list[int], batches: list[int]
-) -> None:
+def test_merged_events_give_the_same_views(text: str, sizes: list[int], batches: list[int]) -> None:
     events = events_of(anthropic_call(*cut(text, sizes)))
     stored: list[Event] = []
     rest = events
@@ -114,13 +105,8 @@ def test_merged_events_give_the_same_views_in_larger_pieces(
     assert joined(with_arguments(stored)) == joined(events)
 
 
-# Starting at a snapshot
-
-
 @given(any_texts, cuts, st.data())
-def test_views_after_a_snapshot_continue_those_before(
-    text: str, sizes: list[int], data: st.DataObject
-) -> None:
+def test_views_continue_after_a_snapshot(text: str, sizes: list[int], data: st.DataObject) -> None:
     bare = without_views(events_of(anthropic_call(*cut(text, sizes))))
     place = data.draw(st.integers(0, len(bare)))
     whole = list(with_arguments(bare))
@@ -132,18 +118,16 @@ def test_views_after_a_snapshot_continue_those_before(
 @pytest.mark.parametrize("before", [[], [snapshot_of(events_of(anthropic_call('{"path": "a"}')))]])
 def test_call_that_did_not_start_or_is_over_has_no_views(before: list[Event]) -> None:
     assert (
-        views(with_arguments([*before, ToolArgsDelta("toolu_1", "write", '{"path": "a"}')])) == []
+        views(with_arguments([*before, ev.ToolArgsDelta("toolu_1", "write", '{"path": "a"}')]))
+        == []
     )
-
-
-# Calls without arguments
 
 
 def test_free_text_has_no_views() -> None:
     events: list[Event] = [
-        ToolCallStarted("c1", 0, "run", "code"),
-        ToolArgsDelta("c1", "run", '{"a": 1}'),
-        ToolArgsCompleted("c1", "run", '{"a": 1}'),
+        ev.ToolCallStarted("c1", 0, "run", "code"),
+        ev.ToolArgsDelta("c1", "run", '{"a": 1}'),
+        ev.ToolArgsCompleted("c1", "run", '{"a": 1}'),
     ]
     assert list(with_arguments(events)) == events
 
@@ -151,12 +135,12 @@ def test_free_text_has_no_views() -> None:
 @pytest.mark.parametrize("text", ['[{"a": 1}]', '7 {"a": 1}', '{"a": 1e999, "b": 2}', '{"a" 1}'])
 def test_invalid_arguments_have_no_further_views(text: str) -> None:
     events: list[Event] = [
-        ToolCallStarted("c1", 0, "run"),
-        ToolArgsDelta("c1", "run", text),
-        ToolArgsDelta("c1", "run", ', "c": 3}'),
+        ev.ToolCallStarted("c1", 0, "run"),
+        ev.ToolArgsDelta("c1", "run", text),
+        ev.ToolArgsDelta("c1", "run", ', "c": 3}'),
     ]
     found = list(with_arguments(events))
-    assert [event for event in found if isinstance(event, ArgumentCompleted)] == []
+    assert [event for event in found if isinstance(event, ev.ArgumentCompleted)] == []
     assert found[-1] == events[-1]
 
 
@@ -169,10 +153,10 @@ def test_limits_are_those_of_the_stream() -> None:
 def test_repeated_turn_is_read_from_its_beginning() -> None:
     lost = events_of([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
     again = events_of(anthropic_call('{"path": "kept"}'))
-    events = [TurnStarted(1), *lost, TurnStarted(1, 2), *again]
+    events = [ev.TurnStarted(1), *lost, ev.TurnStarted(1, 2), *again]
     assert list(with_arguments(without_views(events))) == events
-    late = ToolArgsDelta("toolu_1", "write", 'st"}')
-    assert list(with_arguments([*lost, TurnStarted(1, 2), late]))[-1] == late
+    late = ev.ToolArgsDelta("toolu_1", "write", 'st"}')
+    assert list(with_arguments([*lost, ev.TurnStarted(1, 2), late]))[-1] == late
 
 
 @pytest.mark.timing

@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 
 from argstream import Approve, Deny
+from argstream import events as ev
 from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
-from argstream.events import (
-    Event,
-    RunCompleted,
-    RunPaused,
-    RunResumed,
-    RunStopped,
-    TextDelta,
-    ToolCallCompleted,
-)
+from argstream.events import Event
 from argstream.runs import Claim, Posts, Record, Store
 from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
 from tests.runs.stores import Place, store_test, without_redis
@@ -29,7 +22,7 @@ from tests.runs.stores import Place, store_test, without_redis
 
 @store_test
 async def test_records_are_read_after_a_seq_up_to_a_limit(store: Store) -> None:
-    texts = [TextDelta(str(number), 0) for number in range(1_200)]
+    texts = [ev.TextDelta(str(number), 0) for number in range(1_200)]
     writer, claim, records = await begin_run(store, "run-1", *texts)
     records += (more := writer.texts("b", "c"))
     await store.append(claim, more)
@@ -45,7 +38,7 @@ async def test_records_are_read_after_a_seq_up_to_a_limit(store: Store) -> None:
 
 @store_test
 async def test_large_records_are_read_whole(store: Store) -> None:
-    _, _, records = await begin_run(store, "run-1", *[TextDelta("x" * 900_000, 0)] * 12)
+    _, _, records = await begin_run(store, "run-1", *[ev.TextDelta("x" * 900_000, 0)] * 12)
     assert await store.read("run-1") == records
     assert await store.read("run-1", 1, 11) == records[1:12]
 
@@ -53,11 +46,11 @@ async def test_large_records_are_read_whole(store: Store) -> None:
 @store_test
 async def test_stored_values_are_copies(store: Store) -> None:
     written: dict[str, Any] = {"to": ["ada"]}
-    await begin_run(store, "run-1", ToolCallCompleted("c1", "send", written, "ok"))
+    await begin_run(store, "run-1", ev.ToolCallCompleted("c1", "send", written, "ok"))
     written["to"].append("eve")
     for _ in range(2):
         (record,) = await store.read("run-1", 1)
-        assert isinstance(record.event, ToolCallCompleted)
+        assert isinstance(record.event, ev.ToolCallCompleted)
         assert record.event.arguments == {"to": ["ada"]}
         record.event.arguments["to"].append("eve")
 
@@ -66,9 +59,11 @@ async def test_stored_values_are_copies(store: Store) -> None:
 async def test_result_is_returned_as_decoded_json(store: Store) -> None:
     writer, claim, _ = await begin_run(store)
     async with aclosing(store.follow("run-1", 1)) as following:
-        await store.append(claim, writer.records(ToolCallCompleted("c1", "f", {}, (1, {2: "x"}))))
+        await store.append(
+            claim, writer.records(ev.ToolCallCompleted("c1", "f", {}, (1, {2: "x"})))
+        )
         followed = await anext(following)
-    assert isinstance(followed.event, ToolCallCompleted)
+    assert isinstance(followed.event, ev.ToolCallCompleted)
     assert followed.event.result == [1, {"2": "x"}]
     assert await store.read("run-1", 1) == [followed]
 
@@ -97,7 +92,7 @@ async def test_run_begins_once_and_with_seq_1(store: Store) -> None:
         await store.begin([], "me", SECONDS)
     await store.begin(records, "me", SECONDS)
     with pytest.raises(UsageError, match="already"):
-        await begin_run(store, "run-1", TextDelta("other", 0))
+        await begin_run(store, "run-1", ev.TextDelta("other", 0))
     assert await store.read("run-1") == records
 
 
@@ -111,7 +106,7 @@ def writer_after(seq: int) -> Writer:
 
 
 def result(value: Any) -> list[Event]:
-    return [TextDelta("a", 0), ToolCallCompleted("c1", "f", {}, value)]
+    return [ev.TextDelta("a", 0), ev.ToolCallCompleted("c1", "f", {}, value)]
 
 
 ENDLESS: list[Any] = []
@@ -131,7 +126,7 @@ REJECTED: dict[str, tuple[Callable[[Writer], list[Record]], str]] = {
 
 @store_test
 async def test_rejected_batch_writes_nothing(store: Store) -> None:
-    _, claim, records = await begin_run(store, "run-1", TextDelta("a", 0), TextDelta("b", 0))
+    _, claim, records = await begin_run(store, "run-1", ev.TextDelta("a", 0), ev.TextDelta("b", 0))
     for make, reason in REJECTED.values():
         with pytest.raises(UsageError, match=reason):
             await store.append(claim, make(writer_after(3)))
@@ -174,9 +169,7 @@ async def assert_lease_lost(store: Store, claim: Claim, records: list[Record], w
 
 
 @store_test
-async def test_lease_excludes_others_until_it_expires(
-    place: Place, store: Store, other: Store
-) -> None:
+async def test_lease_excludes_others_until_expiry(place: Place, store: Store, other: Store) -> None:
     writer = Writer()
     old = await store.begin(writer.started(), "me", SECONDS)
     with pytest.raises(RunTaken, match="driven by me") as raised:
@@ -198,9 +191,7 @@ async def test_lease_excludes_others_until_it_expires(
 
 
 @store_test
-async def test_expired_lease_works_until_another_process_acquires_it(
-    place: Place, store: Store
-) -> None:
+async def test_expired_lease_works_until_it_is_acquired(place: Place, store: Store) -> None:
     writer = Writer()
     claim = await store.begin(writer.started(), "me", 0.05)
     await place.advance(0.1)
@@ -251,9 +242,7 @@ async def test_lost_lease_may_only_repeat_what_it_wrote(store: Store) -> None:
 
 @without_redis
 @store_test
-async def test_lease_is_not_prolonged_when_the_clock_is_set_back(
-    place: Place, store: Store
-) -> None:
+async def test_setting_the_clock_back_prolongs_no_lease(place: Place, store: Store) -> None:
     await begin_run(store)
     await place.advance(-3_600)
     assert (await store.info("run-1")).owner is None
@@ -268,8 +257,8 @@ async def test_lease_is_not_prolonged_when_the_clock_is_set_back(
 
 RESTS: dict[str, list[Event]] = {
     "paused": [requested(), paused()],
-    "over": [requested(), RunStopped("enough")],
-    "resumed and paused again": [requested(), paused(), RunResumed("run-1"), paused()],
+    "over": [requested(), ev.RunStopped("enough")],
+    "resumed and paused again": [requested(), paused(), ev.RunResumed("run-1"), paused()],
 }
 
 
@@ -296,8 +285,8 @@ async def test_pausing_or_ending_releases_the_lease(
 
 @store_test
 async def test_lease_is_kept_if_the_batch_ends_resumed(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", paused(), RunResumed("run-1"))
-    await store.append(claim, writer.records(requested(), paused(), RunResumed("run-1")))
+    writer, claim, _ = await begin_run(store, "run-1", paused(), ev.RunResumed("run-1"))
+    await store.append(claim, writer.records(requested(), paused(), ev.RunResumed("run-1")))
     assert (await store.info("run-1")).owner == "me"
     await store.append(claim, writer.texts("a"))
 
@@ -309,7 +298,7 @@ async def test_lease_on_a_paused_run_is_kept_until_the_run_rests_again(store: St
     await store.append(claim, writer.records(decided()))
     info = await store.info("run-1")
     assert (info.status, info.owner) == ("paused", "you")
-    await store.append(claim, writer.records(RunResumed("run-1")))
+    await store.append(claim, writer.records(ev.RunResumed("run-1")))
     await store.append(claim, writer.completed())
     assert (await store.info("run-1")).owner is None
 
@@ -320,7 +309,7 @@ async def test_follower_that_sees_a_pause_can_acquire_the_lease(store: Store, ot
 
     async def take_over() -> Claim:
         async for record in other.follow("run-1"):
-            if isinstance(record.event, RunPaused):
+            if isinstance(record.event, ev.RunPaused):
                 break
         return await other.claim("run-1", "you", SECONDS)
 
@@ -338,7 +327,7 @@ async def test_batch_that_released_the_lease_may_be_repeated(store: Store) -> No
     renewed = await store.claim("run-1", "you", SECONDS)
     await store.append(claim, rests)
     assert (await store.info("run-1")).owner == "you"
-    rest = [*writer.records(RunResumed("run-1")), *writer.completed()]
+    rest = [*writer.records(ev.RunResumed("run-1")), *writer.completed()]
     await store.append(renewed, rest)
     for batch in (records, rests, rest):
         await store.append(claim, batch)
@@ -351,9 +340,7 @@ async def test_batch_that_released_the_lease_may_be_repeated(store: Store) -> No
 
 
 @store_test
-async def test_decision_is_kept_with_its_time_until_its_event_is_written(
-    store: Store, other: Store
-) -> None:
+async def test_decision_is_kept_until_its_event_is_written(store: Store, other: Store) -> None:
     writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
     edit = Approve(arguments={"to": ["bob"]}, always="session", digest="d1", reason="fine")
     first = time.time()
@@ -444,7 +431,7 @@ async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Stor
     writer, claim, _ = await begin_run(store, "run-1", *calls)
     await store.stop("run-1", "enough")
     await store.decide("run-1", {"c2": Approve()})
-    await store.append(claim, writer.records(RunStopped("enough")))
+    await store.append(claim, writer.records(ev.RunStopped("enough")))
     assert await store.posted("run-1") == Posts()
     with pytest.raises(UsageError, match="is over: it is stopped"):
         await store.stop("run-1")
@@ -466,7 +453,7 @@ async def test_info_describes_the_progress_of_a_run(place: Place, store: Store) 
     assert info.created == info.updated == records[0].time
     assert info.owner == "me"
     assert info.claimed_until == pytest.approx(place.now() + SECONDS, abs=10)
-    end = writer.records(TextDelta("a", 0), RunCompleted("b"))
+    end = writer.records(ev.TextDelta("a", 0), ev.RunCompleted("b"))
     await store.append(claim, end)
     info = await store.info("run-1")
     assert (info.status, info.seq, info.is_over) == ("completed", 3, True)
@@ -478,7 +465,7 @@ async def test_info_describes_the_progress_of_a_run(place: Place, store: Store) 
 async def test_running_run_with_an_expired_lease_is_abandoned(place: Place, store: Store) -> None:
     writer, _, _ = await begin_run(store, "run-1", requested(), paused())
     claim = await store.claim("run-1", "you", 0.05)
-    await store.append(claim, writer.records(RunResumed("run-1")))
+    await store.append(claim, writer.records(ev.RunResumed("run-1")))
     await place.advance(0.1)
     info = await store.info("run-1")
     assert (info.status, info.owner, info.is_abandoned) == ("running", None, True)
@@ -491,7 +478,7 @@ async def begin_six_runs(store: Store) -> None:
     runs: list[tuple[str, str, list[Event]]] = [
         ("a", "ada", []),
         ("b", "", [paused()]),
-        ("a", "bob", [RunStopped()]),
+        ("a", "bob", [ev.RunStopped()]),
         ("b", "ada", []),
         ("a", "", []),
     ]
@@ -523,9 +510,7 @@ QUERIES: list[tuple[dict[str, Any], str]] = [
 
 
 @store_test
-async def test_runs_are_listed_newest_first_by_user_session_and_status(
-    store: Store, other: Store
-) -> None:
+async def test_runs_are_listed_by_user_session_and_status(store: Store, other: Store) -> None:
     await begin_six_runs(store)
     for options, expected in QUERIES:
         runs = await other.runs(**options)
@@ -541,7 +526,7 @@ async def test_runs_are_listed_newest_first_by_user_session_and_status(
 
 @store_test
 async def test_name_of_a_deleted_run_can_be_reused(store: Store, other: Store) -> None:
-    old: list[Event] = [requested(), decided(), TextDelta("old", 0)]
+    old: list[Event] = [requested(), decided(), ev.TextDelta("old", 0)]
     _, claim, _ = await begin_run(store, "run-1", *old)
     assert (await other.snapshot("run-1")).seq == (await store.snapshot("run-1")).seq == 4
     async with aclosing(other.follow("run-1", 3)) as following:
@@ -551,11 +536,11 @@ async def test_name_of_a_deleted_run_can_be_reused(store: Store, other: Store) -
         with pytest.raises(UnknownRun):
             await store.read("run-1")
         assert await store.runs() == []
-        _, _, records = await begin_run(store, "run-1", requested(), *[TextDelta("new", 0)] * 4)
+        _, _, records = await begin_run(store, "run-1", requested(), *[ev.TextDelta("new", 0)] * 4)
         with pytest.raises(UnknownRun):  # it does not continue with the new run
             await asyncio.wait_for(anext(following), 5)
         async with aclosing(other.follow("run-1", 2)) as again:
-            assert (await anext(again)).event == TextDelta("new", 0)
+            assert (await anext(again)).event == ev.TextDelta("new", 0)
     assert await store.read("run-1") == records
     for one in (store, other):
         snapshot = await one.snapshot("run-1")
@@ -587,14 +572,12 @@ async def test_leased_run_is_deleted_only_if_it_is_over(store: Store) -> None:
 
 
 @store_test
-async def test_expire_deletes_old_finished_runs_and_optionally_unfinished_ones(
-    place: Place, store: Store
-) -> None:
+async def test_expire_deletes_old_runs(place: Place, store: Store) -> None:
     now = place.now()
     runs: list[tuple[str, float, float, Event]] = [
-        ("over, new", 5, SECONDS, RunStopped()),
-        ("over, old", 50, SECONDS, RunStopped()),
-        ("over, older", 500, SECONDS, RunCompleted("x")),
+        ("over, new", 5, SECONDS, ev.RunStopped()),
+        ("over, old", 50, SECONDS, ev.RunStopped()),
+        ("over, older", 500, SECONDS, ev.RunCompleted("x")),
         ("abandoned, new", 5, 0.05, requested()),
         ("abandoned", 50, 0.05, requested()),
         ("paused", 50, SECONDS, paused()),
@@ -672,7 +655,7 @@ def begin(store: Store, run_id: str = "r", user: str = "") -> Awaitable[object]:
 
 
 def record(seq: int, time: float = 1.0) -> list[Record]:
-    return [Record(seq, time, "run-1", "s", "agent", TextDelta("a", 0))]
+    return [Record(seq, time, "run-1", "s", "agent", ev.TextDelta("a", 0))]
 
 
 def edit(value: object) -> dict[str, Approve]:

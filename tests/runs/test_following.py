@@ -39,9 +39,6 @@ async def later_posts(store: Store) -> AsyncGenerator[Posts, None]:
             yield posts
 
 
-# One follower
-
-
 @store_test
 async def test_follower_gets_old_and_new_records_until_the_run_is_over(store: Store) -> None:
     writer, claim, records = await begin_run(store, "run-1", TextDelta("a", 0))
@@ -72,9 +69,7 @@ async def test_follower_waits_while_a_run_is_paused(store: Store) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(400, "x"), (1, "x" * 1_000_000)])
 @store_test
-async def test_slow_follower_reads_what_it_missed_from_the_store(
-    store: Store, count: int, text: str
-) -> None:
+async def test_slow_follower_reads_from_the_store(store: Store, count: int, text: str) -> None:
     """More records, and larger ones, than are kept in memory for followers."""
     writer, claim, records = await begin_run(store)
     async with aclosing(store.follow("run-1")) as following:
@@ -88,14 +83,9 @@ async def test_slow_follower_reads_what_it_missed_from_the_store(
     assert seen == records
 
 
-# The end of following
-
-
 @pytest.mark.parametrize("way", ["deleted", "expired"])
 @store_test
-async def test_followers_of_a_deleted_run_get_an_error(
-    place: Place, store: Store, other: Store, way: str
-) -> None:
+async def test_deletion_fails_followers(place: Place, store: Store, other: Store, way: str) -> None:
     claim = await store.begin(Writer(time=place.now() - 100).started(), "me", SECONDS)
     (here,), (there,) = await following_tasks(store, 1), await following_tasks(other, 1)
     listening = asyncio.ensure_future(anext(later_posts(other)))
@@ -170,9 +160,6 @@ async def test_followers_of_a_closed_event_loop_do_not_disturb_others(store: Sto
     assert await stays == records + end
 
 
-# Snapshots and commands
-
-
 @store_test
 async def test_snapshot_folds_all_records(store: Store) -> None:
     """Also of many runs in turn. The store caches the snapshots of a few."""
@@ -235,9 +222,6 @@ async def test_driver_receives_commands_until_the_run_is_over(store: Store, othe
         assert await anext(listening) == Posts(stop_reason="enough")
         await store.append(claim, writer.completed())
         assert [posts async for posts in listening] == []
-
-
-# Many followers
 
 
 async def write_run(store: Store, claim: Claim, writer: Writer, random: random.Random) -> None:

@@ -1,14 +1,9 @@
 """The newest records that followers share, at moments that no store lets a test choose."""
 
 import asyncio
-import gc
-import threading
-import weakref
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any
-
-import pytest
 
 from argstream.errors import StoreFailure
 from argstream.events import TextDelta
@@ -39,7 +34,6 @@ class Log:
     def __init__(self, count: int, *, is_open: bool = False) -> None:
         self.lines = [line(seq) for seq in range(1, count + 1)]
         self.reads = 0
-        self.is_broken = False
         self.gate = asyncio.Event()
         if is_open:
             self.gate.set()
@@ -50,8 +44,6 @@ class Log:
         self.reads += 1
         lines = self.lines[after:]
         await self.gate.wait()
-        if self.is_broken:
-            raise StoreFailure("broken")
         return lines, False
 
     def push(self, first: int, last: int) -> None:
@@ -70,9 +62,6 @@ class Log:
 async def settled() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
-
-
-# Pushed and read records
 
 
 @async_test
@@ -110,16 +99,6 @@ async def test_records_skipped_by_a_push_are_read() -> None:
 
 
 @async_test
-async def test_push_that_cannot_be_decoded_fails_the_follower() -> None:
-    log = Log(3, is_open=True)
-    log.lines[2] = b"{"
-    (waiting,) = await log.followers(1)
-    log.push(2, 3)
-    with pytest.raises(StoreFailure, match="cannot be read"):
-        await waiting
-
-
-@async_test
 async def test_one_follower_reads_for_all() -> None:
     log = Log(3)
     waiting = await log.followers(10)
@@ -154,17 +133,6 @@ def is_reading(task: "asyncio.Task[list[int]]") -> bool:
 
 
 @async_test
-async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> None:
-    log = Log(3, is_open=True)
-    waiting: list[Any] = [*await log.followers(3)]
-    log.tail.stale()
-    chosen = [task for task in waiting if task._fut_waiter.done()]  # woken, and has not run yet
-    assert len(chosen) == 1
-    chosen[0].cancel()
-    assert await asyncio.gather(*(set(waiting) - set(chosen))) == [[2, 3]] * 2
-
-
-@async_test
 async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> None:
     """A record comes while the first follower reads, too late for that read."""
     log = Log(3)
@@ -178,21 +146,6 @@ async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> 
     log.gate.set()
     assert await near == [2, 3]
     assert await far == [4]
-
-
-@async_test
-async def test_store_failure_reaches_every_follower() -> None:
-    log = Log(3, is_open=True)
-    log.is_broken = True
-    waiting = await log.followers(5)
-    log.tail.stale()
-    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [str(outcome) for outcome in outcomes] == ["broken"] * 5
-    log.is_broken = False
-    assert await log.followed() == [2, 3]
-
-
-# Memory limits
 
 
 async def unread(*_: object) -> Page:
@@ -266,9 +219,6 @@ def test_idle_event_loop_has_one_wakeup_pending() -> None:
     idle.close()
 
 
-# Leaving
-
-
 def test_leaving_after_a_failure_does_not_unsubscribe_newer_followers() -> None:
     heard: list[str] = []
     tails = Tails(unread, lambda _: heard.append("watch"), lambda _: heard.append("leave"))
@@ -285,30 +235,3 @@ def test_leaving_after_a_failure_does_not_unsubscribe_newer_followers() -> None:
     asyncio.run(follow())
     assert heard == ["watch", "watch", "leave"]
     assert tails.watched() == []
-
-
-def test_collecting_a_follower_of_a_closed_loop_raises_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    unraisable: list[Any] = []
-    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
-    store = MemoryStore()
-    left: list[str] = []
-
-    def unwatch(run_id: str) -> None:
-        asyncio.get_running_loop()
-        left.append(run_id)
-
-    store._tails._unwatch = unwatch
-    asyncio.run(begin_run(store))
-    loop = asyncio.new_event_loop()
-    following = store.follow("run-1")
-    loop.run_until_complete(anext(following))
-    loop.close()
-    gone = weakref.ref(following)
-    thread = threading.Thread(target=gc.collect)
-    del following
-    thread.start()
-    thread.join()
-    assert gone() is None
-    assert unraisable == left == store._tails.watched() == []

@@ -42,9 +42,6 @@ async def following(store: RedisStore, run_id: str = "run-1") -> "asyncio.Task[l
     return task
 
 
-# Expiry
-
-
 @store_test
 async def test_finished_run_expires_after_its_ttl() -> None:
     async with opened(ttl=0.3) as store:
@@ -89,9 +86,6 @@ async def keys_of(prefix: str) -> list[bytes]:
     return keys
 
 
-# Lists
-
-
 @store_test
 async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
     for number in range(30):
@@ -115,9 +109,7 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
 
 
 @store_test
-async def test_runs_of_an_older_version_are_found(
-    store: RedisStore, other: RedisStore, place: Place
-) -> None:
+async def test_old_runs_are_found(store: RedisStore, other: RedisStore, place: Place) -> None:
     """It wrote no user, and no index but that of all runs."""
     _, claim, _ = await begin_run(store, "old", session_id="talk")
     await execute(shared_server(), "HDEL", f"{place.prefix}:{{old}}:run", "user")
@@ -189,9 +181,6 @@ def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureF
         asyncio.run(attempt())
     for name in (r"\xff\xfe", "'foreign'", "'number'", "'text'"):
         assert name in caplog.text
-
-
-# Event loops and clients
 
 
 def test_closing_a_store_closes_it_in_every_event_loop() -> None:
@@ -277,18 +266,13 @@ async def test_followers_of_an_event_loop_share_one_connection() -> None:
 
 
 @store_test
-async def test_records_too_large_to_publish_are_followed(
-    store: RedisStore, other: RedisStore
-) -> None:
+async def test_very_large_records_are_followed(store: RedisStore, other: RedisStore) -> None:
     writer, claim, _ = await begin_run(store)
     followed = await following(other)
     for _ in range(3):
         await store.append(claim, writer.texts("x" * 3_000_000))
     await store.append(claim, writer.completed())
     assert await followed == await store.read("run-1")
-
-
-# Databases, prefixes and slots
 
 
 @store_test
@@ -342,9 +326,6 @@ def test_keys_of_a_run_are_in_one_slot_of_a_cluster(prefix: str) -> None:
         run, log, index, news, *_ = store._keys.all_of(run_id)
         same = [run, log, news, *([index] if prefix == "{p}" else [])]
         assert len({key_slot(key) for key in same}) == 1, run_id
-
-
-# Data that no store wrote
 
 
 @store_test

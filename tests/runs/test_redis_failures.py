@@ -2,16 +2,15 @@
 
 import asyncio
 import os
-import select
 import socket
-import socketserver
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+import redis
+from redis.asyncio.connection import Connection
 
 from argstream import Approve, Deny
 from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
@@ -23,8 +22,6 @@ from tests.runs.stores import Place, follow_all, store_test
 
 STORES = ["redis"]
 SECRET = "s3cret-canary"
-
-# Addresses and passwords
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +87,6 @@ async def test_percent_encoded_password_may_contain_any_character() -> None:
             assert repr(store).startswith(f"<RedisStore at 127.0.0.1:{server.port}, ")
 
 
-# Errors of the server
-
-
 @store_test
 async def test_server_out_of_memory_writes_nothing_in_part() -> None:
     with RedisServer() as server:
@@ -118,9 +112,7 @@ async def test_replica_can_be_read_but_not_written() -> None:
 
 
 @store_test
-async def test_evicted_log_is_a_failure_and_not_an_empty_log(
-    store: RedisStore, place: Place
-) -> None:
+async def test_evicted_log_is_a_failure(store: RedisStore, place: Place) -> None:
     await begin_run(store)
     await execute(shared_server(), "DEL", f"{place.prefix}:{{run-1}}:log")
     with pytest.raises(StoreFailure, match="maxmemory-policy"):
@@ -258,9 +250,7 @@ async def test_follower_survives_the_loss_of_its_connection() -> None:
 
 
 @store_test
-async def test_follower_of_a_run_that_the_server_lost_gets_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_run_lost_by_the_server_fails_its_followers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argstream.runs.redis._BEAT", 0.1)
     with RedisServer() as server:
         async with opened(server.url) as store:
@@ -307,49 +297,24 @@ async def test_error_in_the_listener_fails_only_the_followers_of_its_event_loop(
 Step = Callable[[RedisStore], Awaitable[Any]]
 
 
-class _Connection(socketserver.BaseRequestHandler):
-    """Forwards data in both directions until a response is to be lost."""
+class Loss:
+    """Loses the response of the n-th script of a store, after the script has run."""
 
-    def handle(self) -> None:
-        proxy = cast("LossyProxy", self.server)
-        request = b""
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(str(shared_server().socket))
-            while True:
-                for side in select.select([self.request, server], [], [])[0]:
-                    data = side.recv(65_536)
-                    if side is self.request:
-                        request = data if b"EVAL" in data else request
-                    elif request and not data.startswith(b"-NOSCRIPT") and proxy.loses(request):
-                        return
-                    if not data:
-                        return
-                    (server if side is self.request else self.request).sendall(data)
-
-
-class LossyProxy(socketserver.ThreadingTCPServer):
-    """A proxy to the shared server that loses the response of one script, after it has run."""
-
-    def __init__(self, prefix: str, number: int, meanwhile: Step | None) -> None:
-        super().__init__(("127.0.0.1", 0), _Connection)
-        self.url = f"redis://127.0.0.1:{self.server_address[1]}"
+    def __init__(self, place: Place, number: int, meanwhile: Step | None) -> None:
         self.responses_left = number
-        self._prefix = prefix
+        self._prefix = place.prefix
         self._meanwhile = meanwhile
         self._request = b""
 
-    def loses(self, request: bytes) -> bool:
+    async def loses(self, request: bytes) -> bool:
         self.responses_left -= 1
         if self.responses_left != 0:
             return False
         self._request = request
         if self._meanwhile is not None:
-            asyncio.run(self._do(self._meanwhile))
+            async with opened(prefix=self._prefix) as store:
+                await self._meanwhile(store)
         return True
-
-    async def _do(self, step: Step) -> None:
-        async with opened(prefix=self._prefix) as store:
-            await step(store)
 
     def repeat(self) -> None:
         """Send the request again whose response was lost, as if it was delayed."""
@@ -359,21 +324,40 @@ class LossyProxy(socketserver.ThreadingTCPServer):
             assert server.recv(65_536).startswith(b"*")
 
 
+class LossyConnection(Connection):
+    """A connection to the shared server, whatever the address says."""
+
+    loss: Loss  # set by a subclass
+    request = b""
+
+    async def _connect(self) -> None:
+        socket = str(shared_server().socket)
+        self._reader, self._writer = await asyncio.open_unix_connection(socket)
+        await self.on_connect()
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        self.request = b"".join(command) if isinstance(command, list) else command
+        await super().send_packed_command(command, check_health)
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        response = await super().read_response(*args, **options)
+        if b"EVAL" in self.request and await self.loss.loses(self.request):
+            await self.disconnect(nowait=True)
+            raise redis.exceptions.ConnectionError("lost")
+        return response
+
+
 @asynccontextmanager
 async def losing_response(
     place: Place, number: int = 1, meanwhile: Step | None = None
-) -> AsyncIterator[tuple[LossyProxy, RedisStore]]:
+) -> AsyncIterator[tuple[Loss, RedisStore]]:
     """Open a store that loses its n-th response. ``meanwhile`` runs before it notices."""
-    with LossyProxy(place.prefix, number, meanwhile) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            async with opened(proxy.url, prefix=place.prefix) as through:
-                yield proxy, through
-        finally:
-            await asyncio.to_thread(proxy.shutdown)
-            thread.join()
-    assert proxy.responses_left <= 0
+    loss = Loss(place, number, meanwhile)
+    connection = type("Lossy", (LossyConnection,), {"loss": loss})
+    options = {"prefix": place.prefix, "connection_class": connection}
+    async with opened("redis://localhost", **options) as store:
+        yield loss, store
+    assert loss.responses_left <= 0
 
 
 async def acquire_by_another(store: RedisStore) -> None:
@@ -386,18 +370,16 @@ async def acquire_and_release(store: RedisStore) -> None:
 
 @store_test
 async def test_run_begins_once(store: RedisStore, place: Place) -> None:
-    async with losing_response(place) as (proxy, through):
+    async with losing_response(place) as (loss, through):
         writer, claim, records = await begin_run(through)
         await through.append(claim, more := writer.records(paused()))
-    proxy.repeat()
+    loss.repeat()
     assert (await store.info("run-1")).owner is None
     assert await store.read("run-1") == records + more
 
 
 @store_test
-async def test_paused_run_has_begun_though_another_process_took_it_over(
-    store: RedisStore, place: Place
-) -> None:
+async def test_run_has_begun_though_it_was_taken_over(store: RedisStore, place: Place) -> None:
     async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
         writer, claim, records = await begin_run(through, "run-1", requested(), paused())
         with pytest.raises(RunTaken, match="driven by you"):
@@ -422,26 +404,24 @@ async def test_delayed_acquire_does_not_restore_a_released_lease(
     rests: bool, store: RedisStore, place: Place
 ) -> None:
     writer, _, _ = await begin_run(store, "run-1", paused())
-    async with losing_response(place, 2) as (proxy, through):
+    async with losing_response(place, 2) as (loss, through):
         claim = await through.claim("run-1", "me", SECONDS)
     if rests:
         await store.append(claim, writer.records(RunResumed("run-1"), paused()))
     else:
         await store.release(claim)
-    proxy.repeat()
+    loss.repeat()
     assert (await store.info("run-1")).owner is None
     other = await store.claim("run-1", "you", SECONDS)
-    proxy.repeat()
+    loss.repeat()
     assert (await store.info("run-1")).owner == "you"
     await store.release(other)
-    proxy.repeat()
+    loss.repeat()
     assert (await store.info("run-1")).owner is None
 
 
 @store_test
-async def test_repeated_acquire_respects_the_lease_of_another(
-    store: RedisStore, place: Place
-) -> None:
+async def test_repeated_acquire_respects_other_leases(store: RedisStore, place: Place) -> None:
     writer, _, _ = await begin_run(store, "run-1", paused())
     async with losing_response(place, meanwhile=acquire_and_release) as (_, through):
         claim = await through.claim("run-1", "me", SECONDS)
@@ -469,9 +449,7 @@ async def test_records_are_written_once(
 
 
 @store_test
-async def test_decision_counts_once_and_run_is_deleted_once(
-    store: RedisStore, place: Place
-) -> None:
+async def test_decision_and_deletion_are_done_once(store: RedisStore, place: Place) -> None:
     await begin_run(store, "run-1", requested("c1", "d1"), paused())
     async with losing_response(place) as (_, through):
         await through.decide("run-1", {"c1": Approve(digest="d1")})

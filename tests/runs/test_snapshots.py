@@ -7,39 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.agent import Agent, Approve, tool
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ArgumentsError,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunSnapshot,
-    RunStarted,
-    RunStopped,
-    SeenCall,
-    SeenText,
-    SeenThinking,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-    from_json,
-    to_json,
-)
+from argstream.events import Event, from_json, to_json
 from argstream.history import CallPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.runs import RunView, events_of, is_waiting, merged, pending_of
@@ -49,8 +19,8 @@ from tests.growth import BOUND, call_growth, growth
 from tests.runs.records import snapshot_of
 
 
-def calls(snapshot: RunSnapshot) -> list[SeenCall]:
-    return [block for block in snapshot.blocks if isinstance(block, SeenCall)]
+def calls(snapshot: ev.RunSnapshot) -> list[ev.SeenCall]:
+    return [block for block in snapshot.blocks if isinstance(block, ev.SeenCall)]
 
 
 @tool(requires_confirmation=True)
@@ -71,7 +41,7 @@ def agent_run() -> list[Event]:
         run = agent.run_stream("Go")
         events = [event async for event in run]
         paused = events[-1]
-        assert isinstance(paused, RunPaused)
+        assert isinstance(paused, ev.RunPaused)
         approved = {request.call_id: Approve() for request in paused.pending}
         return events + [event async for event in agent.resume(run, approved)]
 
@@ -80,24 +50,20 @@ def agent_run() -> list[Event]:
 
 # A turn that was cut off by a crash, and begins again.
 CRASHED: list[Event] = [
-    RunStarted("r1", "Go"),
-    TurnStarted(1),
-    TextDelta("first", 0),
-    TurnStarted(2),
-    TextDelta("sec", 1),
-    ToolCallStarted("c1", 0, "add"),
-    ToolArgsDelta("c1", "add", '{"a'),
-    RunResumed("r1", "crash"),
-    TurnStarted(2, 2),
+    ev.RunStarted("r1", "Go"),
+    ev.TurnStarted(1),
+    ev.TextDelta("first", 0),
+    ev.TurnStarted(2),
+    ev.TextDelta("sec", 1),
+    ev.ToolCallStarted("c1", 0, "add"),
+    ev.ToolArgsDelta("c1", "add", '{"a'),
+    ev.RunResumed("r1", "crash"),
+    ev.TurnStarted(2, 2),
 ]
-
-# Equivalence
 
 
 @given(runs(), st.data())
-def test_viewer_that_starts_with_a_snapshot_reaches_the_same_state(
-    events: list[Event], data: st.DataObject
-) -> None:
+def test_late_viewer_reaches_the_same_state(events: list[Event], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(events)))
     snapshot = snapshot_of(events[:place])
     assert from_json(to_json(snapshot)) == snapshot
@@ -108,9 +74,7 @@ def test_viewer_that_starts_with_a_snapshot_reaches_the_same_state(
 
 
 @pytest.mark.parametrize("make", [agent_run, claude_code, lambda: CRASHED])
-def test_snapshot_can_replace_the_events_before_it_anywhere(
-    make: Callable[[], list[Event]],
-) -> None:
+def test_snapshot_can_replace_all_events_before_it(make: Callable[[], list[Event]]) -> None:
     events = make()
     for place in range(len(events) + 1):
         start = snapshot_of(events[:place])
@@ -130,13 +94,13 @@ def test_stored_events_give_the_same_snapshot(events: list[Event], data: st.Data
 def test_snapshot_agrees_with_the_history(make: Callable[[], list[Event]]) -> None:
     events = make()
     blocks = snapshot_of(events).blocks
-    turns = [event for event in events if isinstance(event, TurnCompleted)]
+    turns = [event for event in events if isinstance(event, ev.TurnCompleted)]
     parts = [(part, turn.parent_id) for turn in turns for part in turn.message.parts]
     texts = [(part.text, parent) for part, parent in parts if isinstance(part, TextPart)]
-    shown = [(block.text, block.parent_id) for block in blocks if isinstance(block, SeenText)]
+    shown = [(block.text, block.parent_id) for block in blocks if isinstance(block, ev.SeenText)]
     assert sorted(texts, key=str) == sorted(shown, key=str)
     assert [part.text for part, _ in parts if isinstance(part, ThinkingPart)] == [
-        block.text for block in blocks if isinstance(block, SeenThinking)
+        block.text for block in blocks if isinstance(block, ev.SeenThinking)
     ]
     kept = {part.call_id: (part, parent) for part, parent in parts if isinstance(part, CallPart)}
     for call in calls(snapshot_of(events)):
@@ -147,34 +111,34 @@ def test_snapshot_agrees_with_the_history(make: Callable[[], list[Event]]) -> No
     assert not kept
 
 
-# Contents
-
-
 def test_snapshot_of_no_events_is_an_empty_running_run() -> None:
-    assert snapshot_of([]) == RunSnapshot("", "running", "", (), (), 0, Usage())
-    unknown: list[Event] = [ToolOutputDelta("c1", "add", "x"), ToolCallFailed("c1", "add", "no")]
+    assert snapshot_of([]) == ev.RunSnapshot("", "running", "", (), (), 0, ev.Usage())
+    unknown: list[Event] = [
+        ev.ToolOutputDelta("c1", "add", "x"),
+        ev.ToolCallFailed("c1", "add", "no"),
+    ]
     assert snapshot_of(unknown) == snapshot_of([]), "a call that never started is ignored"
 
 
 def test_blocks_are_in_the_order_in_which_they_began() -> None:
     events: list[Event] = [
-        ThinkingStarted(0),
-        TextDelta("I ", 1),
-        ToolCallStarted("c1", 0, "add"),
-        ThinkingDelta("hm", 0),
-        TextDelta("see", 1),
+        ev.ThinkingStarted(0),
+        ev.TextDelta("I ", 1),
+        ev.ToolCallStarted("c1", 0, "add"),
+        ev.ThinkingDelta("hm", 0),
+        ev.TextDelta("see", 1),
     ]
     assert snapshot_of(events).blocks == (
-        SeenThinking(block=0, text="hm"),
-        SeenText(block=1, text="I see"),
-        SeenCall(call_id="c1", index=0, name="add"),
+        ev.SeenThinking(block=0, text="hm"),
+        ev.SeenText(block=1, text="I see"),
+        ev.SeenCall(call_id="c1", index=0, name="add"),
     )
 
 
 def test_snapshot_of_an_agent_run_has_approvals_and_results() -> None:
     snapshot = snapshot_of(agent_run())
     approved, invalid, unknown = calls(snapshot)
-    assert isinstance(approved.request, ApprovalRequested)
+    assert isinstance(approved.request, ev.ApprovalRequested)
     assert approved.decision is not None
     assert (approved.decision.decision, approved.attempts) == ("approved", 1)
     assert (approved.raw, approved.arguments) == ('{"to": "ada"}', {"to": "ada"})
@@ -183,7 +147,7 @@ def test_snapshot_of_an_agent_run_has_approvals_and_results() -> None:
     assert invalid.error is not None
     assert "unheard_of" in str(unknown.result)
     assert (snapshot.status, snapshot.prompt) == ("completed", "Go")
-    assert isinstance(snapshot.end, RunCompleted)
+    assert isinstance(snapshot.end, ev.RunCompleted)
     assert snapshot.usage == snapshot.end.usage
 
 
@@ -197,37 +161,37 @@ def test_calls_of_sub_agents_have_their_parent_call() -> None:
 
 def test_call_has_the_longest_name_of_its_events() -> None:
     events: list[Event] = [
-        ToolCallStarted("c1", 0, "get_"),
-        ToolArgsDelta("c1", "get_weather", "{}"),
-        ToolCallStarted("c2", 1, "get_"),
-        ToolArgsCompleted("c2", "get_time", {}),
+        ev.ToolCallStarted("c1", 0, "get_"),
+        ev.ToolArgsDelta("c1", "get_weather", "{}"),
+        ev.ToolCallStarted("c2", 1, "get_"),
+        ev.ToolArgsCompleted("c2", "get_time", {}),
     ]
     assert [call.name for call in calls(snapshot_of(events))] == ["get_weather", "get_time"]
 
 
-CUT = ArgumentsError("truncated", "it was cut", 7, ("path", 0))
-ENDS: dict[str, tuple[ToolCallStarted, list[Event], dict[str, object]]] = {
+CUT = ev.ArgumentsError("truncated", "it was cut", 7, ("path", 0))
+ENDS: dict[str, tuple[ev.ToolCallStarted, list[Event], dict[str, object]]] = {
     "custom": (
-        ToolCallStarted("c1", 0, "patch", "custom"),
+        ev.ToolCallStarted("c1", 0, "patch", "custom"),
         [
-            *(ToolArgsDelta("c1", "patch", "*** "), ToolArgsDelta("c1", "patch", "Begin")),
-            ToolArgsCompleted("c1", "patch", "*** Begin"),
+            *(ev.ToolArgsDelta("c1", "patch", "*** "), ev.ToolArgsDelta("c1", "patch", "Begin")),
+            ev.ToolArgsCompleted("c1", "patch", "*** Begin"),
         ],
         {"raw": "*** Begin", "arguments": "*** Begin", "verdict": "complete"},
     ),
     "invalid": (
-        ToolCallStarted("c1", 0, "write"),
+        ev.ToolCallStarted("c1", 0, "write"),
         [
-            ToolArgsDelta("c1", "write", '{"path"'),
-            ToolArgsInvalid("c1", "write", "truncated", '{"path"', CUT),
-            ToolCallFailed("c1", "write", "not run"),
+            ev.ToolArgsDelta("c1", "write", '{"path"'),
+            ev.ToolArgsInvalid("c1", "write", "truncated", '{"path"', CUT),
+            ev.ToolCallFailed("c1", "write", "not run"),
         ],
         {"raw": '{"path"', "verdict": "truncated", "error": CUT, "outcome": "failed"}
         | {"result": "not run"},
     ),
     "server": (
-        ToolCallStarted("c1", 0, "web_search", "server"),
-        [ToolCallCompleted("c1", "web_search", {"query": "q"}, [{"title": "t"}])],
+        ev.ToolCallStarted("c1", 0, "web_search", "server"),
+        [ev.ToolCallCompleted("c1", "web_search", {"query": "q"}, [{"title": "t"}])],
         {"arguments": {"query": "q"}, "outcome": "completed", "result": [{"title": "t"}]},
     ),
 }
@@ -245,32 +209,29 @@ def test_blocks_of_a_turn_that_begins_again_are_lost() -> None:
     assert [block.is_lost for block in snapshot.blocks] == [False, True, True]
     assert [block.turn for block in snapshot.blocks] == [1, 2, 2]
     assert snapshot.turns == 2
-    events = [*CRASHED, TextDelta("again", 1), TurnStarted(2, 3), TextDelta("more", 1)]
+    events = [*CRASHED, ev.TextDelta("again", 1), ev.TurnStarted(2, 3), ev.TextDelta("more", 1)]
     lost = [block.is_lost for block in snapshot_of(events).blocks]
     assert lost == [False, True, True, True, False]
 
 
 def test_repeated_turn_may_use_the_same_numbers_and_ids() -> None:
     again: list[Event] = [
-        TextDelta("second", 1),
-        ToolCallStarted("c1", 0, "add"),
-        ToolArgsDelta("c1", "add", "{}"),
-        ToolArgsCompleted("c1", "add", {}),
-        ToolExecutionStarted("c1", "add", "key"),
+        ev.TextDelta("second", 1),
+        ev.ToolCallStarted("c1", 0, "add"),
+        ev.ToolArgsDelta("c1", "add", "{}"),
+        ev.ToolArgsCompleted("c1", "add", {}),
+        ev.ToolExecutionStarted("c1", "add", "key"),
     ]
     snapshot = snapshot_of([*CRASHED, *again])
     assert [block.is_lost for block in snapshot.blocks] == [False, True, True, False, False]
-    assert snapshot.blocks[3] == SeenText(block=1, text="second", turn=2)
+    assert snapshot.blocks[3] == ev.SeenText(block=1, text="second", turn=2)
     assert [(call.raw, call.attempts) for call in calls(snapshot)] == [('{"a', 0), ("{}", 1)]
 
 
-# A snapshot as events
-
-
-def assert_events_lead_to(snapshot: RunSnapshot) -> None:
+def assert_events_lead_to(snapshot: ev.RunSnapshot) -> None:
     """Except for usage and stop reasons of turns. A failed or stopped run has usage in its end."""
     end = snapshot.end
-    usage = end.usage if isinstance(end, RunFailed | RunStopped) else Usage()
+    usage = end.usage if isinstance(end, ev.RunFailed | ev.RunStopped) else ev.Usage()
     assert snapshot_of(events_of(snapshot)) == replace(snapshot, usage=usage, stop_reason=None)
 
 
@@ -285,37 +246,32 @@ def test_events_of_a_snapshot_of_an_observed_run_lead_to_it() -> None:
         assert_events_lead_to(snapshot_of(events[:place]))
 
 
-REQUEST = ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
+REQUEST = ev.ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "waits"),
     [
         ([], [], True),
-        ([], [ApprovalDecided("c1", "send", "approved")], False),
-        ([], [ToolCallFailed("c1", "send", "given up")], False),
-        ([], [RunCompleted("done")], False),
-        ([TurnStarted(1)], [], False),  # a run of an agent pauses instead
+        ([], [ev.ApprovalDecided("c1", "send", "approved")], False),
+        ([], [ev.ToolCallFailed("c1", "send", "given up")], False),
+        ([], [ev.RunCompleted("done")], False),
+        ([ev.TurnStarted(1)], [], False),  # a run of an agent pauses instead
     ],
 )
-def test_observed_run_waits_while_an_approval_is_pending(
-    before: list[Event], after: list[Event], waits: bool
-) -> None:
-    call = [ToolCallStarted("c1", 0, "send"), ToolArgsCompleted("c1", "send", {}), REQUEST]
-    snapshot = snapshot_of([RunStarted("r1", "Go"), *before, *call, *after])
+def test_when_an_observed_run_waits(before: list[Event], after: list[Event], waits: bool) -> None:
+    call = [ev.ToolCallStarted("c1", 0, "send"), ev.ToolArgsCompleted("c1", "send", {}), REQUEST]
+    snapshot = snapshot_of([ev.RunStarted("r1", "Go"), *before, *call, *after])
     assert is_waiting(snapshot) is waits
     if waits:
         assert [*pending_of(snapshot)] == [REQUEST]
     assert [*pending_of(REQUEST)] == []
 
 
-# Isolation and cost
-
-
 def test_snapshot_of_another_run_replaces_the_state() -> None:
-    other = snapshot_of([RunStarted("B", "y")])
-    new = TextDelta("new", 0)
-    events = [RunStarted("A", "x"), TextDelta("old", 0), other, new]
+    other = snapshot_of([ev.RunStarted("B", "y")])
+    new = ev.TextDelta("new", 0)
+    events = [ev.RunStarted("A", "x"), ev.TextDelta("old", 0), other, new]
     assert snapshot_of(events) == snapshot_of([other, new])
 
 
@@ -323,11 +279,11 @@ def test_state_shares_no_values_with_events_or_snapshots() -> None:
     arguments, result = {"path": ["a"]}, [{"n": 1}]
     view = RunView()
     for event in (
-        ToolCallStarted("c1", 0, "write"),
-        ToolArgsCompleted("c1", "write", arguments),
-        ApprovalRequested("c1", "write", arguments, "digest", "why"),
-        ToolCallCompleted("c1", "write", arguments, result),
-        RunCompleted(result),
+        ev.ToolCallStarted("c1", 0, "write"),
+        ev.ToolArgsCompleted("c1", "write", arguments),
+        ev.ApprovalRequested("c1", "write", arguments, "digest", "why"),
+        ev.ToolCallCompleted("c1", "write", arguments, result),
+        ev.RunCompleted(result),
     ):
         view.take(event)
     before = view.snapshot()
@@ -344,10 +300,10 @@ def test_state_shares_no_values_with_events_or_snapshots() -> None:
 
 
 DELTAS: dict[str, Event] = {
-    "text": TextDelta("word", 0),
-    "thinking": ThinkingDelta("word", 0),
-    "arguments": ToolArgsDelta("c1", "add", "word"),
-    "output": ToolOutputDelta("c1", "add", "word"),
+    "text": ev.TextDelta("word", 0),
+    "thinking": ev.ThinkingDelta("word", 0),
+    "arguments": ev.ToolArgsDelta("c1", "add", "word"),
+    "output": ev.ToolOutputDelta("c1", "add", "word"),
 }
 
 
@@ -356,12 +312,12 @@ DELTAS: dict[str, Event] = {
 def test_taking_deltas_is_linear(kind: str) -> None:
     """Also after a snapshot. A snapshot copies the text, which then grows in place again."""
     long = RunView()
-    long.take(TextDelta("x" * 4_000_000, 0))
+    long.take(ev.TextDelta("x" * 4_000_000, 0))
 
     def job(size: int) -> Callable[[], object]:
         def take() -> None:
             view = RunView() if kind in DELTAS else long
-            view.take(ToolCallStarted("c1", 0, "add"))
+            view.take(ev.ToolCallStarted("c1", 0, "add"))
             view.snapshot()
             for _ in range(size):
                 view.take(DELTAS.get(kind, DELTAS["text"]))
@@ -375,7 +331,7 @@ def test_cost_of_a_snapshot_is_linear_in_its_size() -> None:
     def job(size: int) -> Callable[[], object]:
         view = RunView()
         for number in range(size):
-            view.take(TextDelta("word " * 20, number))
+            view.take(ev.TextDelta("word " * 20, number))
         return view.snapshot
 
     assert call_growth(job, 1_000) <= 2

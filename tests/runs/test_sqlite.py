@@ -33,9 +33,6 @@ async def make_file_with_run(path: Path, *events: TextDelta) -> None:
         await begin_run(store, "run-1", *events)
 
 
-# The file
-
-
 @pytest.mark.parametrize("is_link", [False, True])
 def test_file_is_readable_by_its_owner_only(path: Path, is_link: bool) -> None:
     async def modes() -> dict[str, int]:
@@ -116,9 +113,7 @@ NO_STORES: list[tuple[Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("make", "reason"), NO_STORES)
-def test_file_that_is_no_store_is_not_changed(
-    path: Path, make: Callable[[Path], object], reason: str
-) -> None:
+def test_foreign_file_is_unchanged(path: Path, make: Callable[[Path], object], reason: str) -> None:
     async def use() -> None:
         async with SqliteStore(path, busy_seconds=0.1) as store:
             for attempt in (store.runs, lambda: begin_run(store), lambda: follow_all(store)) * 2:
@@ -243,9 +238,6 @@ async def test_listing_a_few_runs_uses_an_index(path: Path, store: SqliteStore) 
         assert index in plan[0][3], query
 
 
-# Locks and disks
-
-
 @store_test
 async def test_store_waits_while_the_file_is_locked(path: Path, store: SqliteStore) -> None:
     writer, claim, _ = await begin_run(store)
@@ -313,8 +305,6 @@ async def test_file_system_without_shared_memory_is_a_failure(
         await store.runs()
 
 
-# A file that is damaged or deleted
-
 FOREIGN = to_json(Writer("run-2").texts("a", "b")[1]).decode()
 
 
@@ -329,9 +319,7 @@ FOREIGN = to_json(Writer("run-2").texts("a", "b")[1]).decode()
     ],
 )
 @store_test
-async def test_damaged_log_is_a_failure(
-    path: Path, store: SqliteStore, damage: str, reason: str
-) -> None:
+async def test_damaged_log_fails(path: Path, store: SqliteStore, damage: str, reason: str) -> None:
     writer, claim, _ = await begin_run(store)
     async with aclosing(store.follow("run-1")) as following:
         await anext(following)
@@ -346,9 +334,7 @@ async def test_damaged_log_is_a_failure(
 
 
 @store_test
-async def test_unreadable_file_fails_followers_until_it_is_repaired(
-    path: Path, store: SqliteStore
-) -> None:
+async def test_unreadable_file_fails_until_it_is_repaired(path: Path, store: SqliteStore) -> None:
     await begin_run(store)
     following = asyncio.create_task(follow_all(store))
     await asyncio.sleep(0.05)

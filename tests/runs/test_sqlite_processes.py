@@ -27,9 +27,6 @@ async def begin_many(store: SqliteStore) -> list[tuple[Writer, Claim, list[Recor
     return await asyncio.gather(*(begin_run(store, f"run-{number}") for number in range(RUNS)))
 
 
-# Group commit
-
-
 @store_test
 async def test_concurrent_writes_share_a_commit(store: SqliteStore) -> None:
     runs = await begin_many(store)
@@ -99,9 +96,6 @@ async def test_durable_events_wait_for_the_disk_and_deltas_do_not(store: SqliteS
     assert await is_synced(store.claim("run-1", "me", SECONDS))
 
 
-# Threads
-
-
 def test_unreferenced_store_ends_its_threads(path: Path) -> None:
     async def use() -> None:
         store = SqliteStore(path)
@@ -169,8 +163,6 @@ async def test_error_while_polling_does_not_end_the_writer_thread(
     assert await store.read("run-1") == records + more
 
 
-# Processes
-
 BEGIN = """
 import asyncio, os, sys
 from argstream.errors import StoreFailure
@@ -203,9 +195,7 @@ def run(program: str, path: Path) -> str:
 
 
 @store_test
-async def test_file_stays_usable_when_another_process_closes_it(
-    path: Path, store: SqliteStore
-) -> None:
+async def test_file_survives_closing_in_another_process(path: Path, store: SqliteStore) -> None:
     """Regression: the other process deleted the log of the file, and later records were lost."""
     writer, claim, _ = await begin_run(store)
     await store.info("run-1")  # so that both connections are open

@@ -25,18 +25,10 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from argstream import Approve, Deny
+from argstream import events as ev
 from argstream.agent import Approval
 from argstream.errors import AlreadyDecided, RunTaken, UnknownRun, UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Event,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunStopped,
-    TextDelta,
-)
+from argstream.events import Event
 from argstream.runs import Claim, Posts, Record, RunInfo, Store
 from tests.runs.records import Writer, decided, folded, paused, requested
 from tests.runs.stores import KINDS, Place
@@ -48,19 +40,24 @@ USERS = st.sampled_from(["", "ada", "bob"])
 CALLS = st.sampled_from(["c1", "c2"])
 EVENTS = st.lists(
     st.one_of(
-        st.builds(TextDelta, st.text(max_size=3), st.just(0)),
+        st.builds(ev.TextDelta, st.text(max_size=3), st.just(0)),
         st.builds(requested, CALLS, st.sampled_from(["d1", "d2"])),
         st.builds(decided, CALLS),
         st.just(paused()),
-        st.just(RunResumed("r")),
+        st.just(ev.RunResumed("r")),
     ),
     min_size=1,
     max_size=4,
 )
-ENDS = st.sampled_from([RunStopped("enough"), RunFailed("code", "why")])
+ENDS = st.sampled_from([ev.RunStopped("enough"), ev.RunFailed("code", "why")])
 APPROVALS = st.builds(Approve, digest=st.sampled_from(["", "d1", "d2"]))
 DECISIONS = st.dictionaries(CALLS, st.one_of(APPROVALS, st.builds(Deny, st.text())))
-STATUSES = {RunPaused: "paused", RunResumed: "running", RunStopped: "stopped", RunFailed: "failed"}
+STATUSES = {
+    ev.RunPaused: "paused",
+    ev.RunResumed: "running",
+    ev.RunStopped: "stopped",
+    ev.RunFailed: "failed",
+}
 IS_NEWEST = st.sampled_from([True, True, True, False])
 
 
@@ -85,18 +82,21 @@ class Model:
     def is_over(self) -> bool:
         return self.status in ("stopped", "failed")
 
-    def last_about(self, call_id: str) -> ApprovalRequested | ApprovalDecided | None:
+    def last_about(self, call_id: str) -> ev.ApprovalRequested | ev.ApprovalDecided | None:
         """Return the last request or decision about a call."""
-        found: ApprovalRequested | ApprovalDecided | None = None
+        found: ev.ApprovalRequested | ev.ApprovalDecided | None = None
         for event in (record.event for record in self.records):
-            if isinstance(event, ApprovalRequested | ApprovalDecided) and event.call_id == call_id:
+            if (
+                isinstance(event, ev.ApprovalRequested | ev.ApprovalDecided)
+                and event.call_id == call_id
+            ):
                 found = event
         return found
 
     @property
     def pending(self) -> dict[str, str]:
         last = {call_id: self.last_about(call_id) for call_id in ("c1", "c2")}
-        requests = {key: one for key, one in last.items() if isinstance(one, ApprovalRequested)}
+        requests = {key: one for key, one in last.items() if isinstance(one, ev.ApprovalRequested)}
         return {call_id: request.digest for call_id, request in requests.items()}
 
     def has_lease(self, claim: Claim) -> bool:
@@ -287,7 +287,7 @@ class Machine(RuleBasedStateMachine):
         for call_id, decision in decisions.items():
             last = run.last_about(call_id)
             digest = decision.digest if isinstance(decision, Approve) else ""
-            if isinstance(last, ApprovalDecided) or call_id in run.posted:
+            if isinstance(last, ev.ApprovalDecided) or call_id in run.posted:
                 self.refused(AlreadyDecided, self.store.decide(name, decisions))
                 return
             if last is None or run.is_over or digest not in ("", last.digest):

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -76,7 +77,7 @@ class Attempt:
     @property
     def points(self) -> list[str]:
         """The points at which processes were killed or suspended."""
-        points = [self.traces.reached(number) for number in range(1, MOST_PROCESSES)]
+        points = [self.traces.reached(number) for number in range(1, MOST_PROCESSES + 1)]
         return [point for point in points if point]
 
     @contextmanager
@@ -251,7 +252,6 @@ class Attempts:
         raise AssertionError
 
     def _new(self, name: str) -> Attempt:
-        directory = self._directory / name
-        directory.mkdir()
+        directory = Path(mkdtemp(prefix=f"{name}-", dir=self._directory))
         where = (shared_server().url, new_prefix()) if self._is_redis else (f"{directory}/runs.db",)
         return Attempt(Place(*where), directory, self._story)

@@ -6,21 +6,8 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from argstream.events import (
-    ApprovalDecided,
-    Event,
-    RunCompleted,
-    RunResumed,
-    RunStopped,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnStarted,
-)
+from argstream import events as ev
+from argstream.events import Event
 from argstream.history import TextPart
 from argstream.runs import Record
 from tests.agent.following import merged, only
@@ -34,7 +21,7 @@ INTERRUPTED = (
     "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
     " was not run again"
 )
-GROWING = TextDelta | ThinkingDelta | ToolOutputDelta
+GROWING = ev.TextDelta | ev.ThinkingDelta | ev.ToolOutputDelta
 
 
 def check(attempt: Attempt) -> None:
@@ -70,15 +57,12 @@ def events_of(records: Iterable[Record]) -> list[Event]:
     return [record.event for record in records]
 
 
-# Each log
-
-
 def check_passage(passage: Passage, shown: list[Event]) -> None:
     before, after = passage.before, passage.after
     assert after[: len(before)] == before, "a log only grows"
     assert contiguous(after)
     assert is_prefix(shown, events_of(after[len(before) :])), "what was shown is in the log"
-    started = Counter(event.call_id for event in only(events_of(after), ToolExecutionStarted))
+    started = Counter(event.call_id for event in only(events_of(after), ev.ToolExecutionStarted))
     done = Counter(execution.call_id for execution in passage.executed)
     assert done <= started, "nothing is done before the log says that it begins"
 
@@ -95,7 +79,7 @@ def is_prefix(shown: Iterable[Event], written: Iterable[Event]) -> bool:
 
 def is_piece(piece: Event, event: Event) -> bool:
     """Return True if both are the same, or the text of the first begins that of the second."""
-    if isinstance(piece, ToolArgsDelta) and isinstance(event, ToolArgsDelta):
+    if isinstance(piece, ev.ToolArgsDelta) and isinstance(event, ev.ToolArgsDelta):
         return replace(event, delta=event.delta[: len(piece.delta)]) == piece
     if isinstance(piece, GROWING) and isinstance(event, GROWING):
         return replace(event, text=event.text[: len(piece.text)]) == piece
@@ -107,15 +91,14 @@ def check_takeover(killed: Passage, following: Passage) -> None:
     new = events_of(following.after[len(following.before) :])
     if not new:
         assert following.was_killed, "a process that is not killed resumes the run"
-    elif following.knew_of_stop or not isinstance(new[0], RunResumed):
-        assert isinstance(new[-1], RunStopped), "the run was to be stopped, so nothing else begins"
-        assert not [one for one in new if isinstance(one, ToolExecutionStarted | TurnStarted)]
+    elif following.knew_of_stop or not isinstance(new[0], ev.RunResumed):
+        assert isinstance(new[-1], ev.RunStopped), (
+            "the run was to be stopped, so nothing else begins"
+        )
+        assert not [one for one in new if isinstance(one, ev.ToolExecutionStarted | ev.TurnStarted)]
     else:
         was_paused = folded(killed.after).status == "paused"
         assert new[0].cause == ("pause" if was_paused else "crash")
-
-
-# The whole log
 
 
 def check_order(events: Iterable[Event]) -> None:
@@ -127,14 +110,14 @@ def check_order(events: Iterable[Event]) -> None:
 
 def check_executions(events: list[Event], executed: list[Execution]) -> None:
     """Check that tools ran at most once, and that the log agrees."""
-    started = only(events, ToolExecutionStarted)
+    started = only(events, ev.ToolExecutionStarted)
     keys = {event.call_id: event.idempotency_key for event in started}
     assert len(set(keys.values())) == len(keys), "each call has its own key"
     assert all(event.idempotency_key == keys[event.call_id] for event in started)
     assert all(one.key == keys[one.call_id] for one in executed)
     done = Counter(one.call_id for one in executed if one.name not in IDEMPOTENT)
     assert all(times == 1 for times in done.values()), "nothing is done twice"
-    completed = {event.call_id for event in only(events, ToolCallCompleted)}
+    completed = {event.call_id for event in only(events, ev.ToolCallCompleted)}
     assert completed <= {one.call_id for one in executed}
 
 
@@ -142,15 +125,20 @@ def check_end(attempt: Attempt, events: list[Event]) -> None:
     """Check that the run was completed, with all that could be done, or stopped."""
     last = events[-1]
     if attempt.traces.was_stopped:
-        assert isinstance(last, RunStopped)
-    if isinstance(last, RunStopped):
+        assert isinstance(last, ev.RunStopped)
+    if isinstance(last, ev.RunStopped):
         assert last.reason == "enough"
         return
-    assert isinstance(last, RunCompleted)
+    assert isinstance(last, ev.RunCompleted)
     assert last.result == DONE
-    assert {event.decision for event in only(events, ApprovalDecided)} <= {"approved", "withdrawn"}
-    interrupted = {call_id for event in only(events, RunResumed) for call_id in event.interrupted}
-    failed = [one for one in only(events, ToolCallFailed) if one.error == INTERRUPTED]
+    assert {event.decision for event in only(events, ev.ApprovalDecided)} <= {
+        "approved",
+        "withdrawn",
+    }
+    interrupted = {
+        call_id for event in only(events, ev.RunResumed) for call_id in event.interrupted
+    }
+    failed = [one for one in only(events, ev.ToolCallFailed) if one.error == INTERRUPTED]
     assert {event.call_id for event in failed} <= interrupted
     for result in (one for message in attempt.messages() for one in results_of(message)):
         assert not result.failed or result.call_id in interrupted
@@ -169,5 +157,5 @@ def check_conversation(attempt: Attempt, events: list[Event]) -> None:
         check_told(asked, events)
     parts = [part for message in messages for part in message.parts]
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    notes = [event.note for event in only(events, RunResumed) if event.note]
+    notes = [event.note for event in only(events, ev.RunResumed) if event.note]
     assert [text for text in texts if text in notes] == notes

@@ -7,7 +7,7 @@ Kills at every twentieth write over SQLite, and one sample over Redis. ``make so
 import os
 import random
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor as Pool
 from pathlib import Path
 
 import pytest
@@ -26,33 +26,27 @@ all_kinds = pytest.mark.parametrize("kind", ["sqlite", "redis"] if IS_SOAK else 
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPoolExecutor]:
+def pool() -> Iterator[Pool]:
     with process_pool() as pool:
         yield pool
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_run_survives_a_kill_at_any_write(
-    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
-) -> None:
+def test_run_survives_a_kill_at_any_write(pool: Pool, kind: str, tmp_path: Path) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
     assert attempts.play_every(STEP, 1, check) >= POINTS[kind]
 
 
 @all_kinds
 @pytest.mark.parametrize("story", ["decided", "stopped", "drafts"])
-def test_variants_of_a_run_survive_a_kill_at_any_write(
-    pool: ProcessPoolExecutor, story: str, kind: str, tmp_path: Path
-) -> None:
+def test_variants_survive_a_kill(pool: Pool, story: str, kind: str, tmp_path: Path) -> None:
     """With decisions while it goes on, with a stop, and with a tool that begins early."""
     attempts = Attempts(pool, kind, story, tmp_path)
     assert attempts.play_every(LARGER_STEP, 2, check) >= POINTS[kind]
 
 
 @all_kinds
-def test_run_survives_kills_of_two_processes(
-    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
-) -> None:
+def test_run_survives_kills_of_two_processes(pool: Pool, kind: str, tmp_path: Path) -> None:
     """At two of the points, and at any two moments."""
     chance, most = random.Random(7), 2 * POINTS[kind]
     points = [[chance.randint(1, most), chance.randint(1, most)] for _ in range(SAMPLES)]
@@ -63,8 +57,8 @@ def test_run_survives_kills_of_two_processes(
 
 
 @all_kinds
-def test_suspended_process_does_nothing_after_it_lost_its_lease(
-    pool: ProcessPoolExecutor, kind: str, tmp_path: Path
+def test_process_does_nothing_after_it_lost_its_lease(
+    pool: Pool, kind: str, tmp_path: Path
 ) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
     assert attempts.play_every(STEP, STEP // 2 + 1, check_continued, take_over) >= 40

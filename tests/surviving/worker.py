@@ -71,9 +71,6 @@ class Part(Struct, frozen=True, kw_only=True):
     signal: int = signal.SIGKILL
 
 
-# Traces
-
-
 class Execution(Struct, frozen=True):
     """A side effect of a tool."""
 
@@ -146,9 +143,6 @@ class Traces:
     def reached(self, number: int) -> str:
         """Return the point at which a process sent itself a signal, or ""."""
         return "".join(self._read(f"reached-{number}", str))
-
-
-# Kill points
 
 
 class Points:
@@ -302,9 +296,6 @@ def model(story: str, traces: Traces) -> ScriptedModel:
         return STORIES[story](sum(isinstance(part, ResultPart) for part in parts))
 
     return ScriptedModel(reply, piece_size=16, delay=0.001, repeat=True)
-
-
-# The process
 
 
 def play(part: Part) -> None:

@@ -88,6 +88,7 @@ test_outcomes = READER.test_outcomes(
             [{"a": 1}, {"b": 2}],
         ),
         "new message before the end": ([*ONE_OF_TWO, *anthropic_call("{}")], ["truncated", {}]),
+        "whole text and no end": (ONE_OF_TWO, ["truncated"]),
         "block is started twice": ([*CALL[:2], *CALL[1:]], [{"a": 1}]),
     }
 )

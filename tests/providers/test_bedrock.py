@@ -213,18 +213,15 @@ test_parts_keep_the_form_of_converse = READER.test_parts(
 )
 
 
-def test_empty_start_of_a_text_block_is_ignored() -> None:
-    start: Payload = {"contentBlockStart": {"contentBlockIndex": 0, "start": {}}}
-    _, events = assemble(turn(start, delta(0, text="so"), stop(0)))
-    assert types(events) == ["text_delta", "turn_completed"]
-
-
-def test_whole_response_has_results_citations_and_usage() -> None:
+def test_text_results_and_usage_are_read_whole_and_streamed() -> None:
     call = {"toolUse": SERVER_CALL}
     _, events = assemble([response(call, {"toolResult": RESULT}, {"citationsContent": CITED})])
     assert results(events) == [ToolCallCompleted("tooluse_1", "write", {}, [{"text": "4"}])]
     assert texts(events) == ["fact"]
     assert turns(events)[0].usage == Usage(input_tokens=7, output_tokens=5)
+    empty_start: Payload = {"contentBlockStart": {"contentBlockIndex": 0, "start": {}}}
+    _, events = assemble(turn(empty_start, delta(0, text="so"), stop(0)))
+    assert types(events) == ["text_delta", "turn_completed"]
 
 
 def test_usage_includes_cached_tokens_and_may_come_before_the_stop_reason() -> None:
@@ -273,25 +270,18 @@ test_exception_is_a_failure = READER.test_failures(
 )
 
 
-@pytest.mark.parametrize(("payload", "failed"), EXCEPTIONS)
-def test_exception_on_the_wire_is_a_failure(payload: Payload, failed: StreamFailed) -> None:
-    body = on_the_wire([*OPEN_CALL, payload])
-    assert list(stream([body], protocol="bedrock"))[-1] == failed
-
-
-@pytest.mark.parametrize(
-    ("protocol", "name", "body", "failed"),
-    [
-        ("auto", "throttlingException", b'{"message": "no"}', ("no", True)),
-        ("auto", "validationException", b'{"message": "no"}', ("no", False)),
-        ("auto", "InternalServerError", b"", ("InternalServerError", True)),  # of the connection
-        ("bedrock", "modelStreamErrorException", b'{"originalMessage": "no"}', ("no", True)),
-    ],
-)
-def test_exception_is_named_by_its_event(
-    protocol: Any, name: str, body: bytes, failed: tuple[str, bool]
-) -> None:
-    assert Assembler(protocol).feed(body, name) == [StreamFailed(name, *failed)]
+def test_exception_on_the_wire_is_named_by_its_event() -> None:
+    for payload, failed in EXCEPTIONS:
+        body = on_the_wire([*OPEN_CALL, payload])
+        assert list(stream([body], protocol="bedrock"))[-1] == failed
+        (name,) = payload
+        assert Assembler().feed(b'{"message": "sorry"}', name) == [failed]
+    for name, body, message in (
+        ("InternalServerError", b"", "InternalServerError"),  # of the connection
+        ("modelStreamErrorException", b'{"originalMessage": "no"}', "no"),
+    ):
+        failed = StreamFailed(name, message, retryable=True)
+        assert Assembler("bedrock").feed(body, name) == [failed]
     assert Assembler("bedrock").feed(b'{"delta": 3}', "brandNew") == []
 
 

@@ -23,15 +23,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from argstream import events as ev
 from argstream import stream
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    ONE_ARGUMENT_IN_TWO_PIECES,
-    failures,
-    of_type,
-    results,
-    texts,
-    turns,
-    types,
-)
+from tests import provider_streams as providers
+from tests.provider_streams import failures, of_type, results, texts, turns, types
 from tests.providers.tables import Tables
 
 READER = Tables("langchain")
@@ -82,7 +75,7 @@ def scripted(*chunks: AIMessageChunk) -> Scripted:
     return Scripted(chunks=[one.model_copy(update={"id": None}) for one in chunks])
 
 
-MODEL_EVENTS = ["text_delta", *ONE_ARGUMENT_IN_TWO_PIECES, "turn_completed"]
+MODEL_EVENTS = ["text_delta", *providers.ONE_ARGUMENT_IN_TWO_PIECES, "turn_completed"]
 
 
 def test_stream_and_events_of_a_model_are_sources() -> None:

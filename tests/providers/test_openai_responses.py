@@ -61,6 +61,7 @@ test_outcomes = READER.test_outcomes(
         **cases("no text and", empty, "truncated", ["incomplete", "cancelled"]),
         **cases("new status and", new_status, {"a": 1}, ['{"a":1}']),
         **cases("new status and", new_status, "truncated", [""]),
+        "whole text and no end": (CALL[:3], ["truncated"]),
         "item is added twice": ([*CALL[:2], *CALL[1:]], [{"a": 1}]),
         "no items, name at the end": (turn(*PIECES, NAMED_DONE, output=[]), [{"a": 1}]),
         "no items and no name": (turn(*PIECES, arguments_done(0, '{"a": 1}')), ["malformed"]),

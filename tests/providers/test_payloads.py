@@ -6,14 +6,8 @@ from openai.types.chat import ChatCompletionChunk
 from argstream import stream
 from argstream.errors import UsageError
 from argstream.providers import UnreadableError, detect, make_adapter
-from tests.provider_streams import (
-    ONE_ARGUMENT_IN_TWO_PIECES,
-    assemble,
-    chunk,
-    entry,
-    tool_calls,
-    types,
-)
+from tests import provider_streams as providers
+from tests.provider_streams import assemble, chunk, entry, tool_calls, types
 from tests.turns import STREAMED, Streamed
 
 
@@ -21,7 +15,7 @@ from tests.turns import STREAMED, Streamed
 def test_call_starts_at_once_and_its_arguments_grow(streamed: Streamed) -> None:
     events = stream([streamed.body("", '{"path": "/t', 'mp"}')], streamed.protocol)
     found = [type_ for type_ in types(events) if type_ not in ("turn_completed", "run_completed")]
-    assert found == ONE_ARGUMENT_IN_TWO_PIECES
+    assert found == providers.ONE_ARGUMENT_IN_TWO_PIECES
     assert [call.arguments for call in events.calls] == [{"path": "/tmp"}]
 
 

@@ -12,7 +12,6 @@ from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallSt
 from argstream.testing import cut
 from tests.provider_streams import (
     FUNCTION_CALL,
-    anthropic_call,
     arguments_delta,
     arguments_done,
     assemble,
@@ -26,7 +25,6 @@ from tests.provider_streams import (
     outcomes,
     response_created,
     response_ended,
-    responses_call,
     sse,
     tool_calls,
     types,
@@ -353,17 +351,6 @@ def test_lone_surrogate_at_the_end_of_arguments_is_replaced() -> None:
     for payloads in ([LONE], [LONE, END]):
         call = only_call(payloads)
         assert (call.verdict, call.raw) == ("truncated", '{"a": "x\ufffd')
-
-
-@pytest.mark.parametrize("turn", [anthropic_call, chat_call, responses_call])
-def test_text_that_parses_does_not_close_the_call(turn: Any) -> None:
-    """Before the payload that closes it, a call with a whole text is open (invariant 8)."""
-    payloads = turn('{"a":1}')
-    prefixes = [assemble(payloads[:end]) for end in range(len(payloads))]
-    calls, events = next(found for found in prefixes if [c.raw for c in found[0]] == ['{"a":1}'])
-    assert calls[0].verdict == "truncated"
-    assert "tool_args_completed" not in types(events)
-    assert only_call(payloads).verdict == "complete"
 
 
 def test_lone_surrogate_in_text_is_replaced() -> None:

@@ -78,6 +78,6 @@ def expected(recording: Recording, found: Sequence[Call]) -> list[dict[str, Any]
 
 def _expected(call: dict[str, Any], found: Call) -> dict[str, Any]:
     status = call["status"]
-    arguments = {"empty": {}, "ok": call.get("args")}.get(status, call.get("text"))
+    arguments: Any = {"empty": {}, "ok": call.get("args")}.get(status, call.get("text"))
     own = {"id": call["id"] or found.id, "name": call["name"], "kind": call["kind"]}
     return {**own, "status": "ok" if status == "empty" else status, "arguments": arguments}

@@ -216,21 +216,16 @@ def fails_badly(value: Any) -> bool:
     raise UnspeakableError(value)
 
 
-@pytest.mark.parametrize(
-    ("when", "message"),
-    [
-        (fails, "LookupError: no ⟦ESC⟧[2J 5"),
-        (fails_badly, "made it raise UnspeakableError, which cannot be shown (RuntimeError)"),
-    ],
-)
-def test_exception_in_a_function_denies_the_call(when: Any, message: str) -> None:
-    policy = Policy([Rule("allow", argument="a", when=when, name="mine")], default="allow")
-    outcome = read(policy, '{"a": 5, "b": 1}')
-    assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
-    assert outcome.decision.rule == "mine"
-    assert outcome.error is not None
-    assert "(mine)" in outcome.error.message
-    assert outcome.error.message.endswith(message)
+def test_exception_in_a_function_denies_the_call() -> None:
+    unspeakable = "made it raise UnspeakableError, which cannot be shown (RuntimeError)"
+    for when, message in ((fails, "LookupError: no ⟦ESC⟧[2J 5"), (fails_badly, unspeakable)):
+        policy = Policy([Rule("allow", argument="a", when=when, name="mine")], default="allow")
+        outcome = read(policy, '{"a": 5, "b": 1}')
+        assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
+        assert outcome.decision.rule == "mine"
+        assert outcome.error is not None
+        assert "(mine)" in outcome.error.message
+        assert outcome.error.message.endswith(message)
 
 
 @pytest.mark.parametrize(
@@ -305,19 +300,16 @@ def test_denied_call_is_refused_with_reason_and_place() -> None:
     assert check.policy_decision == PolicyDecision("deny", reason, "secrets", ("path",))
 
 
-def test_call_that_is_not_denied_is_not_refused() -> None:
+def test_call_that_is_not_denied_is_not_refused_and_the_decision_is_final() -> None:
     actions: tuple[Action, ...] = ("allow", "ask")
     for action in actions:
-        policy = Policy([Rule(action, argument="a", when=Equals("x"))], default="deny")
-        check = opened(policy)
+        check = opened(Policy([Rule(action, argument="a", when=Equals("x")), Rule("deny")]))
         assert check.feed(Parser().feed('{"a": "x"')) is None
-        reason = 'the argument a, "x", is "x"'
-        assert decision_of(check) == PolicyDecision(action, reason, "rule 1", ("a",))
-        assert check.feed([Done(("a",), "y", 9), Done((), {}, 10)]) is None  # it is final
+        expected = PolicyDecision(action, 'the argument a, "x", is "x"', "rule 1", ("a",))
+        assert decision_of(check) == expected
+        assert check.feed([Done(("a",), "y", 9), Done((), {}, 10)]) is None
         assert check.finish({"a": "x"}, as_read=True) is None
-        decision = decision_of(check)
-        assert decision is not None
-        assert decision.action == action
+        assert decision_of(check) == expected
 
 
 def test_tool_denied_by_name_is_refused_at_once() -> None:
@@ -358,9 +350,10 @@ def test_rule_without_conditions_decides_at_once_if_it_is_first() -> None:
     assert opened(Policy([NO_SECRETS, allow])).policy_decision is None
 
 
-@pytest.mark.parametrize("kind", ["server", "mcp", "code"])
-def test_call_that_the_provider_runs_is_not_checked(kind: Any) -> None:
-    assert Policy([Rule("deny")], default="deny").open("search", kind) is None
+def test_call_that_the_provider_runs_is_not_checked() -> None:
+    kinds: list[Any] = ["server", "mcp", "code"]
+    for kind in kinds:
+        assert Policy([Rule("deny")], default="deny").open("search", kind) is None
     patch = opened(Policy([NO_SECRETS]), kind="patch")
     assert patch.feed(Parser().feed('{"path": ".env"')) is not None
 

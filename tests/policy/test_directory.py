@@ -132,24 +132,19 @@ def test_json_escapes_in_a_path_are_decoded(place: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "path", "expected"),
     [
-        ("{place}", "project/a.txt", True),
-        ("{place}", "a.txt", False),
-        ("{place}", "alias/a.txt", True),
-        ("{place}/project/sub", "b.txt", True),
-        ("{place}/project/sub", "../../outside", False),
-        ("{place}/outside", "back/b.txt", True),
-        ("{place}/alias", "a.txt", True),
-        ("{place}/missing", "../project/a.txt", True),
+        *(("", "project/a.txt", True), ("", "a.txt", False), ("", "alias/a.txt", True)),
+        *(("project/sub", "b.txt", True), ("project/sub", "../../outside", False)),
+        *(("outside", "back/b.txt", True), ("alias", "a.txt", True)),
+        ("missing", "../project/a.txt", True),
     ],
 )
 def test_relative_path_starts_at_the_root(
     place: Path, base: str, path: str, expected: bool
 ) -> None:
-    root = base.replace("{place}", str(place))
     rule = Rule("allow", argument="path", when=Under(place / "project"))
-    decision = Policy([rule], root=root, default="deny").decide("tool", {"path": path})
+    decision = Policy([rule], root=place / base, default="deny").decide("tool", {"path": path})
     assert (decision.action == "allow") is expected
-    assert answer(place, path, Under(place / "project", base=root)) is expected
+    assert answer(place, path, Under(place / "project", base=place / base)) is expected
 
 
 def test_relative_path_without_a_root_is_inside_only_if_this_process_is(

@@ -35,9 +35,7 @@ def only_rule(text: str) -> Any:
     ("text", "condition"),
     [
         ('equals = "x"', Equals("x")),
-        ('equals = ["x", 1, true]', Equals("x", 1, True)),
-        ("equals = 1.5", Equals(1.5)),
-        ('prefix = "x"', Prefix("x")),
+        ('equals = ["x", 1.5, true]', Equals("x", 1.5, True)),
         ('prefix = ["x", "y"]', Prefix("x", "y")),
         ('glob = "**/x"', Glob("**/x")),
         ("regex = '\\d+'", Regex(r"\d+")),

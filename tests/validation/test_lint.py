@@ -147,46 +147,32 @@ def test_names_of_long_and_short_texts() -> None:
         assert [name for name in SETTINGS if is_short(name, schema)] == []
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        *(FLAG, NUMBER, {"enum": ["a", "b"]}, {"const": 1}, {"type": "string", "maxLength": 50}),
-        *({"type": "string", "format": "date"}, {"type": "array", "items": NUMBER}),
-        {"type": "object", "properties": {"x": NUMBER}, "additionalProperties": False},
-        {"anyOf": [NUMBER, {"type": "null"}]},
-        {"allOf": [{"description": "one of some"}, {"enum": ["a"]}]},
-    ],
-)
-def test_schemas_of_short_values(schema: dict[str, Any]) -> None:
-    assert is_short("spam", schema)
-    assert not is_long("content", schema)
+SHORT_SCHEMAS: list[Any] = [
+    *(FLAG, NUMBER, {"enum": ["a", "b"]}, {"const": 1}, {"type": "string", "maxLength": 50}),
+    *({"type": "string", "format": "date"}, {"type": "array", "items": NUMBER}),
+    {"type": "object", "properties": {"x": NUMBER}, "additionalProperties": False},
+    *({"anyOf": [NUMBER, {"type": "null"}]}, {"allOf": [{"title": "one of"}, {"enum": ["a"]}]}),
+]
+LONG_SCHEMAS: list[Any] = [
+    *({"maxLength": 5_000}, {"contentMediaType": "text/html"}, {"contentEncoding": "base64"}),
+    {"description": "The full text of the page"},
+    {"description": "A SQL query, to be run on the replica"},
+    {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9_000}},
+]
+SHORT_DESCRIPTIONS = [
+    ("description", "What this command does, in 5-10 words"),
+    ("explanation", "One sentence about why the tool is used"),
+    *(("message", "Max 100 characters"), ("summary", "A short summary")),
+    ("code", "The currency code, as in ISO 4217"),
+]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        *({"maxLength": 5_000}, {"contentMediaType": "text/html"}, {"contentEncoding": "base64"}),
-        {"description": "The full text of the page"},
-        {"description": "A SQL query, to be run on the replica"},
-        {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9_000}},
-    ],
-)
-def test_schemas_of_long_values(more: dict[str, Any]) -> None:
-    assert is_long("spam", TEXT | more)
-
-
-@pytest.mark.parametrize(
-    ("name", "description"),
-    [
-        ("description", "What this command does, in 5-10 words"),
-        ("explanation", "One sentence about why the tool is used"),
-        ("message", "Max 100 characters"),
-        ("summary", "A short summary"),
-        ("code", "The currency code, as in ISO 4217"),
-    ],
-)
-def test_description_can_mark_a_text_as_short(name: str, description: str) -> None:
-    assert not is_long(name, {"type": "string", "description": description})
+def test_schemas_and_descriptions_of_long_and_short_values() -> None:
+    assert [one for one in SHORT_SCHEMAS if not is_short("spam", one)] == []
+    assert [one for one in SHORT_SCHEMAS if is_long("content", one)] == []
+    assert [more for more in LONG_SCHEMAS if not is_long("spam", TEXT | more)] == []
+    described = [(name, TEXT | {"description": text}) for name, text in SHORT_DESCRIPTIONS]
+    assert [name for name, schema in described if is_long(name, schema)] == []
 
 
 # Late
@@ -214,16 +200,15 @@ def test_undeclared_arguments_are_reported_unless_explicitly_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keyword", "value"),
+    "rule",
     [
-        ("if", {"required": ["path"]}),
-        ("not", {"required": ["a", "b"]}),
-        ("dependentRequired", {"a": ["b"]}),
-        ("unevaluatedProperties", False),
+        *({"if": {"required": ["path"]}}, {"not": {"required": ["a", "b"]}}),
+        *({"dependentRequired": {"a": ["b"]}}, {"unevaluatedProperties": False}),
     ],
 )
-def test_rule_about_the_whole_call_is_reported(keyword: str, value: Any) -> None:
-    message = finding(an_object(path=TEXT) | {keyword: value}).message
+def test_rule_about_the_whole_call_is_reported(rule: dict[str, Any]) -> None:
+    message = finding(an_object(path=TEXT) | rule).message
+    (keyword,) = rule
     assert message.startswith(f'"{keyword}" is checked only when the value is complete: use "')
 
 
@@ -289,13 +274,11 @@ def test_schema_that_is_only_checked_when_complete_is_reported(more: dict[str, A
 # Tools and schemas that do not work
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [{"type": "objekt"}, {"properties": {"a": {"$ref": "#/$defs/none"}}}, {"$ref": "#"}, False],
-)
-def test_schema_that_cannot_be_used_is_an_error(schema: Any) -> None:
-    found = finding(schema)
-    assert (found.code, found.severity) == ("unusable", "error")
+def test_unusable_schema_is_an_error() -> None:
+    unresolved = {"properties": {"a": {"$ref": "#/$defs/none"}}}
+    for schema in ({"type": "objekt"}, unresolved, {"$ref": "#"}, False):
+        found = finding(schema)
+        assert (found.code, found.severity) == ("unusable", "error")
 
 
 def test_each_finding_names_its_tool() -> None:

@@ -130,21 +130,15 @@ def test_request_of_gemini_and_single_objects_are_read() -> None:
 def test_cohere_v1_has_types_of_python() -> None:
     """An unknown type accepts any value."""
 
-    def parameter(type_: str, *, required: bool | None = None) -> Any:
-        return cohere.ToolParameterDefinitionsValue(
-            type=type_, required=required, description=f"A {type_}."
+    types_ = {"path": "str", "lines": "List[str]", "size": "integer", "mode": "Union[int, str]"}
+    required = {"path": True, "size": False}
+    definitions = {
+        name: cohere.ToolParameterDefinitionsValue(
+            type=type_, required=required.get(name), description=f"A {type_}."
         )
-
-    tool = cohere.Tool(
-        name="write",
-        description="W.",
-        parameter_definitions={
-            "path": parameter("str", required=True),
-            "lines": parameter("List[str]"),
-            "size": parameter("integer", required=False),
-            "mode": parameter("Union[int, str]"),
-        },
-    )
+        for name, type_ in types_.items()
+    }
+    tool = cohere.Tool(name="write", description="W.", parameter_definitions=definitions)
     properties = {
         "path": {"type": "string", "description": "A str."},
         "lines": {"type": "array", "description": "A List[str]."},

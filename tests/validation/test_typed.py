@@ -159,7 +159,7 @@ def test_value_is_available_only_when_the_call_is_complete() -> None:
         view.value()
 
 
-def test_view_can_be_copied_but_not_deeply_or_pickled() -> None:
+def test_view_can_be_shown_and_copied_but_not_pickled() -> None:
     view: Any = typed(Order, open_call('{"number": 7, "address": {"city": "Rome", '))
     for so_far in (view.so_far, view.so_far.address):
         assert repr(copy.copy(so_far)) == repr(so_far)
@@ -167,10 +167,6 @@ def test_view_can_be_copied_but_not_deeply_or_pickled() -> None:
             with pytest.raises(UsageError, match="cannot be copied or pickled"):
                 copied(so_far)
     assert copy.copy(view.so_far).number == 7
-
-
-def test_repr_names_settled_fields_and_not_their_values() -> None:
-    view = typed(Order, open_call('{"number": 1, "note": "secr'))
     assert repr(view) == "<TypedArguments of 'write', open: <Order so far: number>>"
     assert repr(typed(Order, open_call("")).so_far) == "<Order so far: nothing has settled>"
 
@@ -216,8 +212,7 @@ class Tree(BaseModel):
 
 def test_model_may_contain_itself() -> None:
     text = '{"name": "a", "children": [{"name": "b", "children": [{"name": "c"}, {"name": "d", '
-    view = typed(Tree, open_call(text))
-    inner = view.so_far.children[0].children
+    inner = typed(Tree, open_call(text)).so_far.children[0].children
     assert (inner[0], inner[1].name) == (Tree(name="c"), "d")
 
 
@@ -325,17 +320,16 @@ def test_values_are_validated_as_json() -> None:
         assert getattr(view.so_far, name) == getattr(expected, name)
 
 
+def shout(name: str) -> str:
+    if not name:
+        raise ValueError("a name is needed")
+    return name.upper()
+
+
 class Checked(BaseModel):
     low: int = 0
     high: int
-    name: str = ""
-
-    @field_validator("name")
-    @classmethod
-    def shout(cls, name: str) -> str:
-        if not name:
-            raise ValueError("a name is needed")
-        return name.upper()
+    name: Annotated[str, AfterValidator(shout)] = ""
 
     @field_validator("high")
     @classmethod
@@ -439,8 +433,8 @@ class Later(BaseModel):
 
 
 def test_default_may_depend_on_other_fields() -> None:
-    assert typed(Later, whole_call({"first": 5})).so_far.second == 10
-    assert typed(Later, whole_call({})).so_far.second == 4
+    found = [typed(Later, whole_call(given)).so_far.second for given in ({"first": 5}, {})]
+    assert found == [10, 4]
 
 
 ORDERED = '{"day": "2026-03-04", "number": 7, "note": "abc'
@@ -656,26 +650,21 @@ def write(path: str, schema: int = 3, *, _mode: str = "w", **more: Any) -> None:
     """Write."""
 
 
-def test_function() -> None:
+def test_function_method_and_tool_spec() -> None:
     view = typed(write, open_call('{"path": "a.py", "_mode": "a", "schema": 1'))
     assert view.settled == {"path", "_mode"}
     assert (view.so_far.path, view.so_far._mode) == ("a.py", "a")
     view = typed(write, whole_call({"path": "a.py", "extra": [1]}))
     assert (view.so_far.schema, view.so_far.extra) == (3, [1])
     assert view.value() == {"path": "a.py", "schema": 3, "_mode": "w", "extra": [1]}
+    assert typed(Files().write, open_call('{"path": "a.py", ')).so_far.path == "a.py"
+    assert typed(ToolSpec.of(Order), open_call('{"number": 7, ')).so_far.number == 7
 
 
 class Files:
     __hash__ = None  # type: ignore[assignment]
 
     def write(self, path: str) -> None: ...
-
-
-def test_bound_method_and_tool_spec() -> None:
-    assert typed(Files().write, open_call('{"path": "a.py", ')).so_far.path == "a.py"
-    assert typed(ToolSpec.of(Order), open_call('{"number": 7, ')).so_far.number == 7
-    with pytest.raises(UsageError, match="made of a JSON Schema"):
-        typed(ToolSpec("x", schema={}), open_call(""))
 
 
 @pydantic_dataclass
@@ -721,31 +710,30 @@ class Unfinished(BaseModel):
     other: "Nowhere"  # type: ignore[name-defined]  # noqa: F821 - that is the point
 
 
-@pytest.mark.parametrize(
-    ("definition", "message"),
-    [
+def test_wrong_definitions_and_calls_raise() -> None:
+    definition: Any
+    for definition, message in (
         (Numbers, "Numbers has no fields"),
         (Unfinished, "pydantic cannot use Unfinished"),
         (int, "the class int defines no tool; what does is a pydantic model"),
         (3, "something of the type int defines no tool"),
-    ],
-)
-def test_wrong_definition_raises(definition: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        typed(definition, open_call(""))
-
-
-def test_other_objects_than_calls_and_readers_raise() -> None:
+        (ToolSpec("x", schema={}), "made of a JSON Schema"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            typed(definition, open_call(""))
     event = ToolCallStarted("c1", 0, "write")
-    given_call: Any
-    for given_call, kind in (
+    call: Any
+    for call, kind in (
         *((None, "type NoneType"), ({}, "type dict"), (event, "type ToolCallStarted")),
         *((stream([]), "type EventStream"), (Call, "class Call")),
     ):
         with pytest.raises(UsageError, match=f"{kind} is no call: give a call of events.calls"):
-            typed(Order, given_call)
+            typed(Order, call)
     with pytest.raises(UsageError, match="takes free text"):
         typed(Order, Call("c", 0, "run", "custom"))
+
+
+def test_live_reader_is_accepted_as_a_call() -> None:
     (reader,) = stream(anthropic_call('{"number": 7, "day": "2026-03-04"}')).live_calls()
     assert typed(Order, reader).value().number == 7
 

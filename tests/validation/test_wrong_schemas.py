@@ -125,13 +125,11 @@ def test_reference_to_another_document_is_unresolvable(
         assert outcome.reason == "unresolvable"
 
 
-@pytest.mark.parametrize(
-    "reference", ["#/$defs/no", "#/properties/a/items", "#nowhere", "#/$defs/~2"]
-)
-def test_reference_to_nothing_is_unresolvable(reference: str) -> None:
-    outcome = compiled({"properties": {"a": {"$ref": reference}}, "$defs": {"a": {}}})
-    assert isinstance(outcome, SchemaError)
-    assert outcome.reason == "unresolvable"
+def test_reference_to_nothing_is_unresolvable() -> None:
+    for reference in ("#/$defs/no", "#/properties/a/items", "#nowhere", "#/$defs/~2"):
+        outcome = compiled({"properties": {"a": {"$ref": reference}}, "$defs": {"a": {}}})
+        assert isinstance(outcome, SchemaError)
+        assert outcome.reason == "unresolvable"
 
 
 @pytest.mark.parametrize(
@@ -451,26 +449,17 @@ def test_thousands_of_properties_and_branches() -> None:
     refused_or_checked(branches, '"value 3000"', "rejected")
 
 
-@pytest.mark.parametrize(
-    "resources",
-    [
+@pytest.mark.timing
+def test_loops_and_doubling_through_resources_are_refused_or_checked() -> None:
+    schema = {"$id": "http://x/schema", "$ref": "http://x/a"}
+    for loop in (
         {"http://x/a": {"$ref": "http://x/a"}},
         {"http://x/a": {"$ref": "b"}, "http://x/b": {"anyOf": [{"$ref": "a"}]}},
         {"http://x/a": {"allOf": [{"$ref": "http://x/schema"}]}},
-    ],
-    ids=["of one document", "of two documents", "back to the schema"],
-)
-def test_loop_through_resources_is_refused_or_checked(resources: Any) -> None:
-    schema = {"$id": "http://x/schema", "$ref": "http://x/a"}
-    refused_or_checked(schema, '{"a": [1]}', resources=resources)
-
-
-@pytest.mark.timing
-def test_resources_that_double_at_each_level_are_refused_or_checked() -> None:
-    resources: dict[str, Any] = {
-        f"http://x/{n}": {"anyOf": [{"$ref": f"http://x/{n + 1}"}] * 2} for n in range(30)
-    }
-    resources["http://x/30"] = STRING
+    ):
+        refused_or_checked(schema, '{"a": [1]}', resources=loop)
+    doubling = {f"http://x/{n}": {"anyOf": [{"$ref": f"http://x/{n + 1}"}] * 2} for n in range(30)}
+    resources = {**doubling, "http://x/30": STRING}
     refused_or_checked({"$ref": "http://x/0"}, "1", "rejected", resources=resources)
 
 
@@ -486,10 +475,9 @@ def test_resources_that_double_at_each_level_are_refused_or_checked() -> None:
 def test_names_that_double_at_each_level_are_refused_or_checked(
     named: str, reference: str, refer: str
 ) -> None:
-    definitions: dict[str, Any] = {
-        f"d{n}": {named: f"a{n}", "anyOf": [{reference: refer.format(n + 1)}] * 2}
-        for n in range(30)
-    }
-    definitions["d30"] = {named: "a30", **STRING}
+    definitions: dict[str, Any] = {"d30": {named: "a30", **STRING}}
+    for n in range(30):
+        branch = {reference: refer.format(n + 1)}
+        definitions[f"d{n}"] = {named: f"a{n}", "anyOf": [branch, branch]}
     schema = {"$id": "http://x/schema", reference: refer.format(0), "$defs": definitions}
     refused_or_checked(schema, "1", "rejected")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.in_process import argstream
-from tests.cli.processes import ENVIRONMENT, run, running
+from tests.cli.in_process import argstream, refused
+from tests.cli.processes import BODY, ENVIRONMENT, run, running, timed
 
 FRAGMENTS = ("inspect", "--fragments")
 
@@ -144,6 +144,65 @@ def test_missing_extra_is_named_with_its_install_command(
     assert (done.returncode, done.stdout) == (1 if extra == "cli" else 2, b"")
     message = f"{start} needs the extra '{extra}'. In a checkout: pip install '.[{extra}]'"
     assert done.stderr.decode().strip() == message
+
+
+EXCLUSIVE = "--calls and --fragments exclude each other"
+FOR_CALLS = "--tools, --policy and several files are for --calls"
+PROXY = "record --proxy http://x.example"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("inspect x --calls --fragments", EXCLUSIVE),
+        ("inspect x --calls run:y", f"{EXCLUSIVE}, run:ID"),
+        ("inspect x --fragments --deep", EXCLUSIVE),
+        ("inspect x --calls --json", EXCLUSIVE),
+        ("inspect x --calls --svg y.svg", EXCLUSIVE),
+        ("inspect x y", FOR_CALLS),
+        ("inspect x --fragments --policy y", FOR_CALLS),
+        ("inspect x --fragments --from gemini", "--deep and --from are for recordings"),
+        ("inspect x --fragments --store y", "--store is for runs"),
+        ("inspect x --force", "--force is for --svg"),
+        ("inspect run:x --deep", "--deep and --from are for recordings"),
+        ("inspect turn.rec --store x", "--store is for runs"),
+        ("inspect none", "No such file"),
+        ("watch none", "cannot read none: No such file"),
+        ("watch --from claude", "openai-responses"),
+        ("watch broken.json --tools broken.json", "is no JSON"),
+        ("replay none", "No such file"),
+        ("replay turn.rec --speed 0", "a number above 0, or max"),
+        ("replay turn.rec --speed fast", "a number above 0, or max"),
+        ("replay turn.rec --raw --json", "choose one"),
+        ("replay turn.rec --follow", "--store and --follow are for runs"),
+        ("replay run:x --raw", "--raw and --from are for recordings"),
+        ("record -o none/turn.rec", "cannot write"),
+        ("record --port 1", "are for --proxy"),
+        ("record --with-request", "are for --proxy"),
+        (f"{PROXY} --force", "are not for --proxy"),
+        (f"{PROXY} -q", "are not for --proxy"),
+        ("record --proxy x.example", "give its URL"),
+        ("record --proxy http://api..example.com", "no host of this name"),
+        (f"{PROXY} -o new.rec", "name a directory"),
+        (f"{PROXY} -o broken.json", "give a directory"),
+        ("mock turn.rec --timed --fault cut", "makes no --fault"),
+        ("mock --timed", "name one"),
+        ("mock --fault cot=3", "argstream: no fault is called 'cot'; there are: cut=BYTES"),
+        ("mock none", "cannot read"),
+        ("mock broken.json", "no recording of"),
+        ("mock wrong.json", "reply 1, part 1: a part is"),
+        ("mock cut.json", "the script is not JSON"),
+    ],
+)
+def test_wrong_usage_exits_with_2(
+    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    timed(tmp_path / "turn.rec", (0.0, BODY))
+    (tmp_path / "broken.json").write_text("[{]")
+    (tmp_path / "wrong.json").write_text('{"replies": [{"parts": [{"says": "x"}]}]}')
+    (tmp_path / "cut.json").write_text('{"replies": [')
+    assert message in refused(*command.split())
 
 
 def test_ctrl_c_while_the_command_is_loaded_leaves_no_traceback() -> None:

@@ -7,20 +7,10 @@ from typing import Any
 import pytest
 
 from argstream.recording import Recorder
+from tests import provider_streams as api
 from tests.cli.in_process import argstream, refused
 from tests.cli.processes import timed
-from tests.provider_streams import (
-    anthropic_call,
-    block_stop,
-    chat_call,
-    chunk,
-    input_json,
-    message_end,
-    message_start,
-    sse,
-    tool_calls,
-    tool_use,
-)
+from tests.provider_streams import anthropic_call, chat_call, sse
 
 TURN = anthropic_call('{"path": "a.py", ', '"edits": [{"old": "x', '"}]', "}")
 
@@ -33,8 +23,12 @@ def recording(tmp_path: Path) -> str:
 
 
 def one_call(name: str, arguments: dict[str, Any]) -> bytes:
-    call = [tool_use(0, name=name, id_=name), input_json(0, json.dumps(arguments)), block_stop(0)]
-    return sse([message_start(), *call, *message_end()])
+    call = [
+        api.tool_use(0, name=name, id_=name),
+        api.input_json(0, json.dumps(arguments)),
+        api.block_stop(0),
+    ]
+    return sse([api.message_start(), *call, *api.message_end()])
 
 
 def shown(*arguments: str, stdin: bytes = b"", status: int = 0, **variables: str) -> list[str]:
@@ -113,10 +107,11 @@ class TestReport:
         assert "● write  toolu_1  truncated" in lines
         assert lines[8].split()[:4] == ["a", "1.00", "s", "–"]
         assert any(line.endswith("truncated ✗") for line in lines[9:])
+        assert argstream("inspect", "-", stdin=b"hello").returncode == 1
 
     def test_free_text_and_calls_without_arguments(self) -> None:
         custom = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "sql", "input": "a"}}
-        lines = shown("-", stdin=sse([tool_calls(custom), chunk(finish="tool_calls")]))
+        lines = shown("-", stdin=sse([api.tool_calls(custom), api.chunk(finish="tool_calls")]))
         assert "● sql  (custom)  c  complete" in lines
         assert any(line.startswith("    (text)  ") for line in lines)
         assert "  no arguments" in shown("-", stdin=sse(anthropic_call()))
@@ -138,33 +133,6 @@ class TestReport:
             recorder.write(sse(anthropic_call('{"a": "sk-0123456789abcdefgh"}')))
         assert "1 secret taken out: [removed] stands there instead" in shown(str(file))
         assert json.loads(argstream("inspect", "--json", str(file)).stdout)["removed"] == 1
-
-    def test_unreadable_input_fails(self, tmp_path: Path) -> None:
-        assert "No such file" in refused("inspect", str(tmp_path / "none"))
-        assert argstream("inspect", "-", stdin=b"hello").returncode == 1
-
-
-EXCLUSIVE = "--calls and --fragments exclude each other"
-FOR_CALLS = "--tools, --policy and several files are for --calls"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--calls --fragments", EXCLUSIVE),
-        ("--calls run:y", f"{EXCLUSIVE}, run:ID"),
-        ("--fragments --deep", EXCLUSIVE),
-        ("--calls --json", EXCLUSIVE),
-        ("--calls --svg y.svg", EXCLUSIVE),
-        ("y", FOR_CALLS),
-        ("--fragments --policy y", FOR_CALLS),
-        ("--fragments --from gemini", "--deep and --from are for recordings"),
-        ("--fragments --store y", "--store is for runs"),
-        ("--force", "--force is for --svg"),
-    ],
-)
-def test_conflicting_options_exit_with_2(arguments: str, message: str) -> None:
-    assert message in refused("inspect", "x", *arguments.split())
 
 
 class TestCalls:
@@ -231,7 +199,7 @@ class TestSvg:
         assert message.endswith("turn.svg: No such file or directory")
 
     def test_without_a_call_there_is_no_picture_and_no_waterfall(self, tmp_path: Path) -> None:
-        file = timed(tmp_path / "turn.rec", (1.0, sse([message_start(), *message_end()])))
+        file = timed(tmp_path / "turn.rec", (1.0, sse([api.message_start(), *api.message_end()])))
         picture = tmp_path / "turn.svg"
         assert "there is no call in it" in refused("inspect", file, "--svg", str(picture))
         assert not picture.exists()

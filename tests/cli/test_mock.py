@@ -108,24 +108,3 @@ def test_ctrl_c_ends_it_in_the_middle_of_an_answer() -> None:
         assert server.process.wait(20) == 130
         assert server.process.stderr.read() == b""
         events.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot read"),
-        ("hello", "no recording of"),
-        ('{"replies": [{"parts": [{"says": "x"}]}]}', "reply 1, part 1: a part is"),
-        ('{"replies": [', "the script is not JSON"),
-    ],
-)
-def test_unusable_files_and_faults_are_refused(
-    tmp_path: Path, text: str | None, message: str
-) -> None:
-    if text is not None:
-        (tmp_path / "file").write_text(text)
-    found = refused("mock", str(tmp_path / "file"))
-    assert found.startswith("argstream: ")
-    assert message in found
-    fault = refused("mock", "--fault", "cot=3")
-    assert fault.startswith("argstream: no fault is called 'cot'; there are: cut=BYTES")

@@ -137,24 +137,6 @@ class TestPipe:
         os.close(leader)
         assert output.decode() == "a⟦ESC⟧[2J�⟦CR⟧\r\n"
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ("-o {tmp}/none/turn.rec", "cannot write"),
-            ("--port 1", "are for --proxy"),
-            ("--with-request", "are for --proxy"),
-            ("--proxy http://x.example --force", "are not for --proxy"),
-            ("--proxy http://x.example -q", "are not for --proxy"),
-            ("--proxy x.example", "give its URL"),
-            ("--proxy http://api..example.com", "no host of this name"),
-            ("--proxy http://x.example -o {tmp}/turn.rec", "name a directory"),
-            ("--proxy http://x.example -o {tmp}/file", "give a directory"),
-        ],
-    )
-    def test_wrong_usage_exits_with_2(self, tmp_path: Path, arguments: str, message: str) -> None:
-        (tmp_path / "file").touch()
-        assert message in refused("record", *arguments.format(tmp=tmp_path).split())
-
 
 @contextmanager
 def proxy(url: str, folder: Path) -> Iterator[tuple[str, Process]]:

@@ -10,7 +10,7 @@ import anthropic
 import pytest
 
 from argstream.streaming import stream
-from tests.cli.in_process import argstream, refused, timeless
+from tests.cli.in_process import argstream, timeless
 from tests.cli.processes import ANTHROPIC, BODY, in_shell, running, timed
 
 READERS = ["watch", "inspect --calls", "inspect", "replay"]
@@ -65,10 +65,6 @@ class TestReaders:
                 events = list(stream(client.messages.create(**ANTHROPIC, stream=True)))
                 assert time.monotonic() - start >= least
         assert events == list(stream([BODY]))
-
-    def test_mock_refuses_conflicting_options(self, recording: str) -> None:
-        assert "makes no --fault" in refused("mock", recording, "--timed", "--fault", "cut")
-        assert "name one" in refused("mock", "--timed")
 
 
 class TestReplay:
@@ -126,15 +122,3 @@ class TestReplay:
         done = in_shell(f"argstream replay --raw {file} | head -c 5")
         assert done.stdout == BODY[:5]
         assert b"Traceback" not in done.stderr
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ("--speed 0", "a number above 0, or max"),
-            ("--speed fast", "a number above 0, or max"),
-            ("--raw --json", "choose one"),
-        ],
-    )
-    def test_wrong_usage_exits_with_2(self, recording: str, arguments: str, message: str) -> None:
-        assert message in refused("replay", recording, *arguments.split())
-        assert "No such file" in refused("replay", f"{recording}.none")

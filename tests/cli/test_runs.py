@@ -9,15 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from argstream.events import (
-    Event,
-    RunFailed,
-    RunStarted,
-    TextDelta,
-    ToolArgsCompleted,
-    ToolCallStarted,
-    TurnCompleted,
-)
+from argstream import events as e
 from argstream.runs import Record, from_json, open_store
 from tests.cli.in_process import argstream, refused, timeless
 from tests.cli.logged_runs import CRASHED, FINISHED, MESSAGE, PAUSED, RUN, Timed, logged
@@ -112,7 +104,7 @@ class TestRuns:
 
     @pytest.mark.parametrize("columns", [60, 200])
     def test_lines_fit_the_terminal_and_cannot_act_on_it(self, store: Path, columns: int) -> None:
-        prompt: list[Timed] = [(0.0, RunStarted(RUN, "go \x1b[2J" + "on and " * 40))]
+        prompt: list[Timed] = [(0.0, e.RunStarted(RUN, "go \x1b[2J" + "on and " * 40))]
         logged(store, prompt, agent="an agent \x1b]52;c;x\x07 whose name is far too long " * 3)
         lines = lines_of(columns, "runs", "--store", str(store))
         assert max(map(len, lines)) < min(columns, 101)
@@ -221,7 +213,7 @@ class TestReplay:
         self, store: Path, speed: str, pause: float, least: float
     ) -> None:
         """At normal speed, the pauses would outlast the timeout of a test."""
-        logged(store, [(0.0, RunStarted(RUN, "Go")), (pause, TextDelta("later", 0))])
+        logged(store, [(0.0, e.RunStarted(RUN, "Go")), (pause, e.TextDelta("later", 0))])
         start = time.monotonic()
         assert b"later" in replay(store, "--speed", speed).stdout
         assert time.monotonic() - start >= least
@@ -238,15 +230,15 @@ class TestReplay:
             assert message in refused("replay", f"run:{name}", "--store", str(store))
 
     def test_follow_shows_records_as_they_are_appended(self, store: Path) -> None:
-        def record(seq: int, event: Event) -> Record:
+        def record(seq: int, event: e.Event) -> Record:
             return Record(seq, time.time(), RUN, "s", "a", event)
 
         async def drive() -> None:
             opened = open_store(store)
-            claim = await opened.begin([record(1, RunStarted(RUN, "Go"))], "a test", 60.0)
+            claim = await opened.begin([record(1, e.RunStarted(RUN, "Go"))], "a test", 60.0)
             with running("replay", f"run:{RUN}", "--follow", "--store", str(store)) as process:
                 assert await asyncio.to_thread(process.stdout.readline) == b"> Go\n"
-                await opened.append(claim, [record(2, RunFailed("max_turns", "too many turns"))])
+                await opened.append(claim, [record(2, e.RunFailed("max_turns", "too many turns"))])
                 await opened.aclose()
                 shown, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert "■ failed (max_turns): too many turns" in shown.decode()
@@ -262,18 +254,6 @@ class TestReplay:
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130
             assert process.stderr.read() == b""
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ("replay run:x --raw", "--raw and --from are for recordings"),
-            ("inspect run:x --deep", "--deep and --from are for recordings"),
-            ("replay turn.rec --follow", "--store and --follow are for runs"),
-            ("inspect turn.rec --store x", "--store is for runs"),
-        ],
-    )
-    def test_wrong_usage_exits_with_2(self, arguments: str, message: str) -> None:
-        assert message in refused(*arguments.split())
 
 
 def inspect(store: Path | str, *options: str) -> CompletedProcess[bytes]:
@@ -376,19 +356,19 @@ class TestInspect:
         assert found["end"]["result"] == "It is sent."
 
     def test_failed_run_exits_with_1(self, store: Path) -> None:
-        events: list[Timed] = [(0.0, RunStarted(RUN, "Go")), (0.1, RunFailed("oh", "it broke"))]
+        events: list[Timed] = [(0.0, e.RunStarted(RUN, "Go")), (0.1, e.RunFailed("oh", "it broke"))]
         done = inspect(logged(store, events))
         assert (done.returncode, done.stderr) == (1, b"argstream: it broke\n")
 
     def test_turns_are_found_without_turn_started_events(self, store: Path) -> None:
         events: list[Timed] = [
-            (0.0, RunStarted(RUN, "Go")),
-            (0.1, ToolCallStarted("c1", 0, "Task")),
-            (0.2, ToolArgsCompleted("c1", "Task", {})),
-            (0.3, TurnCompleted("tool_use", MESSAGE)),
-            (0.4, ToolCallStarted("s1", 1, "Read", parent_id="c1")),
-            (0.5, TurnCompleted(None, MESSAGE, parent_id="c1")),
-            (0.6, TurnCompleted("end_turn", MESSAGE)),
+            (0.0, e.RunStarted(RUN, "Go")),
+            (0.1, e.ToolCallStarted("c1", 0, "Task")),
+            (0.2, e.ToolArgsCompleted("c1", "Task", {})),
+            (0.3, e.TurnCompleted("tool_use", MESSAGE)),
+            (0.4, e.ToolCallStarted("s1", 1, "Read", parent_id="c1")),
+            (0.5, e.TurnCompleted(None, MESSAGE, parent_id="c1")),
+            (0.6, e.TurnCompleted("end_turn", MESSAGE)),
         ]
         lines = inspect(logged(store, events)).stdout.decode().splitlines()
         assert "turn 1  0.00 s to 0.30 s: tool_use" in lines
@@ -396,8 +376,8 @@ class TestInspect:
         assert "      of a sub-agent of c1" in lines
 
     def test_content_cannot_act_on_a_terminal(self, store: Path) -> None:
-        started = ToolCallStarted("c\x1b[1m", 0, "se\x1b[31mnd")
-        logged(store, [(0.0, RunStarted(RUN, "Go \x1b[2J")), (0.1, started)])
+        started = e.ToolCallStarted("c\x1b[1m", 0, "se\x1b[31mnd")
+        logged(store, [(0.0, e.RunStarted(RUN, "Go \x1b[2J")), (0.1, started)])
         for done in (inspect(store), replay(store)):
             assert b"\x1b" not in done.stdout
             assert "⟦ESC⟧" in done.stdout.decode()

@@ -11,36 +11,25 @@ import pytest
 
 from argstream.events import from_json
 from argstream.streaming import stream
-from tests.cli.in_process import argstream, refused, timeless
+from tests import provider_streams as api
+from tests.cli.in_process import argstream, timeless
 from tests.cli.processes import BODY, in_shell, running, timed
-from tests.provider_streams import (
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    chat_call,
-    input_json,
-    message_end,
-    message_start,
-    responses_call,
-    sse,
-    tool_use,
-)
+from tests.provider_streams import anthropic_call, sse
 
 TURN = [
-    message_start(),
-    block_start(0, "thinking", thinking=""),
-    block_delta(0, "thinking_delta", thinking="hm\nhm"),
-    block_stop(0),
-    block_start(1, "text", text=""),
-    block_delta(1, "text_delta", text="I write "),
-    block_delta(1, "text_delta", text="a file."),
-    block_stop(1),
-    tool_use(2),
-    input_json(2, '{"path": "a.py", "content": "one\\n'),
-    input_json(2, 'two", "mode": 420, "tags": [], "edits": [{"old": null}]}'),
-    block_stop(2),
-    *message_end(),
+    api.message_start(),
+    api.block_start(0, "thinking", thinking=""),
+    api.block_delta(0, "thinking_delta", thinking="hm\nhm"),
+    api.block_stop(0),
+    api.block_start(1, "text", text=""),
+    api.block_delta(1, "text_delta", text="I write "),
+    api.block_delta(1, "text_delta", text="a file."),
+    api.block_stop(1),
+    api.tool_use(2),
+    api.input_json(2, '{"path": "a.py", "content": "one\\n'),
+    api.input_json(2, 'two", "mode": 420, "tags": [], "edits": [{"old": null}]}'),
+    api.block_stop(2),
+    *api.message_end(),
 ]
 
 SHOWN = """\
@@ -71,7 +60,7 @@ def test_turn_is_shown_as_plain_lines(tmp_path: Path) -> None:
     assert timeless(argstream("watch", str(path), "--from", "anthropic").stdout) == SHOWN
 
 
-@pytest.mark.parametrize("turn", [TURN, chat_call('{"a": "é"}'), responses_call("{}")])
+@pytest.mark.parametrize("turn", [TURN, api.chat_call('{"a": "é"}'), api.responses_call("{}")])
 def test_json_is_one_event_a_line(turn: list[dict[str, object]]) -> None:
     done = argstream("watch", "--json", stdin=sse(turn))
     assert done.returncode == 0
@@ -82,9 +71,9 @@ def test_json_is_one_event_a_line(turn: list[dict[str, object]]) -> None:
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_content_cannot_act_on_the_terminal(options: list[str]) -> None:
     nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"
-    call = [tool_use(1, name=nasty, id_=nasty), input_json(1, json.dumps({nasty: nasty}))]
-    text = [block_start(0, "text", text=nasty), block_stop(0)]
-    turn = [message_start(), *text, *call, block_stop(1), *message_end()]
+    call = [api.tool_use(1, name=nasty, id_=nasty), api.input_json(1, json.dumps({nasty: nasty}))]
+    text = [api.block_start(0, "text", text=nasty), api.block_stop(0)]
+    turn = [api.message_start(), *text, *call, api.block_stop(1), *api.message_end()]
     done = argstream("watch", *options, stdin=sse(turn))
     assert done.returncode == 0
     assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
@@ -92,7 +81,12 @@ def test_content_cannot_act_on_the_terminal(options: list[str]) -> None:
 
 def test_text_cannot_imitate_a_call() -> None:
     text = "so\n● rm  toolu_9\n  ✓ rm: complete"
-    turn = [message_start(), block_start(0, "text", text=text), block_stop(0), *message_end()]
+    turn = [
+        api.message_start(),
+        api.block_start(0, "text", text=text),
+        api.block_stop(0),
+        *api.message_end(),
+    ]
     lines = argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()
     assert lines[:3] == ["│ so", "│ ● rm  toolu_9", "│   ✓ rm: complete"]
 
@@ -128,14 +122,7 @@ def test_incomplete_or_unknown_stream_exits_with_1(body: bytes, message: str) ->
     assert done.stderr.startswith(b"argstream: ")
 
 
-def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
-    message = refused("watch", str(tmp_path / "absent"))
-    assert "cannot read" in message
-    assert "No such file" in message
-    assert "openai-responses" in refused("watch", "--from", "claude")
-    tools = tmp_path / "tools.json"
-    tools.write_text("[{]")
-    assert "is no JSON" in refused("watch", str(tools), "--tools", str(tools))
+def test_closed_output_exits_with_2() -> None:
     done = in_shell("argstream watch >&-", sse(TURN))
     assert done.returncode == 2
     assert done.stderr == b"argstream: there is no standard output to write to\n"

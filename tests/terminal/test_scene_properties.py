@@ -8,18 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    Event,
-    RunSnapshot,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolCallStarted,
-    ToolOutputDelta,
-)
+from argstream import events as e
 from argstream.runs import RunView, with_arguments
 from argstream.sanitise import visible
 from argstream.terminal import Line, Scene, rows_of
@@ -33,7 +22,7 @@ chance = st.one_of(runs(), st.just(claude_code()))
 Look = Callable[[Scene, float], object]
 
 
-def committed(events: Iterable[Event], look: Look = lambda *_: None) -> list[Line]:
+def committed(events: Iterable[e.Event], look: Look = lambda *_: None) -> list[Line]:
     """Return all lines of a scene, with a look at it after each event."""
     scene = Scene()
     lines: list[Line] = []
@@ -67,7 +56,7 @@ def words_of(lines: Iterable[Line]) -> str:
 
 @some
 @given(chance, st.lists(st.integers(0, 14), min_size=1, max_size=5))
-def test_looking_changes_no_word(events: list[Event], sizes: list[int]) -> None:
+def test_looking_changes_no_word(events: list[e.Event], sizes: list[int]) -> None:
     def look(scene: Scene, now: float) -> None:
         for rows in sizes:
             assert len(scene.tail(now, 5 + 7 * rows, rows)) <= rows
@@ -85,7 +74,7 @@ def test_looking_changes_no_word(events: list[Event], sizes: list[int]) -> None:
 def test_looking_loses_nothing_of_a_long_line(
     text: str, columns: int, rows: int, size: int
 ) -> None:
-    for kind in (TextDelta, ThinkingDelta):
+    for kind in (e.TextDelta, e.ThinkingDelta):
         events = [kind(piece, 0) for piece in cut(text, size)]
         lines = committed(events, lambda scene, now: scene.tail(now, columns, rows))
         assert words_of(lines) == squeezed(visible(text))
@@ -98,23 +87,23 @@ def test_looking_loses_nothing_of_a_long_line(
     st.integers(1, 50),
 )
 def test_looking_adds_no_break_to_a_long_line(text: str, columns: int, size: int) -> None:
-    events = [TextDelta(piece, 0) for piece in cut(text, size)]
+    events = [e.TextDelta(piece, 0) for piece in cut(text, size)]
     lines = committed(events, lambda scene, now: scene.tail(now, columns, 3))
-    (whole,) = committed([TextDelta(text, 0)])
+    (whole,) = committed([e.TextDelta(text, 0)])
     seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
     assert seen == [text_of(row) for row in rows_of(whole, columns)]
 
 
 @some
 @given(chance)
-def test_all_text_and_arguments_are_committed(events: list[Event]) -> None:
+def test_all_text_and_arguments_are_committed(events: list[e.Event]) -> None:
     lines = committed(events)
     seen = all_text(lines)
     for event in events:
-        if isinstance(event, TextDelta):
+        if isinstance(event, e.TextDelta):
             assert squeezed(visible(event.text)) in seen
-        elif isinstance(event, ArgumentCompleted | ArgumentDelta):
-            for text in _leaves(event.text if isinstance(event, ArgumentDelta) else event.value):
+        elif isinstance(event, e.ArgumentCompleted | e.ArgumentDelta):
+            for text in _leaves(event.text if isinstance(event, e.ArgumentDelta) else event.value):
                 assert squeezed(text) in seen
     scene = Scene()  # whose lines are fetched at the end
     for now, event in enumerate(events, 1):
@@ -125,12 +114,12 @@ def test_all_text_and_arguments_are_committed(events: list[Event]) -> None:
 
 @some
 @given(chance, st.text())
-def test_no_line_acts_on_a_terminal(events: list[Event], text: str) -> None:
-    hostile: list[Event] = [
+def test_no_line_acts_on_a_terminal(events: list[e.Event], text: str) -> None:
+    hostile: list[e.Event] = [
         *events,
-        TextDelta(text + "\x1b[2J\u202e\t\r", 99),
-        ToolOutputDelta("c", text, text + "\x9b\n\x07\u2028"),
-        ToolCallStarted("d", 1, text + "\n\x1b"),
+        e.TextDelta(text + "\x1b[2J\u202e\t\r", 99),
+        e.ToolOutputDelta("c", text, text + "\x9b\n\x07\u2028"),
+        e.ToolCallStarted("d", 1, text + "\n\x1b"),
     ]
     tails: list[Line] = []
     lines = committed(hostile, lambda scene, now: tails.extend(scene.tail(now, 80, 8)))
@@ -141,17 +130,17 @@ def test_no_line_acts_on_a_terminal(events: list[Event], text: str) -> None:
 
 @some
 @given(runs(), st.data())
-def test_late_viewer_sees_the_same_arguments(events: list[Event], data: st.DataObject) -> None:
+def test_late_viewer_sees_the_same_arguments(events: list[e.Event], data: st.DataObject) -> None:
     logged = [event for event in events if not event.type.startswith("argument_")]
     place = data.draw(st.integers(0, len(logged)))
     view = RunView()
     for event in logged[:place]:
         view.take(event)
     late = list(with_arguments([view.snapshot(), *logged[place:]]))
-    assert isinstance(late[0], RunSnapshot)
+    assert isinstance(late[0], e.RunSnapshot)
     seen = all_text(committed(late))
     for event in events:
-        if isinstance(event, ArgumentCompleted):
+        if isinstance(event, e.ArgumentCompleted):
             for text in _leaves(event.value):
                 assert squeezed(text) in seen
 
@@ -167,20 +156,20 @@ def _leaves(value: Any) -> Iterable[str]:
             yield json.dumps(value)
 
 
-def _call(content: str) -> list[Event]:
+def _call(content: str) -> list[e.Event]:
     text = json.dumps({"path": "a.txt", "content": content})
-    pieces = [ToolArgsDelta("c", "write_file", piece) for piece in cut(text, 16)]
-    completed = ToolArgsCompleted("c", "write_file", json.loads(text))
-    return list(with_arguments([ToolCallStarted("c", 0, "write_file"), *pieces, completed]))
+    pieces = [e.ToolArgsDelta("c", "write_file", piece) for piece in cut(text, 16)]
+    completed = e.ToolArgsCompleted("c", "write_file", json.loads(text))
+    return list(with_arguments([e.ToolCallStarted("c", 0, "write_file"), *pieces, completed]))
 
 
-JOBS: dict[str, Callable[[int], list[Event]]] = {
-    "a text in one line": lambda size: [TextDelta("x" * 8, 0)] * (size * 2),
-    "output in one line": lambda size: [ToolOutputDelta("c", "run", "x" * 8)] * (size * 2),
+JOBS: dict[str, Callable[[int], list[e.Event]]] = {
+    "a text in one line": lambda size: [e.TextDelta("x" * 8, 0)] * (size * 2),
+    "output in one line": lambda size: [e.ToolOutputDelta("c", "run", "x" * 8)] * (size * 2),
     "an argument in one line": lambda size: _call("x" * size * 16),
     "an argument of many lines": lambda size: _call("line\n" * size),
     "many calls at once": lambda size: [
-        ToolCallStarted(f"c{number}", number, "write_file") for number in range(size // 2)
+        e.ToolCallStarted(f"c{number}", number, "write_file") for number in range(size // 2)
     ],
 }
 

@@ -27,9 +27,13 @@ LAST_ROWS = ["     3 │ print(os.name)", "     2 │"]
 
 class TestAnswers:
     async def test_y_runs_the_call_and_removes_the_question(self) -> None:
-        async with sitting() as at:
+        async with sitting(rows=40) as at:
             await at.sees(PROMPT)
             assert "would run with" not in at.screen()  # the arguments are shown once
+            await at.answer("?")
+            await at.sees("stops the run")
+            await at.answer("v")
+            await at.sees("write_file would run with:")
             await at.answer("y")
             await at.end()
             await at.sees_no(PROMPT)
@@ -70,14 +74,6 @@ class TestAnswers:
             await at.answer("n")
             await at.end()
             assert at.written == []
-
-    async def test_help_and_the_arguments_can_be_shown(self) -> None:
-        async with sitting(rows=40) as at:
-            await at.answer("?")
-            await at.sees("stops the run")
-            await at.answer("v")
-            await at.sees("write_file would run with:")
-            await at.answer("n")
 
     @pytest.mark.parametrize("always", ["session", "rule"])
     async def test_always_is_offered_for_the_tool_and_the_rule(self, always: str) -> None:
@@ -370,19 +366,12 @@ esac
             await at.end()
             assert at.written == [("app.py", CHANGED)]
 
-    async def test_edit_can_be_left_or_denied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("VISUAL", "sed -i s/name/sep/")
-        async with sitting() as at:
-            await at.answer("e")
-            await at.answer("\x1b", "with these changes?")
-            await at.answer("e", UNCHANGED)
-            await at.answer("n", "with these changes?")
-            await at.end()
-            assert at.written == []
-
-    @pytest.mark.parametrize("status", [0, 1])
-    async def test_unused_changes_are_announced(
-        self, status: int, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("status", "key", "question"),
+        [(0, "y", UNCHANGED), (1, "y", UNCHANGED), (0, "n", "with these changes?")],
+    )
+    async def test_edit_can_be_left_or_denied(
+        self, status: int, key: str, question: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("VISUAL", f"sh -c 'sed -i s/name/sep/ $0; exit {status}'")
         async with sitting(rows=40) as at:
@@ -391,9 +380,11 @@ esac
                 await at.answer("\x1b", "with these changes?")
             await at.sees("What you have changed is not used")
             assert at.above(UNCHANGED)[0] == LAST_ROWS[0]
-            await at.answer("y", UNCHANGED)
+            if key == "n":
+                await at.answer("e", UNCHANGED)
+            await at.answer(key, question)
             await at.end()
-            assert at.written == [("app.py", CONTENT)]
+            assert at.written == ([("app.py", CONTENT)] if key == "y" else [])
 
     async def test_editor_ends_when_the_run_is_stopped(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

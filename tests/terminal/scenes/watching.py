@@ -4,15 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from argstream.events import (
-    Event,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-)
+from argstream import events as e
 from argstream.runs import ArgumentViews
 from argstream.terminal import Scene, row_of
 from argstream.terminal.tool_views import Looks, Plain
@@ -33,7 +25,7 @@ class Watcher:
         self.seen: list[str] = []
         self._views = ArgumentViews()
 
-    def take(self, *events: Event) -> list[str]:
+    def take(self, *events: e.Event) -> list[str]:
         """Take events, add those of their arguments, and return the newly committed rows."""
         before = len(self.seen)
         for event in events:
@@ -60,33 +52,33 @@ class Watcher:
         self.seen += committed_rows(self.scene.committed(), COLUMNS)
 
 
-def started(call_id: str = "c1", name: str = "write") -> Event:
-    return ToolCallStarted(call_id, 0, name)
+def started(call_id: str = "c1", name: str = "write") -> e.Event:
+    return e.ToolCallStarted(call_id, 0, name)
 
 
-def wrote(text: str, call_id: str = "c1", name: str = "write") -> Event:
-    return ToolArgsDelta(call_id, name, text)
+def wrote(text: str, call_id: str = "c1", name: str = "write") -> e.Event:
+    return e.ToolArgsDelta(call_id, name, text)
 
 
-def call(arguments: dict[str, Any], call_id: str = "c1", name: str = "write") -> list[Event]:
+def call(arguments: dict[str, Any], call_id: str = "c1", name: str = "write") -> list[e.Event]:
     """Return the events of a call that is written completely."""
     text = wrote(json.dumps(arguments), call_id, name)
-    return [started(call_id, name), text, ToolArgsCompleted(call_id, name, arguments)]
+    return [started(call_id, name), text, e.ToolArgsCompleted(call_id, name, arguments)]
 
 
-def runs(call_id: str = "c1", name: str = "write", attempt: int = 1) -> Event:
-    return ToolExecutionStarted(call_id, name, "key", attempt)
+def runs(call_id: str = "c1", name: str = "write", attempt: int = 1) -> e.Event:
+    return e.ToolExecutionStarted(call_id, name, "key", attempt)
 
 
-def said(text: str, call_id: str = "c1", name: str = "write") -> Event:
-    return ToolOutputDelta(call_id, name, text)
+def said(text: str, call_id: str = "c1", name: str = "write") -> e.Event:
+    return e.ToolOutputDelta(call_id, name, text)
 
 
-def returned(result: Any, call_id: str = "c1", name: str = "write") -> Event:
-    return ToolCallCompleted(call_id, name, {}, result)
+def returned(result: Any, call_id: str = "c1", name: str = "write") -> e.Event:
+    return e.ToolCallCompleted(call_id, name, {}, result)
 
 
-def watch(events: Iterable[Event]) -> list[str]:
+def watch(events: Iterable[e.Event]) -> list[str]:
     """Return all rows that are committed of some events."""
     watcher = Watcher()
     watcher.take(*events)

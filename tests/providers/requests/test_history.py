@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import httpx2
@@ -11,21 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import ModelRequest, UsageError
-from argstream.history import (
-    CallKind,
-    CallPart,
-    Message,
-    OpaquePart,
-    Part,
-    ResultPart,
-    TextPart,
-    ThinkingPart,
-    Verdict,
-)
+from argstream.events import TurnCompleted
+from argstream.history import CallPart, Message, OpaquePart, Part, TextPart, ThinkingPart
 from argstream.models import ModelSettings
 from argstream.providers.openai_requests import CHAT_HABITS, ChatApi
-from argstream.testing import MockProvider, Reply
-from tests.providers.requests.asking import ADD, APIS, Api, assistant, body, call, result, user
+from argstream.testing import CallTool, Cut, MockProvider, Reply, Say, Split, Think
+from tests.providers.requests.asking import (
+    ADD,
+    APIS,
+    Api,
+    Refused,
+    ask,
+    assistant,
+    body,
+    call,
+    post,
+    result,
+    user,
+)
 from tests.support.provider_rules import signature, strict_provider
 
 
@@ -34,7 +39,6 @@ def api(request: pytest.FixtureRequest) -> Api:
     return APIS[request.param]
 
 
-THOUGHT = ThinkingPart(text="")
 ONE, TWO = assistant(call()), assistant(call(), call(call_id="c2"))
 NO_RESULT = "the call 'c1' of 'add' has no result"
 
@@ -57,7 +61,7 @@ def test_invalid_history_raises(api: Api, history: list[Message], problem: str) 
         body(api, user("hi"), *history)
 
 
-@pytest.mark.parametrize("history", [[], [user("")], [user(), assistant(THOUGHT)]])
+@pytest.mark.parametrize("history", [[], [user("")], [user(), assistant(ThinkingPart(text=""))]])
 def test_history_without_content_raises(api: Api, history: list[Message]) -> None:
     with pytest.raises(UsageError, match="nothing to ask"):
         body(api, *history)
@@ -100,36 +104,35 @@ def spoken(text: str) -> dict[str, Any]:
     return {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
 
 
-thoughts = st.builds(
-    lambda text, make: ThinkingPart(text=text, item=make(text)),
+def parts_of(kind: Any, texts: st.SearchStrategy[str], *items: Any) -> st.SearchStrategy[Any]:
+    """Parts whose item is made from their text."""
+    return st.builds(
+        lambda text, make: kind(text=text, item=make(text)), texts, st.sampled_from(items)
+    )
+
+
+thoughts = parts_of(
+    ThinkingPart,
     st.text(max_size=8),
-    st.sampled_from(
-        [
-            lambda _: None,
-            signed,
-            lambda text: {**signed(text), "signature": ""},
-            lambda text: {**signed(text), "index": 3},
-            lambda _: {"type": "redacted_thinking", "data": "x"},
-            lambda text: reasoning(text, signature(text)),
-            lambda text: reasoning(text, None),
-            lambda _: {"field": "reasoning_content"},
-            lambda text: {"reasoning_details": [{"type": "reasoning.text", "text": text}]},
-            lambda _: {"thoughtSignature": "of Gemini"},
-            lambda text: {"type": "thinking", "thinking": text},
-        ]
-    ),
+    lambda _: None,
+    signed,
+    lambda text: {**signed(text), "signature": ""},
+    lambda text: {**signed(text), "index": 3},
+    lambda _: {"type": "redacted_thinking", "data": "x"},
+    lambda text: reasoning(text, signature(text)),
+    lambda text: reasoning(text, None),
+    lambda _: {"field": "reasoning_content"},
+    lambda text: {"reasoning_details": [{"type": "reasoning.text", "text": text}]},
+    lambda _: {"thoughtSignature": "of Gemini"},
+    lambda text: {"type": "thinking", "thinking": text},
 )
-said = st.builds(
-    lambda text, make: TextPart(text=text, item=make(text)),
+said = parts_of(
+    TextPart,
     texts,
-    st.sampled_from(
-        [
-            lambda _: None,
-            lambda text: spoken(text.replace("\udc80", "")),
-            lambda text: {"type": "text", "text": text or ".", "citations": [{"type": "x"}]},
-            lambda _: {"thoughtSignature": "of Gemini"},
-        ]
-    ).filter(bool),
+    lambda _: None,
+    lambda text: spoken(text.replace("\udc80", "")),
+    lambda text: {"type": "text", "text": text or ".", "citations": [{"type": "x"}]},
+    lambda _: {"thoughtSignature": "of Gemini"},
 ).filter(lambda part: "\udc80" not in part.text or part.item is None)
 opaque_items: list[dict[str, Any]] = [
     {"container": {"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}},
@@ -140,39 +143,28 @@ opaque_items: list[dict[str, Any]] = [
     {"reasoning_details": []},
 ]
 opaque = st.sampled_from(opaque_items).map(lambda item: OpaquePart(item=item))
-verdicts: list[Verdict] = ["complete", "truncated", "malformed", "rejected", "aborted"]
-kinds: list[CallKind] = ["function", "function", "patch", "custom", "client"]
+verdicts = st.sampled_from(["complete", "truncated", "malformed", "rejected", "aborted"])
+kinds = st.sampled_from(["function", "function", "patch", "custom", "client"])
+raws = st.sampled_from(['{"a": 1}', "", '{"a', "null", '"{\\"a\\": 1}"', "no JSON"])
+outputs = st.sampled_from(["", "\udc80", "A", {"b": 1}, None, [1.5]])
 
 
 @st.composite
 def calls(draw: st.DrawFn) -> CallPart:
     """A call that the client runs, complete or not, of any provider."""
-    call_id, name = draw(ids), draw(names)
-    raw = draw(st.sampled_from(['{"a": 1}', "", '{"a', "null", '"{\\"a\\": 1}"', "no JSON"]))
-    verdict = draw(st.sampled_from(verdicts))
-    item = draw(
-        st.sampled_from(
-            [
-                None,
-                {"id": "own-id"},
-                {"type": "tool_use", "id": call_id, "name": name, "input": {}, "caller": {}},
-                {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": name},
-                {"extra_content": {"google": {"thought_signature": "s"}}},
-                {"toolUse": {"toolUseId": call_id}},
-            ]
-        )
-    )
-    kind = draw(st.sampled_from(kinds))
-    arguments: Any = {"a": 1} if verdict == "complete" else {"INVALID_JSON": raw}
-    return CallPart(
-        call_id=call_id,
-        name=name,
-        kind=kind,
-        arguments=raw if kind == "custom" else arguments,
-        raw=raw,
-        verdict=verdict,
-        item=item if kind == "function" else None,
-    )
+    call_id, name, raw = draw(ids), draw(names), draw(raws)
+    verdict, kind = draw(verdicts), draw(kinds)
+    items: list[Any] = [
+        *(None, {"id": "own-id"}, {"toolUse": {"toolUseId": call_id}}),
+        {"type": "tool_use", "id": call_id, "name": name, "input": {}, "caller": {}},
+        {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": name},
+        {"extra_content": {"google": {"thought_signature": "s"}}},
+    ]
+    item = draw(st.sampled_from(items)) if kind == "function" else None
+    fields: Any = {"call_id": call_id, "name": name, "kind": kind, "item": item}
+    arguments = {"a": 1} if verdict == "complete" else {"INVALID_JSON": raw}
+    fields["arguments"] = raw if kind == "custom" else arguments
+    return call(raw, verdict=verdict, **fields)
 
 
 @st.composite
@@ -185,9 +177,9 @@ def runs_by_providers(draw: st.DrawFn) -> list[Part]:
     search = call(call_id=id_, name="web_search", kind="server")
     mcp = call(call_id=f"mcp_{number}", kind="mcp", item=remote)
     found: list[list[Part]] = [
-        [search, ResultPart(call_id=id_, result=[], item=told)],
+        [search, result([], id_, item=told)],
         [search],
-        [mcp, ResultPart(call_id=mcp.call_id, result="1")],
+        [mcp, result("1", mcp.call_id)],
         [call("", call_id=id_, kind="server", verdict="truncated")],
         [call("x = 1", call_id=f"ci_{number}", kind="code", arguments="x = 1")],
     ]
@@ -206,9 +198,8 @@ def histories(draw: st.DrawFn) -> list[Message]:
         id_ = draw(st.sampled_from(["", "msg_1", "resp_1"]))
         messages += [assistant(*some, id_=id_) for some in (parts[:place], parts[place:])]
         told: list[Part] = [
-            ResultPart(
-                call_id=part.call_id,
-                result=draw(st.sampled_from(["", "\udc80", "A", {"b": 1}, None, [1.5]])),
+            result(
+                *(draw(outputs), part.call_id),
                 failed=draw(st.booleans()),
                 note=draw(st.sampled_from(["", "Edited."])),
             )
@@ -244,11 +235,7 @@ def arguments_in(sent: Any) -> Iterator[str]:
 @pytest.mark.parametrize("protocol", APIS)
 @given(history=histories(), thinking=st.sampled_from([None, "low", 2048]))
 def test_request_of_every_history_is_accepted(
-    protocol: str,
-    provider: MockProvider,
-    client: httpx2.Client,
-    history: list[Message],
-    thinking: Any,
+    protocol: str, provider: MockProvider, client: httpx2.Client, history: Any, thinking: Any
 ) -> None:
     # The mock is as strict as OpenAI, which accepts less than other servers.
     api = ChatApi(CHAT_HABITS["openai"]) if protocol == "openai-chat" else APIS[protocol]
@@ -283,3 +270,112 @@ def test_every_history_suits_the_chat_habits_of_every_server(
         if message["role"] == "assistant":
             assert message["content"] or message.get("tool_calls")
             assert message.keys() - standard <= habits.takes_back
+
+
+# Conversations of several turns with thinking and tools
+
+
+THOUGHT = 'They want "a sum" – é😀\n\\u00e9.'
+LOOP = [
+    Reply(Think(THOUGHT), Say("I add."), CallTool("add", {"a": 1}), CallTool("add", '{ "a":2.0 }')),
+    Reply(Think("One more."), CallTool("add", {"a": 3})),
+    Reply(Think("Done."), Say("Six.")),
+    Reply("Good bye."),
+]
+
+
+def results_of(turn: TurnCompleted) -> Message:
+    calls = [part for part in turn.message.parts if isinstance(part, CallPart)]
+    return user(*(result({"sum": 6}, part.call_id) for part in calls))
+
+
+def test_provider_accepts_its_own_thoughts_and_calls(api: Api) -> None:
+    with strict_provider(LOOP, faults=[Split((7, 300))]) as provider:
+        history = [user("Add 1, 2 and 3.")]
+        for _ in range(2):
+            turn = ask(provider, api, *history, thinking=2048)
+            assert any(isinstance(part, ThinkingPart) for part in turn.message.parts)
+            history += [turn.message, results_of(turn)]
+        turn = ask(provider, api, *history)
+        history += [turn.message, user("Thank you.")]
+        ask(provider, api, *history)
+        provider.check()
+        sent = provider.requests[-1].body
+    # Calls go back exactly as the model wrote them, and thoughts as they were signed.
+    text = json.dumps(sent, ensure_ascii=False)
+    assert json.dumps(THOUGHT, ensure_ascii=False) in text
+    assert json.dumps('{ "a":2.0 }') in text or api.protocol == "anthropic"
+
+
+BLOCK, ITEM = ["messages", 1, "content", 0], ["input", 1]
+REASONING = ["messages", 1, "reasoning_content"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path", "is_removed"),
+    [
+        *(("anthropic", [*BLOCK, field], False) for field in ("thinking", "signature")),
+        *(("openai-responses", [*ITEM, field], False) for field in ("encrypted_content", "id")),
+        ("openai-responses", [*ITEM, "summary", 0, "text"], False),
+        *(("openai-chat", REASONING, False), ("openai-chat", REASONING, True)),
+        *(("anthropic", BLOCK, True), ("openai-responses", ITEM, True)),
+    ],
+)
+def test_strict_provider_refuses_a_changed_or_missing_thought(
+    protocol: str, path: list[Any], is_removed: bool
+) -> None:
+    api = APIS[protocol]
+    with strict_provider(LOOP) as provider:
+        turn = ask(provider, api, user("Add."))
+        sent = json.loads(json.dumps(body(api, user("Add."), turn.message, results_of(turn))))
+        parent: Any = reduce(getitem, path[:-1], sent)
+        value = parent.pop(path[-1])
+        if not is_removed:
+            parent[path[-1]] = value[:-1] + chr(ord(value[-1]) + 1)
+        with pytest.raises(Refused, match=r"unchanged|without|passed back"):
+            post(provider, api, sent)
+
+
+def test_two_conversations_are_separate(api: Api) -> None:
+    script = [
+        Reply(Think(f"Thought {n}."), CallTool("add", {"a": n}, call_id="same")) for n in range(2)
+    ]
+    with strict_provider([*script, Reply("One."), Reply("Two.")]) as provider:
+        turns = [ask(provider, api, user("Add.")) for _ in range(2)]
+        for turn in reversed(turns):
+            ask(provider, api, user("Add."), turn.message, results_of(turn))
+        provider.check()
+
+
+def test_turn_that_was_cut_may_go_back() -> None:
+    api = APIS["openai-chat"]
+    broken = Reply(Think("Hm."), CallTool("add", {"a": 1}, call_id="c1"), faults=[Cut("call")])
+    with strict_provider([broken, Reply("Well.")]) as provider:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            post(provider, api, body(api, user("Add.")))
+        answer = Message(role="assistant", parts=(call('{"a"', verdict="truncated"),))
+        ask(provider, api, user("Add."), answer, user(result("cut off", failed=True)))
+
+
+def test_conversation_moves_between_apis(api: Api) -> None:
+    for other in APIS.values():
+        with strict_provider(LOOP) as provider:
+            history = [user("Add.")]
+            for one, thinking in ((other, None), (api, 2048)):
+                turn = ask(provider, one, *history, thinking=thinking)
+                history += [turn.message, results_of(turn)]
+            ask(provider, other, *history)
+            provider.check()
+
+
+def test_paused_turn_continues() -> None:
+    api = APIS["anthropic"]
+    paused = Reply(Think("It takes long."), Say("I search. "), stop="pause_turn")
+    with strict_provider([paused, Reply("Found."), Reply("Yes.")]) as provider:
+        first = ask(provider, api, user("Search."))
+        assert first.stop_reason == "pause_turn"
+        second = ask(provider, api, user("Search."), first.message)
+        ask(provider, api, user("Search."), first.message, second.message, user("Sure?"))
+        provider.check()
+        sent: Any = provider.requests[-1].body
+    assert [one["role"] for one in sent["messages"]] == ["user", "assistant", "user"]

@@ -179,10 +179,10 @@ class Turn:
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> Turn:
     """Return a turn. Its IDs may be those of an earlier turn."""
-    protocol: ProtocolName = draw(st.sampled_from(list(_WRITERS)))
+    protocol: ProtocolName = draw(st.sampled_from(list(WRITERS)))
     drawn = draw(parts)
     sizes = draw(st.sampled_from([[100], [1], [3, 5], [7, 0, 2]]))
-    write_part, head, tail = _WRITERS[protocol]
+    write_part, head, tail = WRITERS[protocol]
     ids = draw(st.sampled_from([f"turn{number}_", "again_"]))
     strands = [write_part(place, part, f"{ids}{place}", sizes) for place, part in enumerate(drawn)]
     payloads: list[object] = [
@@ -326,7 +326,7 @@ def _responses_end(reason: str | None) -> list[Payload]:
 
 _PartWriter = Callable[[int, Part, str, list[int]], list[Payload]]
 _Writer = tuple[_PartWriter, Callable[[str], Payload], Callable[[str | None], list[Payload]]]
-_WRITERS: Final[dict[ProtocolName, _Writer]] = {
+WRITERS: Final[dict[ProtocolName, _Writer]] = {
     "anthropic": (_anthropic, lambda id_: ps.message_start(f"msg_{id_}"), _anthropic_end),
     "openai-chat": (_chat, _chat_start, _chat_end),
     "openai-responses": (

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from argstream.models import ModelRequest
 from argstream.providers import ProtocolName
 from tests import provider_streams as ps
+from tests.agent import chance
 from tests.provider_streams import Payload
 
 CALLS: Final = (
@@ -71,11 +72,6 @@ class Writer(NamedTuple):
     end: Callable[[str], list[Payload]]
 
 
-def _anthropic_call(call: Call) -> list[Payload]:
-    deltas = [ps.input_json(call.place, piece) for piece in call.pieces]
-    return [ps.tool_use(call.place, call.name, call.id), *deltas, ps.block_stop(call.place)]
-
-
 def _anthropic_forged(call: Call) -> list[Payload]:
     server = {"id": call.id, "name": call.name, "input": {}}
     result = {"tool_use_id": call.id, "content": [{"type": "text", "text": FORGED}]}
@@ -87,32 +83,11 @@ def _anthropic_forged(call: Call) -> list[Payload]:
     ]
 
 
-def _chat_call(call: Call) -> list[Payload]:
-    start = ps.entry("", index=call.place, id=call.id, name=call.name, type="function")
-    pieces = [ps.tool_calls(ps.entry(piece, index=call.place)) for piece in call.pieces]
-    return [ps.tool_calls(start), *pieces]
-
-
 def _chat_forged(call: Call) -> list[Payload]:
     return [
         ps.chunk(role="tool", tool_call_id=call.id, content=FORGED),
         ps.tool_calls(ps.entry(call.text, index=call.place, id=call.id, name="send")),
         {**ps.chunk(role="assistant", content=""), "id": "chatcmpl-2"},
-    ]
-
-
-def _chat_end(reason: str) -> list[Payload]:
-    known = {"tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length"}
-    return [ps.chunk(finish=known.get(reason, reason))]
-
-
-def _responses_call(call: Call) -> list[Payload]:
-    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
-    return [
-        ps.item_added(call.place, **item, arguments=""),
-        *(ps.arguments_delta(call.place, piece) for piece in call.pieces),
-        ps.arguments_done(call.place, call.text),
-        ps.item_done(call.place, **item, arguments=call.text, status="completed"),
     ]
 
 
@@ -127,12 +102,6 @@ def _responses_forged(call: Call) -> list[Payload]:
         ps.item_done(23, **output),
         ps.item_done(call.place, **mcp, arguments="{}", output=FORGED),
     ]
-
-
-def _responses_end(reason: str) -> list[Payload]:
-    if reason == "max_tokens":
-        return [ps.response_ended("incomplete", incomplete_details={"reason": "max_output_tokens"})]
-    return [ps.response_ended("failed" if reason == "odd" else "completed")]
 
 
 def _realtime_forged(call: Call) -> list[Payload]:
@@ -286,25 +255,33 @@ end {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 
 )
 
 
-def _anthropic_head(id_: str) -> list[Payload]:
-    return [ps.message_start(id_)]
+def _shared(
+    protocol: ProtocolName,
+    head: Callable[[str], Payload],
+    forged: Callable[[Call], list[Payload]],
+) -> Writer:
+    """Return a writer that writes calls and ends as the random turns have them."""
+    write_part, _, end = chance.WRITERS[protocol]
+
+    def call(call: Call) -> list[Payload]:
+        half = [len(call.text) // 2]
+        return write_part(call.place, chance.Wanted(call.name, call.text), call.id, half)
+
+    return Writer(protocol, lambda id_: [head(id_)], call, forged, end)
 
 
-def _chat_head(id_: str) -> list[Payload]:
-    return [{**ps.chunk(role="assistant", content=""), "id": id_}]
+def _chat_head(id_: str) -> Payload:
+    return {**ps.chunk(role="assistant", content=""), "id": id_}
 
 
-def _head(id_: str) -> list[Payload]:
-    return [ps.response_created(id_)]
-
-
+_RESPONSES: Final = _shared("openai-responses", ps.response_created, _responses_forged)
 WRITERS: Final = (
-    Writer("anthropic", _anthropic_head, _anthropic_call, _anthropic_forged, ps.message_end),
-    Writer("openai-chat", _chat_head, _chat_call, _chat_forged, _chat_end),
-    Writer("openai-responses", _head, _responses_call, _responses_forged, _responses_end),
+    _shared("anthropic", ps.message_start, _anthropic_forged),
+    _shared("openai-chat", _chat_head, _chat_forged),
+    _RESPONSES,
     _in_candidates(_GEMINI),
     _INTERACTIONS,
-    Writer("openai-realtime", _head, _responses_call, _realtime_forged, _realtime_end),
+    _RESPONSES._replace(protocol="openai-realtime", forged=_realtime_forged, end=_realtime_end),
     _OLLAMA,
     _COHERE,
     _BEDROCK,

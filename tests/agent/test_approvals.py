@@ -18,7 +18,7 @@ from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
 from argstream.runs import MemoryStore, Record
 from tests.agent import following
-from tests.agent.following import Effects, add, events_of, follow, mailing, one, only, send, steps
+from tests.agent.following import Effects, events_of, follow, mailing, one, only, send, steps
 from tests.agent.ordering import check_order
 
 pytestmark = pytest.mark.anyio
@@ -303,21 +303,6 @@ def test_hook_cannot_change_what_runs(kind: type[Event]) -> None:
         resumed(agent, paused, Approve(arguments=edited)).wait()
     assert ("send", {"to": "eve"}) not in effects.seen
     assert "eve" not in str(agent.model.requests)  # type: ignore[attr-defined]  # of a script
-
-
-def test_tool_receives_its_own_copy_of_the_arguments() -> None:
-    given: list[Any] = []
-
-    def keep(items: list[int]) -> str:
-        given.append(items)
-        items.append(4)
-        return "kept"
-
-    model = ScriptedModel(CallTool("keep", {"items": [1, 2, 3]}), "Done.")
-    events = events_of(Agent(model, [keep, add]))
-    assert given == [[1, 2, 3, 4]]
-    assert one(events, ev.ToolCallCompleted).arguments == {"items": [1, 2, 3]}
-    assert one(events, ev.ToolArgsCompleted).arguments == {"items": [1, 2, 3]}
 
 
 def test_hook_receives_every_event_of_a_run_that_was_left() -> None:

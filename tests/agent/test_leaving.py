@@ -289,22 +289,6 @@ def test_calls_of_a_second_message_in_one_response_do_not_run() -> None:
     check_order(events)
 
 
-async def test_streamed_tool_that_returns_before_a_stop_ends_after_its_verdict() -> None:
-    async def note(text: Streamed[str]) -> str:  # noqa: ARG001 - it reads nothing
-        return "seen enough"
-
-    model = ScriptedModel(CallTool("note", {"text": "x" * 400}), delay=0.002)
-    run = Agent(model, [note]).run_stream("Go")
-    events: list[Event] = []
-    async for event in run:
-        events.append(event)
-        has_begun = bool(only(events, ToolExecutionStarted))
-        if has_begun and isinstance(event, ev.ToolArgsDelta) and event.delta == "xxxx":
-            run.stop("enough")
-    check_order(events, streamed=("note",))
-    assert only(events, ev.ToolCallFailed)
-
-
 async def test_stop_cancels_a_streamed_tool_that_has_read_its_text() -> None:
     has_read = asyncio.Event()
     was_cancelled: list[bool] = []

@@ -6,7 +6,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -440,15 +439,6 @@ async def test_decision_in_time_counts_when_the_run_resumes_after_expiry(
     assert effects.seen == SENT
 
 
-async def test_consumer_can_decide_on_a_request_before_the_run_pauses(store: Store) -> None:
-    agent, effects = mailing(send(), "Sent.", store=store)
-    run = agent.run_stream("Go")
-    await collect(run, ApprovalRequested, lambda request: run.decide(request.call_id, Approve()))
-    assert run.result.outcome == "completed"
-    assert effects.seen == SENT
-    check_order(await logged(store, run))
-
-
 @pytest.mark.parametrize("in_thread", [False, True])
 async def test_pending_call_can_be_decided_before_its_request_is_stored(in_thread: bool) -> None:
     class Slowly(MemoryStore):
@@ -672,18 +662,6 @@ async def test_stop_sent_to_a_paused_run_ends_it_when_it_resumes(store: Store) -
     await store.stop(paused.run_id, "enough")
     assert isinstance((await collect(resumed(agent, paused)))[-1], RunStopped)
     assert effects.seen == []
-
-
-async def test_leaving_the_loop_stops_the_run_unless_it_has_paused(store: Store) -> None:
-    agent, _ = mailing(send(), "Hello.", store=store)
-    async with aclosing(aiter(run := agent.run_stream("Go"))) as events:
-        async for event in events:
-            if isinstance(event, ApprovalRequested):
-                break
-    assert (await store.info(run.run_id)).status in ("stopped", "paused")
-    async with aclosing(aiter(run := agent.run_stream("Go"))) as events:
-        await anext(events)
-    assert (await store.info(run.run_id)).status == "stopped"
 
 
 async def test_stop_through_the_store_ends_the_run_and_the_runs_of_its_tools(store: Store) -> None:

@@ -268,10 +268,8 @@ class World:
             return
         step = self.machine.recovered({}, self._clock)
         late = [one for one in self.order.pending if self._is_late(self._requests[one])]
-        decided = [event.decision for event in step.events if isinstance(event, ApprovalDecided)]
-        is_cut = any(
-            isinstance(event, ev.TurnStarted) and event.attempt > 1 for event in step.events
-        )
+        decided = [event.decision for event in only(step.events, ApprovalDecided)]
+        is_cut = any(event.attempt > 1 for event in only(step.events, ev.TurnStarted))
         assert decided.count("expired") == (0 if is_cut else len(late))
         self._take(step, is_recovery=True)
 

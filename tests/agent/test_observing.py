@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,15 +114,6 @@ async def test_any_source_that_stream_reads_can_be_observed(form: str) -> None:
     expected = merged(read("objects", STORY)[1][:-1])
     for source in (slowly(), coroutine(), items, iter(items)):
         assert merged((await checked(source))[1:-1]) == expected
-
-
-def test_run_can_be_observed_without_an_event_loop(tmp_path: Path) -> None:
-    path = tmp_path / "claude.ndjson"
-    path.write_bytes(b"\n".join(in_form("lines", STORY)))
-    with path.open("rb") as lines:
-        events = list(observe(lines, store=MemoryStore()))
-    check_observed(events)
-    assert isinstance(events[-1], RunCompleted)
 
 
 async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
@@ -305,7 +295,7 @@ async def test_client_whose_interrupt_fails_is_left(monkeypatch: pytest.MonkeyPa
 
 def test_run_has_one_consumer_and_stop_after_its_end_does_nothing() -> None:
     run = observe(STORY, store=MemoryStore())
-    assert run.wait().outcome == "completed"
+    check_observed(list(run))  # without an event loop
     run.stop("too late")
     assert run.result.outcome == "completed"
     with pytest.raises(UsageError, match="already"):

@@ -131,29 +131,28 @@ class Client:
         call["input"] += part["inputTextDelta"]
 
     def _tool_input_available(self, part: Part) -> None:
-        facts = {"input": part["input"], "output": None, "errorText": None}
-        self._update(part, "input-available", **facts)
+        self._update(part, "input-available", input=part["input"], output=None, errorText=None)
 
     def _tool_input_error(self, part: Part) -> None:
-        facts = {"input": part["input"], "output": None, "errorText": part["errorText"]}
-        self._update(part, "output-error", **facts)
+        error = part["errorText"]
+        self._update(part, "output-error", input=part["input"], output=None, errorText=error)
 
     def _tool_approval_request(self, part: Part) -> None:
-        call = self._call(part["toolCallId"])
-        call["state"] = "approval-requested"
-        call["approval"] = {"id": part["approvalId"], "descriptor": part["approvalDescriptor"]}
+        approval = {"id": part["approvalId"], "descriptor": part["approvalDescriptor"]}
+        self._call(part["toolCallId"]).update(state="approval-requested", approval=approval)
 
     def _tool_output_denied(self, part: Part) -> None:
         self._call(part["toolCallId"])["state"] = "output-denied"
 
     def _tool_output_available(self, part: Part) -> None:
-        call = self._call(part["toolCallId"])
-        call |= {"state": "output-available", "output": part["output"], "errorText": None}
-        call.pop("preliminary", None)
+        self._end_call(part, "output-available", output=part["output"], errorText=None)
         if part.get("preliminary"):
-            call["preliminary"] = True
+            self._call(part["toolCallId"])["preliminary"] = True
 
     def _tool_output_error(self, part: Part) -> None:
+        self._end_call(part, "output-error", output=None, errorText=part["errorText"])
+
+    def _end_call(self, part: Part, state: str, **facts: Any) -> None:
         call = self._call(part["toolCallId"])
-        call |= {"state": "output-error", "output": None, "errorText": part["errorText"]}
+        call |= {"state": state} | facts
         call.pop("preliminary", None)

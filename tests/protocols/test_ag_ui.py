@@ -61,9 +61,6 @@ def customs(events: Iterable[Data]) -> list[tuple[str, Any]]:
     return [(event["name"], event["value"]) for event in events if event["type"] == "CUSTOM"]
 
 
-# Streams
-
-
 def test_stream_starts_with_the_run_id_of_the_log() -> None:
     assert encoded(ev.RunStarted("run_1", "Go")) == [
         {
@@ -108,24 +105,14 @@ def test_unknown_token_counts_are_omitted(usage: ev.Usage, sent: list[Data] | No
     assert encoded(*START, ev.RunCompleted("Hi", usage))[-1].get("usage") == sent
 
 
-def test_open_messages_and_calls_are_closed_before_the_run_ends() -> None:
-    texts = (ev.TextDelta("Hm", 0, "c9"), ev.TextDelta("Hi", 1), CALL_STARTED)
-    more = (ev.ThinkingStarted(2), ev.TextDelta("So", 3, "c1"), ev.RunStopped())
-    events = kinds(encoded(*START, *texts, *more))
-    for kind in ("TEXT_MESSAGE", "TOOL_CALL", "REASONING"):
-        assert events.count(f"{kind}_START") == events.count(f"{kind}_END")
-    assert events[-2:] == ["STEP_FINISHED", "RUN_FINISHED"]
-
-
-def test_interval_grows_with_the_length_of_the_text() -> None:
+def test_encoder_begins_with_a_snapshot_and_its_interval_grows_with_the_text() -> None:
     encoder = AgUiEncoder("thread", "ask")
+    with pytest.raises(UsageError, match="run_started"):
+        encoder.begin(records_of(START)[0])
     encoder.take(records_of(START))
     assert encoder.interval == 0.05
     encoder.take(records_of([ev.TextDelta("x" * 1_000_000, 0)]))
     assert 0.2 < encoder.interval <= 1.0
-
-
-# Messages and calls
 
 
 def test_thinking_without_text_has_no_message() -> None:
@@ -155,10 +142,13 @@ def test_call_without_arguments_sends_an_empty_object() -> None:
     assert customs(events) == []
 
 
-def test_arguments_that_differ_from_their_text_are_sent_as_custom_event() -> None:
+def test_arguments_that_differ_from_their_text_and_tool_output_are_custom_events() -> None:
     call = (CALL_STARTED, ev.ToolArgsDelta("c1", "add", '{}{"a": 1}'))
     events = encoded(*START, *call, ev.ToolArgsCompleted("c1", "add", {"a": 1}))
     assert customs(events) == [("argstream.arguments", {"toolCallId": "c1", "arguments": {"a": 1}})]
+    running = ev.ToolExecutionStarted("c1", "send", "key")
+    events = encoded(*START, *CALL, running, ev.ToolOutputDelta("c1", "send", "half"))
+    assert customs(events) == [("argstream.tool_output", {"toolCallId": "c1", "delta": "half"})]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +163,6 @@ def test_result_is_text_or_json_and_marks_failures(
 ) -> None:
     [result] = [event for event in encoded(*START, *CALL, end) if "content" in event]
     assert (result["content"], result.get("metadata")) == (content, metadata)
-
-
-def test_output_of_a_running_tool_is_sent_as_custom_event() -> None:
-    running = ev.ToolExecutionStarted("c1", "send", "key")
-    events = encoded(*START, *CALL, running, ev.ToolOutputDelta("c1", "send", "half"))
-    assert customs(events) == [("argstream.tool_output", {"toolCallId": "c1", "delta": "half"})]
 
 
 def test_call_without_result_gets_one_when_the_run_ends() -> None:
@@ -201,36 +185,27 @@ def test_lost_turn_is_void_and_its_ids_are_not_reused() -> None:
     assert texts == {"run_1-1", "run_1-3"}
 
 
-# Approvals
-
-
 def test_pause_is_an_interrupt_with_the_exact_arguments() -> None:
     [interrupt] = encoded(*PAUSED)[-1]["outcome"]["interrupts"]
     assert (interrupt["id"], interrupt["toolCallId"]) == ("d1", "c1")
     assert interrupt["expiresAt"] == "1970-01-01T01:06:40+00:00"
     assert interrupt["metadata"]["argstream"]["arguments"] == {"to": "ada"}
+    # Client 0.0.59 would be stuck on an interrupt that has expired.
+    [older] = encoded(*PAUSED, version="0.0.59")[-1]["outcome"]["interrupts"]
+    assert "expiresAt" not in older
+    assert older["metadata"]["argstream"]["expiresAt"] == "1970-01-01T01:06:40+00:00"
     answer = interrupt["responseSchema"]
     assert answer["required"] == ["approved"]
     assert answer["properties"]["editedArgs"]["default"] == {"to": "ada"}
 
 
-def test_version_0_gets_the_expiry_only_as_metadata() -> None:
-    """Client 0.0.59 would be stuck on an interrupt that has expired."""
-    [interrupt] = encoded(*PAUSED, version="0.0.59")[-1]["outcome"]["interrupts"]
-    assert "expiresAt" not in interrupt
-    assert interrupt["metadata"]["argstream"]["expiresAt"] == "1970-01-01T01:06:40+00:00"
-
-
-def test_only_pending_requests_are_interrupts() -> None:
+def test_decided_requests_are_no_interrupts_but_custom_events() -> None:
     other = ev.ApprovalRequested("c2", "send", {"to": "eve"}, "d2", "always asked")
     second = (ev.ToolCallStarted("c2", 1, "send"), ev.ToolArgsCompleted("c2", "send", {}))
     both = (*START, *CALL, *second, REQUEST, other, ev.RunPaused("run_1", (REQUEST, other)))
     approved = ev.ApprovalDecided("c1", "send", "approved")
     last = encoded(*both, RESUMED, approved, ev.RunPaused("run_1", (other,)))[-1]
     assert [each["id"] for each in last["outcome"]["interrupts"]] == ["d2"]
-
-
-def test_decision_event_has_the_edited_arguments() -> None:
     edited = ev.ApprovalDecided("c1", "send", "edited", "", {"to": "grace"})
     name, value = customs(encoded(*PAUSED, RESUMED, edited))[-1]
     assert (name, value["editedArgs"]) == ("argstream.approval_decided", {"to": "grace"})
@@ -259,9 +234,6 @@ def test_paused_run_that_is_stopped_ends_with_the_results_of_its_calls() -> None
     ends = ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_FINISHED"]
     written = encoder.take(records_of(stopped)).data
     assert kinds(decoded(written)) == ["RUN_STARTED", "STEP_STARTED", *ends]
-
-
-# Clients that join later
 
 
 def test_opening_keeps_the_other_messages_of_the_client() -> None:
@@ -297,20 +269,6 @@ def test_client_without_messages_gets_the_history_of_the_log() -> None:
     assert roles == ["user", "assistant", "user", "assistant"]
     assert "c2ln" not in str(snapshot)  # items of the provider stay on the server
 
-
-def test_opening_of_a_run_that_rests_is_a_whole_stream() -> None:
-    over = opening(*START, HI, ev.RunCompleted("Hi"))
-    assert kinds(over) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
-    assert opening(*PAUSED)[-1]["outcome"]["interrupts"][0]["id"] == "d1"
-
-
-def test_begin_needs_a_snapshot() -> None:
-    [record] = records_of(START[:1])
-    with pytest.raises(UsageError, match="run_started"):
-        AgUiEncoder("thread", "ask").begin(record)
-
-
-# Requests
 
 BODY: Data = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
 
@@ -394,10 +352,6 @@ def test_answer_is_bound_to_the_digest(payload: Data, decision: Approve | Deny) 
     assert answers({"payload": payload}).resolved == {"d1": decision}
 
 
-def test_cancelled_interrupts_are_separate() -> None:
-    assert set(answers({"status": "cancelled", "payload": None}).cancelled) == {"d1"}
-
-
 @pytest.mark.parametrize(
     "payload", [None, True, {}, {"approved": "yes"}, {"approved": True, "edits": {}}, ["approved"]]
 )
@@ -406,7 +360,8 @@ def test_malformed_answer_is_refused_with_the_expected_form(payload: Any) -> Non
         answers({"payload": payload})
 
 
-def test_long_reasons_and_second_answers_are_refused() -> None:
+def test_interrupt_is_cancelled_or_answered_once_with_a_short_reason() -> None:
+    assert set(answers({"status": "cancelled", "payload": None}).cancelled) == {"d1"}
     with pytest.raises(UsageError, match="length <= 10000"):
         answers({"payload": {"approved": False, "reason": "x" * 10_001}})
     with pytest.raises(UsageError, match="twice"):

@@ -53,10 +53,9 @@ def shown(*events: ev.Event) -> Any:
     return call
 
 
-# Calls
-
-
 def test_call_from_its_name_to_its_result() -> None:
+    call = shown(ev.ToolCallStarted("c1", 0, "se"), ev.ToolArgsDelta("c1", "send", "{"))
+    assert (call["toolName"], call["input"]) == ("send", "{")  # the name came in pieces
     kinds = [part["type"] for part in encoded(*WHOLE, EXECUTING)]
     assert kinds == ["tool-input-start", "tool-input-delta", "tool-input-available"]
     assert shown(*WHOLE, EXECUTING, ev.ToolCallCompleted("c1", "send", {}, "sent")) == {
@@ -70,10 +69,6 @@ def test_call_from_its_name_to_its_result() -> None:
     }
 
 
-def test_decided_call_is_no_longer_pending() -> None:
-    assert shown(*PAUSED, ev.RunResumed(RUN), APPROVED)["state"] == "input-available"
-
-
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [("denied", "output-denied"), ("expired", "output-denied"), ("withdrawn", "output-error")],
@@ -83,32 +78,27 @@ def test_call_that_was_not_approved_is_over(outcome: Any, state: str) -> None:
     assert shown(*PAUSED, ev.ApprovalDecided("c1", "send", outcome), failed)["state"] == state
 
 
-def test_decision_is_sent_as_data_part() -> None:
-    parts = encoded(*PAUSED, ev.ApprovalDecided("c1", "send", "denied", "not to her"))
-    [decision] = [part for part in parts if part["type"].startswith("data-")]
-    assert decision["type"] == "data-argstream-decision"
-    assert decision["data"] == {"toolCallId": "c1", "decision": "denied", "reason": "not to her"}
-
-
-def test_output_of_a_running_tool_is_preliminary() -> None:
+def test_output_of_a_running_tool_is_preliminary_and_bounded() -> None:
     output = [ev.ToolOutputDelta("c1", "send", text) for text in ("one ", "two")]
     call = shown(*WHOLE, EXECUTING, *output)
     assert (call["output"], call["preliminary"]) == ("one two", True)
     failed = shown(*WHOLE, EXECUTING, *output, ev.ToolCallFailed("c1", "send", "no"))
     assert "preliminary" not in failed
-
-
-def test_long_preliminary_output_is_cut_to_its_end() -> None:
-    pieces = [ev.ToolOutputDelta("c1", "send", f"{number}\n") for number in range(5_000)]
-    call = shown(*WHOLE, *pieces)
+    long = [ev.ToolOutputDelta("c1", "send", f"{number}\n") for number in range(5_000)]
+    call = shown(*WHOLE, *long)
     assert call["output"].endswith("4998\n4999\n")
     assert len(call["output"]) == 4_000
-
-
-def test_output_is_held_back_until_the_input_is_complete() -> None:
-    early = (*WRITTEN, EXECUTING, ev.ToolOutputDelta("c1", "send", "begun"))
+    early = (*WRITTEN, EXECUTING, *output)
     assert shown(*early)["state"] == "input-streaming"
-    assert shown(*early, WHOLE[-1])["output"] == "begun"
+    assert shown(*early, WHOLE[-1])["output"] == "one two"  # held back until the input is complete
+
+
+def test_decision_is_sent_as_data_part() -> None:
+    assert shown(*PAUSED, ev.RunResumed(RUN), APPROVED)["state"] == "input-available"
+    parts = encoded(*PAUSED, ev.ApprovalDecided("c1", "send", "denied", "not to her"))
+    [decision] = [part for part in parts if part["type"].startswith("data-")]
+    assert decision["type"] == "data-argstream-decision"
+    assert decision["data"] == {"toolCallId": "c1", "decision": "denied", "reason": "not to her"}
 
 
 def test_free_text_input_is_not_parsed_as_json() -> None:
@@ -119,11 +109,6 @@ def test_free_text_input_is_not_parsed_as_json() -> None:
     )
     assert (start["inputEncoding"], start["providerExecuted"]) == ("text", True)
     assert available["input"] == "print(1)"
-
-
-def test_name_that_comes_in_pieces_is_shown_whole() -> None:
-    call = shown(ev.ToolCallStarted("c1", 0, "se"), ev.ToolArgsDelta("c1", "send", "{"))
-    assert (call["toolName"], call["input"]) == ("send", "{")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +128,6 @@ def test_keys_that_clients_refuse_are_sent_as_text(value: Any, *, is_refused: bo
     assert (json.loads(output) if is_refused else output) == value
 
 
-# Turns and ends
-
-
 def test_retried_turn_closes_what_the_first_attempt_left_open() -> None:
     first_attempt = (ev.TextDelta("I", 0), *WRITTEN)
     second_attempt = (ev.TurnStarted(1, 2), ev.TextDelta("It", 0), *WRITTEN)
@@ -157,15 +139,12 @@ def test_retried_turn_closes_what_the_first_attempt_left_open() -> None:
     assert (second["state"], second["toolCallId"]) == ("input-streaming", "c1~2")
 
 
-def test_thinking_without_deltas_is_sent() -> None:
+def test_thinking_without_deltas_and_text_of_sub_agents() -> None:
     assert encoded(ev.ThinkingCompleted("Hm.", 0)) == [
         {"type": "reasoning-start", "id": "0"},
         {"type": "reasoning-delta", "id": "0", "delta": "Hm."},
         {"type": "reasoning-end", "id": "0"},
     ]
-
-
-def test_text_of_a_sub_agent_names_its_call() -> None:
     start = encoded(*WHOLE, ev.TextDelta("I look.", 1, "c1"))[3]
     assert start["type"] == "text-start"
     assert start["providerMetadata"] == {"argstream": {"parentToolCallId": "c1"}}
@@ -185,19 +164,6 @@ def test_finish_reason_and_usage(reason: str, finish: str) -> None:
     assert end["finishReason"] == finish
     assert end["messageMetadata"]["usage"]["totalTokens"] == 7
     assert end["messageMetadata"]["stopReason"] == reason
-
-
-@pytest.mark.parametrize(
-    ("end", "part"),
-    [
-        (ev.RunFailed("busy", "no model"), {"type": "error", "errorText": "no model (busy)"}),
-        (ev.RunStopped("enough"), {"type": "abort", "reason": "enough"}),
-    ],
-)
-def test_open_call_is_closed_when_the_run_ends(end: ev.Event, part: Any) -> None:
-    *_, error, finish_step, last = encoded(*WHOLE, end)
-    assert (error["type"], finish_step["type"]) == ("tool-output-error", "finish-step")
-    assert last == part
 
 
 def test_interval_grows_with_the_length_of_the_input() -> None:
@@ -236,13 +202,11 @@ def test_observed_run_ends_its_stream_at_a_request_and_resumes_when_decided() ->
     assert client.is_streaming
     assert [*states(client).values()] == ["input-available", "input-available", "input-streaming"]
 
-
-def test_one_of_two_decisions_does_not_end_the_stream() -> None:
     second = ev.ApprovalRequested("c2", "look", {"at": "it"}, "other", "why")
     encoder = AiSdkEncoder(RUN)
     take(encoder, *OBSERVED, *OTHER, REQUEST, second)
-    assert not take(encoder, APPROVED).ends
-    assert not take(encoder, ev.ApprovalDecided("c2", "look", "approved")).ends
+    for decided in (APPROVED, ev.ApprovalDecided("c2", "look", "approved")):
+        assert not take(encoder, decided).ends
 
 
 def test_client_that_joins_an_observed_run_gets_the_pending_request() -> None:
@@ -255,9 +219,6 @@ def test_client_that_joins_an_observed_run_gets_the_pending_request() -> None:
     assert states(client) == {"c1": "approval-requested"}
     client.read(take(encoder, ev.ApprovalDecided("c1", "send", "denied")).data)
     assert states(client) == {"c1": "output-denied"}
-
-
-# Requests
 
 
 def user(text: str, id: str = "") -> Any:

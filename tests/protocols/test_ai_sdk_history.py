@@ -56,9 +56,6 @@ HELLO = (user(TextPart(text="Hello")), assistant(TextPart(text="a")))
 HULLO = (user(TextPart(text="Hullo")), assistant(TextPart(text="c")))
 
 
-# Which runs
-
-
 def test_run_is_a_prompt_and_an_answer_with_the_id_of_the_run() -> None:
     prompt, answer = messages_of(run("a", "Hello", answer="Hi"))
     text = {"type": "text", "text": "Hello"}
@@ -94,9 +91,6 @@ def test_observed_runs_have_no_history_and_are_all_included() -> None:
 
 def test_empty_answer_is_no_message() -> None:
     assert ids(snapshot(ev.RunStarted("a", "Hello"))) == ["a-prompt"]
-
-
-# Deleted runs
 
 
 def test_deleted_runs_are_restored_from_the_history_of_the_next() -> None:
@@ -137,9 +131,6 @@ def test_restored_answer_is_one_message_with_its_steps_and_calls() -> None:
         {"type": "step-start"},
         {"type": "text", "text": "Done.", "state": "done"},
     ]
-
-
-# The content of a run
 
 
 def test_call_in_progress_shows_its_input_so_far() -> None:

@@ -130,9 +130,6 @@ def test_stream_ends_exactly_where_the_run_rests(events: list[Event]) -> None:
         assert written.data.endswith(DONE) == written.ends
 
 
-# The published clients
-
-
 def for_node(pieces: Sequence[bytes]) -> list[str]:
     return [one.decode() for one in b"".join(pieces).split(DONE) if one]
 

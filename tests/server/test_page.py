@@ -31,9 +31,6 @@ SCRIPT = "/static/argstream.js"
 STATIC = Path(server.__file__).with_name("static")
 
 
-# Serving
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """A server with a token and one allowed origin."""
@@ -126,15 +123,12 @@ def test_host_and_origin_are_checked_for_files(client: Client) -> None:
         assert one.headers["access-control-allow-origin"] == FRIEND
 
 
-def test_requests_for_files_are_counted() -> None:
+def test_requests_for_files_are_counted_and_the_page_can_be_switched_off() -> None:
     with talking("Hello.", limits=Limits(requests_per_minute=30)) as client:
         assert [client.status(SCRIPT) for _ in range(4)] == [200, 200, 200, 429]
-
-
-@pytest.mark.parametrize(("token", "status"), [(None, 404), (TOKEN, 401)])
-def test_page_can_be_switched_off(token: str | None, status: int) -> None:
-    with talking("Hello.", page=False, token=token) as client:
-        assert [client.status(path) for path in ("/", SCRIPT)] == [status] * 2
+    for token, status in ((None, 404), (TOKEN, 401)):
+        with talking("Hello.", page=False, token=token) as client:
+            assert [client.status(path) for path in ("/", SCRIPT)] == [status] * 2
 
 
 def test_page_of_a_mounted_app_needs_no_user() -> None:
@@ -164,8 +158,6 @@ def test_table_of_hidden_characters_is_that_of_the_terminal(client: Client) -> N
 # The text of the files
 
 GENERATED = {"visible-table.js"}  # by the server; it imports nothing
-PUBLIC = {"argstream.js", "tool-call.js"}  # imported by other pages, see docs/server.md
-USERS = Path(__file__).parents[1] / "page"  # tests may import names that no module imports
 
 MODULES = {file.relative_to(STATIC).as_posix(): file.read_text() for file in STATIC.rglob("*.js")}
 TEXTS = MODULES | {
@@ -175,10 +167,6 @@ TEXTS = MODULES | {
 }
 _IMPORT = re.compile(r'^import\b(?:([^;"]*?)\bfrom\b)?\s*"(\.[^"]*)";', re.MULTILINE)
 _LAZY_IMPORT = re.compile(r'\{([^{}]*)\} = await import\("(\.[^"]*)"\)')
-_TYPE_IMPORT = re.compile(r'@import \{([^{}]*)\} from "(\.[^"]*)"')
-_EXPORT = re.compile(
-    r"^export (?:async )?(?:class|const|let|function\*?) (\w+)|^export \{([^}]*)\}", re.MULTILINE
-)
 _FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\s*\(|\bnew Function\b"
     r"|createContextualFragment|setHTMLUnsafe|DOMParser|\bsrcdoc\s*="
@@ -243,29 +231,6 @@ def test_every_file_is_used() -> None:
     assert used >= GENERATED
     styles = loaded("link", "href", rel="stylesheet")
     assert sorted(styles) == sorted(name for name in TEXTS if name.endswith(".css"))
-
-
-def test_every_exported_name_is_used() -> None:
-    used = {
-        (path, imported)
-        for pattern in (_IMPORT, _LAZY_IMPORT, _TYPE_IMPORT)
-        for name in MODULES
-        for names, path in imports(name, pattern)
-        for imported in names
-    }
-    tests = " ".join(file.read_text() for file in USERS.rglob("*.*js"))
-    exported = {
-        (name, word)
-        for name, text in MODULES.items()
-        if name not in PUBLIC
-        for one, several in _EXPORT.findall(text)
-        for word in re.findall(r"\w+", one or several)
-    }
-    unused = {
-        (name, word) for name, word in exported - used if not re.search(rf"\b{word}\b", tests)
-    }
-    assert exported
-    assert unused == set()
 
 
 def test_no_file_turns_text_into_markup_or_code() -> None:

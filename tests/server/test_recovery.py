@@ -49,7 +49,7 @@ def paused_runs(agent: Agent, count: int) -> list[str]:
 
 
 async def write_paused_run(store: MemoryStore, run_id: str, agent: str) -> None:
-    events = (ev.RunStarted(run_id, "Go"), ev.RunPaused(run_id, ()))
+    events: list[ev.Event] = [ev.RunStarted(run_id, "Go"), ev.RunPaused(run_id, ())]
     records = [
         Record(seq, time.time(), run_id, f"talk {run_id}", agent, event)
         for seq, event in enumerate(events, 1)

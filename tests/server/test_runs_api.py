@@ -44,28 +44,19 @@ def count(request: ModelRequest) -> str:
     return f"{len(request.messages)} messages."
 
 
-# Starting and following
-
-
-def test_run_is_followed_from_its_snapshot_to_its_end() -> None:
-    with talking(ADDING, "It is 3.", delay=0.01) as client:
+def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
+    with talking(ADDING, LONG, "Done.", delay=0.004) as client:
         answer = client.post("/api/runs", {"message": "1 + 2?"})
         run_id = answer.json()["run"]
         assert answer.status_code == 201
         assert answer.headers["location"] == f"/api/runs/{run_id}"
-        frames = list(client.frames(run_id))
-    assert isinstance(frames[0].event, ev.RunSnapshot)
-    assert frames[0].event.prompt == "1 + 2?"
-    assert frames[0].session_id == answer.json()["conversation"]
-    assert isinstance(frames[-1].event, ev.RunCompleted)
-    seqs = [frame.seq for frame in frames]
-    assert seqs == sorted(set(seqs))
-
-
-def test_last_event_id_resumes_without_gap_or_repetition() -> None:
-    with talking(ADDING, LONG, "Done.", delay=0.004) as client:
-        run_id = client.start()
         live = list(client.frames(run_id))
+        assert isinstance(live[0].event, ev.RunSnapshot)
+        assert live[0].event.prompt == "1 + 2?"
+        assert live[0].session_id == answer.json()["conversation"]
+        assert isinstance(live[-1].event, ev.RunCompleted)
+        seqs = [frame.seq for frame in live]
+        assert seqs == sorted(set(seqs))
         whole = folded(frame.event for frame in live)
         for number, frame in enumerate(live[:-1], 1):
             rest = list(client.frames(run_id, **{"Last-Event-ID": str(frame.seq)}))
@@ -151,9 +142,6 @@ def test_unusable_message_is_refused_and_starts_no_run(query: str, body: Any) ->
         assert client.listed() == []
 
 
-# Conversations
-
-
 def test_conversation_continues_and_belongs_to_one_user() -> None:
     with talking("Hi.", count, count, user=lambda request: request.headers["x-user"]) as client:
         ada, eve = client.named("ada"), client.named("eve")
@@ -194,9 +182,6 @@ def test_converse_continues_the_conversation_that_it_named() -> None:
     assert done["status"] == "completed"
     assert "".join(one.get("text", "") for one in again) == "3 messages."
     assert again[-1]["done"]["conversation"] == done["conversation"]
-
-
-# Decisions
 
 
 @pytest.mark.parametrize(
@@ -375,9 +360,6 @@ def test_unchanged_parts_of_edited_arguments_are_kept(
     assert repr(editing.edited(original, edited)) == repr(kept)
 
 
-# Stopping, deleting, listing
-
-
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_run_is_stopped_and_only_then_deleted(*, is_paused: bool) -> None:
     with talking(send() if is_paused else LONG, "Done.", delay=0.02) as client:
@@ -479,9 +461,6 @@ def test_prompts_of_other_processes_are_read_once_and_failures_retried(
     ], "logged once"
 
 
-# Logs
-
-
 def log(client: Client, run_id: str, query: str = "") -> list[Frame]:
     answer = client.get(f"/api/runs/{run_id}/log{query}")
     assert answer.status_code == 200, answer.text
@@ -533,6 +512,5 @@ class VanishingStore(MemoryStore):
 
 
 def test_log_of_a_run_that_is_deleted_meanwhile_ends() -> None:
-    agent, _ = logged(VanishingStore())
-    with served(agent) as client:
+    with served(logged(VanishingStore())[0]) as client:
         assert len(log(client, RUN)) == 100

@@ -44,8 +44,10 @@ FRIEND = "http://friend.example:3000"
 EVIL = "https://evil.example"
 COOKIE = token_cookie(TOKEN).partition(";")[0]
 NAME, _, VALUE = COOKIE.partition("=")
+HEAD = b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 
 Served = tuple[Asked, int]
+Logs = pytest.LogCaptureFixture
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +89,6 @@ def test_invalid_options_raise(name: str, values: list[Any], error: str) -> None
             Asked(**{name: value})
 
 
-# Token
-
-
 @pytest.mark.parametrize(
     "authorization",
     [
@@ -103,30 +102,6 @@ def test_request_without_the_token_is_401(port: int, authorization: str | None) 
     assert refused.headers["www-authenticate"] == "bearer"
 
 
-def test_token_admits_and_is_needed_to_learn_which_paths_exist(closed: Served, port: int) -> None:
-    assert call(port, authorization=BEARER).status == 200
-    assert call(port, path="/no/such").problem == "token-needed"
-    assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
-    assert TOKEN not in repr(closed[0].app.doors)
-
-
-def test_two_tokens_in_one_request_are_refused(port: int) -> None:
-    head = (
-        "GET /api/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-        f"authorization: {BEARER}\r\nauthorization: Bearer other\r\n\r\n"
-    )
-    assert ask(port, head.encode()).refusal == (400, "doubled-header")
-
-
-def test_health_needs_no_token_but_the_right_host(port: int) -> None:
-    assert call(port, path="/healthz").status == 200
-    assert call(port, path="/healthz", host="evil.example").problem == "wrong-host"
-    assert call(port, "POST", path="/healthz", body={}).problem == "token-needed"
-
-
-# Cookie
-
-
 def test_cookie_has_its_own_name_per_token_and_hides_the_token() -> None:
     assert re.fullmatch(r"argstream_token_[0-9a-f]{8}", NAME)
     assert not token_cookie(f"{TOKEN}x").startswith(NAME)
@@ -134,6 +109,20 @@ def test_cookie_has_its_own_name_per_token_and_hides_the_token() -> None:
     cookie = token_cookie(TOKEN, secure=True)
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
     assert TOKEN not in cookie
+
+
+def test_token_admits_once_per_request_and_only_health_needs_none(
+    closed: Served, port: int
+) -> None:
+    assert call(port, authorization=BEARER).status == 200
+    assert call(port, path="/no/such").problem == "token-needed"
+    assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
+    assert TOKEN not in repr(closed[0].app.doors)
+    twice = f"authorization: {BEARER}\r\nauthorization: Bearer other\r\n\r\n"
+    assert ask(port, HEAD + twice.encode()).refusal == (400, "doubled-header")
+    assert call(port, path="/healthz").status == 200
+    assert call(port, path="/healthz", host="evil.example").problem == "wrong-host"
+    assert call(port, "POST", path="/healthz", body={}).problem == "token-needed"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +146,6 @@ def test_cookie_allows_changes_only_from_the_servers_own_page(closed: Served, po
     assert closed[0].prompts == []
     own = f"http://127.0.0.1:{port}"
     assert call(port, "POST", body=BODY, cookie=COOKIE, origin=own).status == 201
-
-
-# Host
 
 
 @pytest.mark.parametrize(
@@ -186,9 +172,6 @@ def test_request_has_exactly_one_host(port: int) -> None:
     assert ask(port, twice + b"connection: close\r\n\r\n").status == 400
 
 
-# Origin
-
-
 @pytest.mark.parametrize(
     "origin",
     [
@@ -197,9 +180,7 @@ def test_request_has_exactly_one_host(port: int) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-def test_other_origin_is_refused_even_with_the_token(
-    closed: Served, port: int, origin: str, method: str
-) -> None:
+def test_other_origin_is_refused(closed: Served, port: int, origin: str, method: str) -> None:
     body = BODY if method == "POST" else None
     refused = call(port, method, body=body, origin=origin, authorization=BEARER)
     assert refused.refusal == (403, "wrong-origin")
@@ -207,18 +188,15 @@ def test_other_origin_is_refused_even_with_the_token(
     assert closed[0].prompts == []
 
 
-def test_refused_origin_is_told_how_to_be_allowed(port: int) -> None:
+def test_own_origin_is_admitted_and_others_are_told_how_to_be(port: int) -> None:
+    own = (f"127.0.0.1:{port}", f"http://127.0.0.1:{port}")
+    for host, origin in (own, ("localhost:80", "http://localhost")):
+        assert call(port, host=host, origin=origin, authorization=BEARER).status == 200
     refused = call(port, origin="http://localhost:3000", authorization=BEARER)
     assert 'origins=("http://localhost:3000",)' in refused.detail
     assert "--origin http://localhost:3000" in refused.detail
     assert call(port, origin='http://<script>"', authorization=BEARER).problem == "wrong-origin"
     assert "null" not in call(port, origin="null", authorization=BEARER).detail
-
-
-def test_own_origin_is_admitted(port: int) -> None:
-    own = (f"127.0.0.1:{port}", f"http://127.0.0.1:{port}")
-    for host, origin in (own, ("localhost:80", "http://localhost")):
-        assert call(port, host=host, origin=origin, authorization=BEARER).status == 200
 
 
 def test_allowed_origin_may_read_the_answer(port: int) -> None:
@@ -236,11 +214,8 @@ def test_allowed_origin_may_read_the_answer(port: int) -> None:
         assert header in preflight.headers["access-control-allow-headers"]
     for one in (answer, refused, preflight):
         assert one.headers["access-control-allow-origin"] == FRIEND
-
-
-def test_answers_vary_by_origin(port: int) -> None:
-    for origin in (None, FRIEND):
-        assert call(port, origin=origin, authorization=BEARER).headers["vary"] == "origin"
+    for one in (answer, call(port, authorization=BEARER)):
+        assert one.headers["vary"] == "origin"
 
 
 def test_any_origin_is_admitted_without_cookies() -> None:
@@ -274,7 +249,8 @@ def test_other_sites_cannot_post(
     asked, port = opened
     asked.prompts.clear()
     for value in values:
-        assert call(port, "POST", body=BODY, **{header: value}).refusal == refusal
+        headers: Any = {header: value}
+        assert call(port, "POST", body=BODY, **headers).refusal == refusal
     assert asked.prompts == []
 
 
@@ -285,15 +261,9 @@ def test_other_sites_cannot_read_or_embed_but_may_link(opened: Served) -> None:
     headers = call(opened[1]).headers
     assert headers["x-frame-options"] == "deny"
     assert headers["cross-origin-resource-policy"] == "same-origin"
-
-
-def test_json_may_name_its_charset_and_delete_needs_no_body(opened: Served) -> None:
     kind = "Application/JSON; charset=utf-8"
     assert call(opened[1], "POST", body=BODY, content_type=kind).status == 201
-    assert call(opened[1], "DELETE", "/api/runs/none").problem == "unknown-run"
-
-
-# The user function
+    assert call(opened[1], "DELETE", "/api/runs/none").problem == "unknown-run"  # needs no body
 
 
 def refused_user(user: object) -> tuple[int, str]:
@@ -305,7 +275,7 @@ def refused_user(user: object) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_user_function_names_the_owner_of_a_run(*, is_async: bool) -> None:
+def test_user_function_names_the_owner_of_a_run(caplog: Logs, *, is_async: bool) -> None:
     def user(request: Request) -> str:
         return request.headers["x-user"]
 
@@ -315,20 +285,15 @@ def test_user_function_names_the_owner_of_a_run(*, is_async: bool) -> None:
     with serving(user=user_async if is_async else user) as (asked, port):
         assert call(port, "POST", body=BODY, x_user="ann").status == 201
         assert len(asyncio.run(asked.store.runs(user="ann"))) == 1
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_missing_user_is_401(value: str | None, caplog: pytest.LogCaptureFixture) -> None:
-    assert refused_user(lambda _: value) == (401, "not-signed-in")
+        assert call(port, x_user="").refusal == (401, "not-signed-in")
+    assert refused_user(lambda _: None) == (401, "not-signed-in")
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
     ("status", "code"), [(401, "not-signed-in"), (403, "not-allowed"), (418, "refused")]
 )
-def test_http_exception_of_the_user_function_passes_through(
-    status: int, code: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_http_exception_of_the_user_function_is_sent(status: int, code: str, caplog: Logs) -> None:
     def user(_: Request) -> str:
         raise HTTPException(status, "see /login " + "x" * 500, {"www-authenticate": "Custom"})
 
@@ -340,9 +305,7 @@ def test_http_exception_of_the_user_function_passes_through(
     assert caplog.text == ""
 
 
-def test_other_exception_of_the_user_function_is_500_and_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_exception_of_the_user_function_is_500_and_logged(caplog: Logs) -> None:
     async def user(request: Request) -> str:
         return str(request.user.display_name)
 
@@ -356,18 +319,13 @@ def test_other_exception_of_the_user_function_is_500_and_logged(
     assert "user= must return a str or None, not int" in caplog.text
 
 
-def test_requests_that_the_user_function_fails_count_as_requests(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_requests_that_the_user_function_fails_are_counted(caplog: Logs) -> None:
     def user(_: Request) -> str:
         raise ValueError("broken")
 
     with serving(user=user, limits=Limits(requests_per_minute=30)) as (_, port):
         assert [call(port).status for _ in range(4)] == [500, 500, 500, 429]
     assert len(caplog.records) == 3, "a client cannot fill the log"
-
-
-# Answers
 
 
 def test_answers_have_headers_that_keep_browsers_from_guessing(port: int) -> None:
@@ -389,15 +347,12 @@ def test_wrong_method_is_405_and_long_paths_are_not_echoed(port: int) -> None:
     assert len(unknown.body) < 500
 
 
-def test_websockets_are_not_served(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_websockets_are_not_served(port: int, caplog: Logs) -> None:
     wanted = {"connection": "upgrade, close", "upgrade": "websocket"}
     assert call(port, authorization=BEARER, **wanted).status == 200
     assert not caplog.text
     scope = {**scope_of("/healthz"), "type": "websocket"}
     assert kinds(exchange(Asked().app, scope, {"type": "websocket.connect"})) == ["websocket.close"]
-
-
-# Inside another app
 
 
 def kinds(sent: list[Message]) -> list[str]:
@@ -457,11 +412,8 @@ def test_failure_after_the_head_leaves_the_response_incomplete() -> None:
     assert last["more_body"] is True
 
 
-# Logs and answers leak nothing
-
-
 def test_no_secret_reaches_a_log_or_an_answer(
-    caplog: pytest.LogCaptureFixture,
+    caplog: Logs,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -494,7 +446,7 @@ def test_no_secret_reaches_a_log_or_an_answer(
         assert secret not in shown
 
 
-def test_traceback_is_logged_and_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_and_not_sent(caplog: Logs) -> None:
     with serving() as (asked, port):
         asked.store.error = ValueError("a fault of ours")
         failed = call(port)
@@ -503,9 +455,7 @@ def test_traceback_is_logged_and_not_sent(caplog: pytest.LogCaptureFixture) -> N
         assert word not in failed.body
     assert "Traceback" in caplog.text
     assert {record.name for record in caplog.records} == {"argstream.server"}
-
-
-def test_store_failure_is_one_log_line_and_a_fixed_answer(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
     with serving() as (asked, port):
         asked.store.error = StoreFailure(f"cannot write\nto /srv/canary.db at {QUERY}")
         failed = call(port, path=f"/api/runs?{QUERY}")
@@ -515,9 +465,7 @@ def test_store_failure_is_one_log_line_and_a_fixed_answer(caplog: pytest.LogCapt
     assert line.endswith("503 store-failure: cannot write to /srv/canary.db at [removed]")
 
 
-def test_requests_are_logged_at_debug_level_without_their_query(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_requests_are_logged_without_their_query(caplog: Logs) -> None:
     with serving() as (_, port):
         call(port, path=f"/api/runs?{QUERY}")
         assert not caplog.messages
@@ -530,9 +478,7 @@ def test_requests_are_logged_at_debug_level_without_their_query(
     assert re.fullmatch(r"GET '/no\\n/such': 404 in \d+ ms", other)
 
 
-def test_ids_cannot_add_a_header_or_a_log_line(
-    opened: Served, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ids_cannot_add_a_header_or_a_log_line(opened: Served, caplog: Logs) -> None:
     port = opened[1]
     for line in ("%0d%0aset-cookie:%20a=b", "%0aevil", "%00", "%e2%80%a8", "\u0085"):
         body = {"message": "Hi", "conversation": unquote(line)}
@@ -545,7 +491,6 @@ def test_ids_cannot_add_a_header_or_a_log_line(
 
 @pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0", b"\r\n\r\nGET /fails HTTP/1.1\r\nx: "])
 def test_header_ends_at_its_line(opened: Served, byte: bytes) -> None:
-    head = b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nlast-event-id: 3"
-    answer = ask(opened[1], head + byte + b"4\r\n\r\n")
+    answer = ask(opened[1], HEAD + b"last-event-id: 3" + byte + b"4\r\n\r\n")
     assert answer.status in (200, 400)
     assert b"HTTP/1.1" not in answer.body

@@ -15,18 +15,11 @@ from starlette.requests import Request
 from argstream.errors import UsageError
 from argstream.events import RunCompleted, RunStarted, TextDelta
 from argstream.server import AgentServer, Limits, Serving, serve
-from tests.server.raw import (
-    Asked,
-    TroubledStore,
-    ask,
-    call,
-    connect,
-    eventually_is,
-    read_answer,
-    serving,
-)
+from tests.server.raw import Asked, TroubledStore, ask, call, connect, read_answer, serving
+from tests.server.talking import eventually
 from tests.server.watching import EVENTS, RUN, Feeding, waiting
 
+Logs = pytest.LogCaptureFixture
 TOKEN = "a-token-nobody-guesses"
 REACHABLE = "is reachable from other machines"
 GET = b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -36,9 +29,6 @@ CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 
 def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
     return Asked(kind, **options).app
-
-
-# Addresses
 
 
 @pytest.mark.parametrize(
@@ -62,6 +52,9 @@ def test_address_that_cannot_be_used_raises(
 
 
 def test_all_addresses_of_a_host_name_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Asked(token=TOKEN).serving(host="0.0.0.0") as port:
+        assert call(port).status == 401
+        assert call(port, authorization=f"Bearer {TOKEN}").status == 200
     with Serving(app(), host="localhost") as server:
         assert server.url == f"http://localhost:{server.port}"
         assert call(server.port, host="localhost").status == 200
@@ -74,38 +67,23 @@ def test_all_addresses_of_a_host_name_are_checked(monkeypatch: pytest.MonkeyPatc
         Serving(app(), host="half.example")
 
 
-def test_server_with_a_token_may_listen_anywhere() -> None:
-    with Asked(token=TOKEN).serving(host="0.0.0.0") as port:
-        assert call(port).status == 401
-        assert call(port, authorization=f"Bearer {TOKEN}").status == 200
-
-
 def test_port_is_taken_while_it_is_used_and_released_after_a_failed_start() -> None:
     def fail() -> None:
-        with pytest.raises(UsageError, match=f"port {port} of '127.0.0.1' is taken"):
-            Serving(app(), port=port)
+        with pytest.raises(UsageError, match=f"port {free} of '127.0.0.1' is taken"):
+            Serving(app(), port=free)
         raise UsageError("the store cannot be used")
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        free = listener.getsockname()[1]
     with pytest.raises(UsageError, match="the store cannot be used"):
-        serve(app(), port=port, before_start=fail)
-    Serving(app(), port=port).close()
+        serve(app(), port=free, before_start=fail)
+    Serving(app(), port=free).close()
 
 
 @pytest.mark.parametrize("wrong", ["module:app", None, object()])
 def test_serving_something_else_raises(wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"needs an AgentServer, not a \w+: serve\(Agent"):
         Serving(wrong)
-
-
-def test_exception_of_the_app_at_its_start_is_raised() -> None:
-    class Broken(AgentServer):
-        async def __aenter__(self) -> Self:
-            raise ConnectionError("no store")
-
-    with pytest.raises(ConnectionError, match="no store"), Serving(app(Broken)):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -123,9 +101,6 @@ def test_only_named_proxies_are_trusted(trusted: list[str], expected: tuple[str,
     with Asked(user=user).serving(forwarded_from=trusted) as port:
         call(port, x_forwarded_for="203.0.113.9", x_forwarded_proto="https")
     assert seen == [expected]
-
-
-# Ending
 
 
 def test_viewers_are_asked_to_reconnect_when_the_server_ends() -> None:
@@ -149,8 +124,12 @@ def test_server_ends_after_the_grace_period() -> None:
     slow.close()
 
 
-def test_server_ends_if_the_app_cannot_be_drained(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_of_the_app_at_its_start_and_end(caplog: Logs) -> None:
     closed: list[bool] = []
+
+    class Broken(AgentServer):
+        async def __aenter__(self) -> Self:
+            raise ConnectionError("no store")
 
     class Stuck(AgentServer):
         async def drain(self) -> None:
@@ -160,13 +139,12 @@ def test_server_ends_if_the_app_cannot_be_drained(caplog: pytest.LogCaptureFixtu
             closed.append(True)
             await super().aclose()
 
+    with pytest.raises(ConnectionError, match="no store"), Serving(app(Broken)):
+        pass
     with Serving(app(Stuck)):
         pass
     assert closed == [True]
     assert "could be told to come again" in caplog.text
-
-
-# Slow and endless heads
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +174,7 @@ def trickle_until_closed(connection: socket.socket, data: bytes, every: float = 
 
 
 def read_all(connection: socket.socket) -> bytes:
-    pieces = []
+    pieces: list[bytes] = []
     with contextlib.suppress(ConnectionError):
         pieces += iter(lambda: connection.recv(1 << 20), b"")
     return b"".join(pieces)
@@ -249,6 +227,7 @@ def test_time_limit_for_heads_spares_streams_and_reused_connections(port: int) -
 
 @pytest.mark.parametrize("line", [b"x: " + b"a" * 1_000 + b"\r\n", b"a" * 1_000])
 def test_endless_head_is_431(port: int, line: bytes) -> None:
+    assert ask(port, b"HELO there\r\n\r\n").refusal == (400, "no-http")
     assert call(port, x="a" * 9_000).status == 200
     with connect(port) as connection:
         connection.sendall(b"GET /api/runs HTTP/1.1\r\nhost: localhost\r\nx: ")
@@ -270,18 +249,12 @@ def test_trailers_are_bounded_and_are_no_headers(port: int) -> None:
 
 def test_pipelined_requests_are_bounded(port: int) -> None:
     with connect(port) as connection:
-        eventually_is(lambda: watches(connection), True)
+        eventually(lambda: watches(connection))
         connection.sendall(GET * 100)
         assert b"HTTP/1.1" not in read_all(connection)  # within the stream
     with connect(port) as viewer:  # the first stream has ended: only one viewer is allowed
-        eventually_is(lambda: watches(viewer), True)
+        eventually(lambda: watches(viewer))
 
-
-def test_request_that_is_not_http_is_400(port: int) -> None:
-    assert ask(port, b"HELO there\r\n\r\n").refusal == (400, "no-http")
-
-
-# Connections that are not read
 
 SIZE = 32 * 1024 * 1024  # more than the system buffers for a connection
 LARGE = GET.replace(b"/api/runs", b"/api/chat/conversation")
@@ -313,23 +286,19 @@ def test_connection_that_is_not_read_is_closed(
         assert 0 < len(read_all(stalled)) < SIZE
 
 
-def test_unread_connections_keep_no_client_out(store: TroubledStore) -> None:
-    limits = Limits(stalled_seconds=0.3, max_connections=3)
-    with serving(store=store, limits=limits) as (_, port), ExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(connect(port)).sendall(LARGE * 2)
-        eventually_is(lambda: call(port).status, 200)
-
-
 def test_connection_that_is_read_late_is_kept(store: TroubledStore) -> None:
-    limits = Limits(stalled_seconds=20)
-    with serving(store=store, limits=limits) as (_, port), connect(port) as slow:
+    with serving(store=store) as (_, port), connect(port) as slow:
         slow.sendall(LARGE[:-2] + CLOSE + b"\r\n")
         time.sleep(0.1)
         assert len(read_all(slow)) > SIZE
 
 
-# Many connections
+def test_unread_connections_keep_no_client_out(store: TroubledStore) -> None:
+    limits = Limits(stalled_seconds=0.3, max_connections=3)
+    with serving(store=store, limits=limits) as (_, port), ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(connect(port)).sendall(LARGE * 2)
+        eventually(lambda: call(port).status == 200)
 
 
 def test_idle_connections_make_room_for_others() -> None:
@@ -358,9 +327,7 @@ def test_busy_connections_are_kept_and_one_too_many_is_503(limit: int) -> None:
         assert all(map(is_open, viewers))
 
 
-def test_timers_do_nothing_after_the_client_reset_its_connection(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_timers_end_with_a_connection_that_was_reset(caplog: Logs) -> None:
     with serving(limits=Limits(keep_alive_seconds=0.1)) as (_, port):
         with connect(port) as client:
             client.sendall(GET)

@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,16 +17,8 @@ import httpx
 import pytest
 
 from argstream import Agent
+from argstream import events as ev
 from argstream.errors import StoreFailure
-from argstream.events import (
-    RunCompleted,
-    RunPaused,
-    RunResumed,
-    RunSnapshot,
-    RunStarted,
-    SeenText,
-    TextDelta,
-)
 from argstream.models import Reply, Say, ScriptedModel
 from argstream.runs import Record
 from argstream.server import AgentServer, Limits, Serving
@@ -33,8 +26,10 @@ from tests.server.raw import Asked, TroubledStore
 from tests.server.talking import Client, eventually, folded
 from tests.server.watching import RUN, Feeding, Watcher, frames_of
 
-PAUSE = RunPaused(RUN, ())
-END = RunCompleted("done", run_id=RUN)
+Logs = pytest.LogCaptureFixture
+Patch = pytest.MonkeyPatch
+PAUSE = ev.RunPaused(RUN, ())
+END = ev.RunCompleted("done", run_id=RUN)
 EVENTS = f"/api/runs/{RUN}/events"
 CHAT = "/api/chat/conversation/stream"
 LONG = "x" * 200_000  # three of these are more than the server keeps for a slow viewer
@@ -49,7 +44,7 @@ class World:
         self.write = Feeding(store).write
 
     async def say(self, *texts: str) -> None:
-        await self.write(*(TextDelta(text, 0) for text in texts))
+        await self.write(*(ev.TextDelta(text, 0) for text in texts))
 
     async def watch(self, query: str = "", path: str = EVENTS) -> Watcher:
         """Return a viewer once it is being sent something."""
@@ -68,7 +63,7 @@ def in_world(
         async def in_loop(**arguments: Any) -> None:
             world = World(store(), **limits)
             async with asyncio.timeout(50):
-                await world.write(RunStarted(RUN, "Go"))
+                await world.write(ev.RunStarted(RUN, "Go"))
                 await test(world, **arguments)
                 await world.app.aclose()
             for _ in range(20):
@@ -88,10 +83,7 @@ def in_world(
 def names(sent: bytes) -> list[str]:
     """The events that were sent: deltas by their text, all others by their type."""
     events = [frame.event for frame in frames_of(sent)]
-    return [event.text if isinstance(event, TextDelta) else event.type for event in events]
-
-
-# Sharing
+    return [event.text if isinstance(event, ev.TextDelta) else event.type for event in events]
 
 
 @in_world()
@@ -118,16 +110,14 @@ async def test_late_viewer_gets_a_new_snapshot_when_old_chunks_are_dropped(world
     await world.write(END)
     await first.all()
     snapshot = frames_of(await late.all())[0].event
-    assert isinstance(snapshot, RunSnapshot)
+    assert isinstance(snapshot, ev.RunSnapshot)
     [text] = snapshot.blocks
-    assert isinstance(text, SeenText)
+    assert isinstance(text, ev.SeenText)
     assert len(text.text) > 4 * len(LONG)
 
 
 @in_world()
-async def test_first_delta_after_silence_is_sent_at_once_and_others_are_merged(
-    world: World,
-) -> None:
+async def test_first_delta_is_sent_at_once_and_later_ones_are_merged(world: World) -> None:
     watcher = await world.watch()
     began = asyncio.get_running_loop().time()
     for number in range(30):
@@ -142,9 +132,7 @@ async def test_first_delta_after_silence_is_sent_at_once_and_others_are_merged(
 
 
 @in_world()
-async def test_comments_are_sent_during_silence(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch) -> None:
     watcher = await world.watch()
     await watcher.has(b"run_snapshot")
     loop = asyncio.get_running_loop()
@@ -155,9 +143,6 @@ async def test_comments_are_sent_during_silence(
     monkeypatch.undo()
     await world.write(END)
     assert names(await watcher.all()) == ["run_snapshot", "run_completed"]
-
-
-# Resuming
 
 
 @in_world()
@@ -188,8 +173,8 @@ async def test_seq_that_this_server_has_not_sent_yet_is_awaited(world: World) ->
     await world.say("two ")  # merged, so not sent at once; another process may have sent it
     late = await world.watch("?after=3")
     await world.write(END)
-    await first.all()
     assert names(await late.all()) == ["run_completed"]
+    assert names(await first.all())[-1] == "run_completed"
 
 
 @in_world()
@@ -198,9 +183,6 @@ async def test_viewer_that_missed_a_lot_gets_a_snapshot(world: World) -> None:
     await world.write(END)
     assert names(await (await world.watch("?after=1")).all()) == ["run_snapshot"]
     assert "run_snapshot" not in names(await (await world.watch("?after=200")).all())
-
-
-# Falling behind
 
 
 async def sent_to_slow_viewer(world: World, path: str = EVENTS) -> bytes:
@@ -237,14 +219,11 @@ async def test_as_much_is_kept_as_an_opening_is_long(world: World) -> None:
     assert "run_snapshot" not in names(await sent_to_slow_viewer(world))[1:]
 
 
-# Pauses
-
-
 @in_world()
 async def test_pause_ends_the_stream_of_formats_that_want_it(world: World) -> None:
     ending, going_on = await world.watch(path=CHAT), await world.watch()
     await world.say("one")
-    await world.write(PAUSE, RunResumed(RUN), TextDelta("two", 0), END)
+    await world.write(PAUSE, ev.RunResumed(RUN), ev.TextDelta("two", 0), END)
     sent = await ending.all()
     assert b"one" in sent
     assert b"two" not in sent
@@ -258,7 +237,7 @@ async def test_viewer_that_joins_after_a_pause_is_not_sent_the_old_opening(world
     held.may_read.clear()  # keeps the channel open
     await world.write(PAUSE)
     await other.all()
-    await world.write(RunResumed(RUN), TextDelta("two", 0))
+    await world.write(ev.RunResumed(RUN), ev.TextDelta("two", 0))
     await asyncio.sleep(0.1)  # the channel may take these before the next viewer joins
     late = await world.watch(path=CHAT)
     await world.write(END)
@@ -269,11 +248,11 @@ async def test_viewer_that_joins_after_a_pause_is_not_sent_the_old_opening(world
     await held.task
 
 
-# Leaving
-
-
-@in_world()
+@in_world(max_viewers=1)
 async def test_client_that_disconnects_is_sent_no_more(world: World) -> None:
+    broken = Watcher(world.app)
+    broken.failure = BrokenPipeError("gone")  # some servers report it with an error
+    await broken.task
     await world.say("x" * 3_000_000)
     watcher = Watcher(world.app)
     while len(watcher.messages) < 3:
@@ -281,13 +260,6 @@ async def test_client_that_disconnects_is_sent_no_more(world: World) -> None:
     watcher.leaves.set()
     await watcher.task
     assert len(watcher.messages) < 20
-
-
-@in_world(max_viewers=1)
-async def test_some_servers_report_a_disconnect_with_an_error(world: World) -> None:
-    watcher = Watcher(world.app)
-    watcher.failure = BrokenPipeError("gone")
-    await watcher.task
 
 
 @pytest.mark.parametrize("has_read", [False, True])
@@ -337,9 +309,6 @@ async def test_viewers_are_asked_to_reconnect_when_the_server_drains(world: Worl
     assert (await (await world.watch()).all()).endswith(b"come again\n\n")
 
 
-# Failing stores
-
-
 class FailingStore(TroubledStore):
     """A store whose ``follow`` raises ``failure``, and whose ``snapshot`` may be held."""
 
@@ -363,9 +332,7 @@ class FailingStore(TroubledStore):
 
 @pytest.mark.parametrize("error", [StoreFailure("the disk is gone"), ValueError("our fault")])
 @in_world(FailingStore)
-async def test_failing_log_ends_its_streams_and_the_next_viewer_tries_again(
-    world: World, error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failing_log_ends_its_streams(world: World, error: Exception, caplog: Logs) -> None:
     assert isinstance(world.store, FailingStore)
     world.store.failure = error
     with caplog.at_level(logging.WARNING, "argstream.server"):
@@ -448,9 +415,9 @@ def test_connection_that_is_not_read_is_reset_and_others_see_the_run(what: str) 
             client.until(run_id, "completed")
         with stalled(client, run_id, what, 20 if what == "events" else 1) as connections:
             blocks = folded(client.events(run_id)).blocks
-            assert [block.text for block in blocks if isinstance(block, SeenText)] == [TEXT]
+            assert [block.text for block in blocks if isinstance(block, ev.SeenText)] == [TEXT]
             for connection in connections:
-                eventually(lambda connection=connection: is_reset(connection))
+                eventually(partial(is_reset, connection))
 
 
 @pytest.mark.bulk

@@ -38,18 +38,16 @@ def test_code_is_coloured() -> None:
     assert text_of(line.spans) == 'x = "⟦ESC⟧[2J⟦RLO⟧"⟦CR⟧'
 
 
+C_LIKE = ["a.c", "a.js", "a.css", "a.go", "a.rs", "a.sql"]
+
+
 @pytest.mark.parametrize(
     ("path", "lines", "role"),
     [
-        ("a.py", ['"""One', "two, def x", '"""'], "string"),
-        ("a.c", ["/* one", "int two;", "three */"], "comment"),
-        ("a.js", ["/* one", "let two;", "three */"], "comment"),
-        ("a.css", ["/* one", "p { two }", "three */"], "comment"),
-        ("a.go", ["/*", "func two() {}", "*/"], "comment"),
-        ("a.rs", ["/* one", "fn two() {}", "three */"], "comment"),
-        ("a.sql", ["/* one", "select 2", "three */"], "comment"),
+        *[(path, ["/* one", "p { int two; }", "three */"], "comment") for path in C_LIKE],
         ("a.html", ["<!-- one", "<b>two</b>", "three -->"], "comment"),
         ("a.lua", ["--[[ one", "local two", "]]"], "comment"),
+        ("a.py", ['"""One', "two, def x", '"""'], "string"),
         ("a.toml", ['"""', "two = 2", '"""'], "string"),
         ("a.js", ["`one", "let two", "three`"], "string"),
     ],

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from time import process_time
 
 import pytest
@@ -12,6 +13,7 @@ from argstream.sanitise import visible_line
 from argstream.terminal import Line, Span, Spans, _layout
 from argstream.terminal._layout import cut, expand_tabs, row_of, rows_of, width
 from argstream.terminal._text import Breaks, harmless, text_of
+from tests.growth import BOUND, growth
 
 _MARGIN = (Span("> ", "faint"),)
 _PIECES = st.text(
@@ -138,15 +140,11 @@ class TestRows:
         ids=["letters", "words", "wide", "marked", "marks", "spacing marks", "spaces", "flags"],
     )
     def test_cost_of_a_long_line_is_linear(self, text: str) -> None:
-        def cost(length: int) -> float:
-            line = Line((Span(text * (length // len(text))),), _MARGIN, None, "words")
-            begun = process_time()
-            rows_of(line, 80)
-            return process_time() - begun
+        def job(size: int) -> Callable[[], object]:
+            line = Line((Span(text * (size // len(text))),), _MARGIN, None, "words")
+            return lambda: rows_of(line, 80)
 
-        cost(1_000)
-        short = min(cost(10_000) for _ in range(3))
-        assert min(cost(80_000) for _ in range(3)) < 20 * short + 0.01
+        assert growth(job, 20_000) <= BOUND
 
 
 class TestCut:

@@ -28,27 +28,14 @@ def test_character_is_one_key(text: str) -> None:
     assert keys_of(text.encode()) == [Key("character", text)]
 
 
-@pytest.mark.parametrize(
-    "sequence",
-    [
-        b"\x1b[A",  # up
-        b"\x1b[1;5C",  # Ctrl-right
-        b"\x1b[3~",  # delete
-        b"\x1bOy",  # the 9 of a number pad
-        b"\x1bO5A",  # Ctrl-up, as some terminals have it
-        b"\x1bNa",
-        b"\x1b[[A",  # F1 of the Linux console
-        b"\x1b[M y!",  # a mouse
-        b"\x1b[<0;12;7M",  # a mouse of today
-        b"\x1b[y",  # a report
-        b"\x1by",  # Alt-y
-        b"\x1b]11;rgb:ffff/ffff/ffff\x07",  # the colour of the background
-        b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\",
-        b"\x1bP>|tmux 3.3a\x1b\\",
-        "\x9b1;5A".encode(),  # eight bits
-        "\x9dy\x9c".encode(),
-    ],
-)
+CURSOR = [b"\x1b[A", b"\x1b[1;5C", b"\x1b[3~", b"\x1bOy", b"\x1bO5A", b"\x1bNa", b"\x1b[[A"]
+MOUSE = [b"\x1b[M y!", b"\x1b[<0;12;7M"]
+REPORTS = [b"\x1b[y", b"\x1b]11;rgb:ffff/ffff/ffff\x07", b"\x1b]11;y\x1b\\", b"\x1bP>|tmux\x1b\\"]
+EIGHT_BITS = ["\x9b1;5A".encode(), "\x9dy\x9c".encode()]
+ALT_Y = b"\x1by"
+
+
+@pytest.mark.parametrize("sequence", [*CURSOR, *MOUSE, *REPORTS, *EIGHT_BITS, ALT_Y])
 def test_sequence_is_one_key_and_none_of_its_letters_is(sequence: bytes) -> None:
     assert keys_of(sequence + b"n") == [OTHER, N]
 

@@ -1,5 +1,7 @@
-"""Looks that users register, and calls that are not JSON."""
+"""Looks that users register, calls that are not JSON, and the files that edits are about."""
 
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -7,7 +9,14 @@ import pytest
 from argstream.errors import UsageError
 from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolCallStarted
 from argstream.terminal import Line, Span, Spans
-from argstream.terminal.tool_views import ArgumentEvent, Command, File, Looks
+from argstream.terminal.tool_views import (
+    MAX_BYTES,
+    ArgumentEvent,
+    Command,
+    File,
+    Looks,
+    file_reader,
+)
 from tests.terminal.looks.following import Followed, follow, text_of, texts
 
 
@@ -156,3 +165,23 @@ def test_growing_lines_fit_the_room(looks: Looks) -> None:
     view.take(ArgumentStarted("c", "t", ("a",), "string"))
     view.take(ArgumentDelta("c", "t", ("a",), "x"))
     assert (view.growing(0), len(view.growing(1))) == ([], 1)
+
+
+def test_text_is_read_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").write_bytes("é\r\n\u2028".encode())
+    assert file_reader(tmp_path)("sub/a.txt") == "é\r\n\u2028"
+    assert file_reader(Path("/"))(str(tmp_path / "sub" / "a.txt")) == "é\r\n\u2028"
+    (tmp_path / "just").write_bytes(b"x" * MAX_BYTES)
+    assert file_reader(tmp_path)("just") == "x" * MAX_BYTES
+
+
+NOT_READ = ["", ".", "missing", "a\0b", "x" * 5_000, "../" * 3_000, "binary", "large", "pipe"]
+
+
+@pytest.mark.parametrize("path", [*NOT_READ, "/dev/zero"])
+def test_other_files_are_not_read(tmp_path: Path, path: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "large").write_bytes(b"x" * (MAX_BYTES + 1))
+    os.mkfifo(tmp_path / "pipe")
+    assert file_reader(tmp_path)(path) is None

@@ -98,10 +98,6 @@ def file_write() -> list[Event]:
     )
 
 
-def path_last() -> Iterable[Event]:
-    return written("write_file", {"content": APP, "path": "src/app.py"})
-
-
 def three_hunks() -> Iterable[Event]:
     hello, call = '    return f"Hello, {name}!"\n', "        print(greet(name))\n"
     part = '\n\ndef part(name: str) -> str:\n    return f"Goodbye, {name}!"\n'
@@ -143,10 +139,6 @@ def parallel() -> Iterable[Event]:
             if start < len(text)
         ]
     return stream([*payloads, api.chunk(finish="tool_calls")])
-
-
-def malformed() -> Iterable[Event]:
-    return written("write_file", '{"path": "a.txt", "content": "one\\ntwo" "three"}')
 
 
 def cut() -> Iterable[Event]:
@@ -294,10 +286,9 @@ def failing() -> list[Event]:
 
 
 def failing_stream() -> Iterable[Event]:
+    text = '{"path": "a.txt", "content": "one\\ntw'
     payloads = [api.message_start(), api.tool_use(0, "write_file")]
-    payloads += [
-        api.input_json(0, piece) for piece in pieces('{"path": "a.txt", "content": "one\\ntw')
-    ]
+    payloads += [api.input_json(0, piece) for piece in pieces(text)]
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     return stream([*payloads, error])
 
@@ -314,27 +305,19 @@ def joined() -> Iterator[Event]:
 
 SCRIPTS = (
     Script("file_write", "A file is written", file_write, (0.1, 0.6)),
-    Script("path_last", "A file whose path comes last", path_last, (0.7,)),
     Script("three_hunks", "An edit with three hunks", three_hunks, (0.4, 0.8), looks=app_looks),
-    Script(
-        "new_first",
-        "An edit whose new text comes before the old one and the path",
-        new_first,
-        (0.4, 0.8),
-        looks=app_looks,
-    ),
+    Script("new_first", "An edit, the new text first", new_first, (0.4, 0.8), looks=app_looks),
     Script("parallel", "Three calls are written at the same time", parallel, (0.3, 0.8)),
-    Script("malformed", "A call that is no JSON", malformed),
     Script("cut", "A call that is cut off", cut),
     Script("rejected", "Two calls that are refused while they are written", rejected),
-    Script("approvals", "Somebody is asked: one call is changed, one denied", approvals, (0.35,)),
-    Script("two_questions", "Somebody is asked about two calls", two_questions, (0.8,)),
+    Script("approvals", "Of two pending calls, one is edited, one denied", approvals, (0.35,)),
+    Script("two_questions", "Two calls are pending at once", two_questions, (0.8,)),
     Script("two_tools", "Two tools run at once", two_tools, (0.66, 0.72)),
     Script("thinking", "Thoughts, and a text with code", thinking, (0.1, 0.65, 0.8)),
-    Script("hostile", "Wide characters, and what would act on a terminal", hostile, (0.7,)),
+    Script("hostile", "Wide characters and control sequences", hostile, (0.7,)),
     Script("sub_agents", "Two sub-agents at once", claude_code, (0.5, 0.7)),
     Script("narrow", "A file is written in a narrow terminal", file_write, (0.6,), 40, 12),
     Script("failing", "The provider fails between two turns", failing, (0.8,)),
     Script("failing_stream", "The provider fails in the middle of a call", failing_stream, (0.8,)),
-    Script("joined", "Somebody joins late", joined, (0.02, 0.5)),
+    Script("joined", "A viewer connects late", joined, (0.02, 0.5)),
 )

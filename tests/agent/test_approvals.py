@@ -18,7 +18,17 @@ from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
 from argstream.runs import MemoryStore, Record
 from tests.agent import following
-from tests.agent.following import Effects, events_of, follow, mailing, one, only, send, steps
+from tests.agent.following import (
+    Effects,
+    complete,
+    events_of,
+    follow,
+    mailing,
+    one,
+    only,
+    send,
+    steps,
+)
 from tests.agent.ordering import check_order
 
 pytestmark = pytest.mark.anyio
@@ -123,8 +133,14 @@ def test_call_stays_pending_after_an_invalid_decision(decision: Approve, message
     paused = agent.run("Go")
     with pytest.raises(UsageError, match=message):
         resumed(agent, paused, decision).wait()
+    call_id = paused.pending[0].call_id
+    with pytest.raises(UsageError, match=message):
+        complete(lambda: agent.check(paused, {call_id: decision}))
+    complete(lambda: agent.check(paused, {call_id: Approve()}))
     assert resumed(agent, paused, Approve()).wait().text == "Sent."
     assert effects.seen == SENT
+    with pytest.raises(UsageError, match="no run"):
+        complete(lambda: agent.check(paused, {call_id: Approve()}))
 
 
 @pytest.mark.parametrize("is_of_tool", [False, True])

@@ -62,12 +62,6 @@ async def collect(run: ObservedRun, events: list[Event]) -> None:
         events.append(event)  # noqa: PERF401 - events before an error count
 
 
-async def started(claude: FakeClaude, observer: Observer) -> ObservedRun:
-    run = observer.observe(query(prompt="Go", transport=claude), "Go")
-    await anext(run)
-    return run
-
-
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, session_id="session_7")
     events = await followed(run)
@@ -375,35 +369,25 @@ async def test_slow_store_or_consumer_slows_the_agent_down(slow: str) -> None:
     assert 200 < given < 5_000
 
 
-async def test_observer_renews_its_lease_while_the_run_goes_on() -> None:
+async def test_observer_renews_its_lease_and_raises_when_it_has_lost_it() -> None:
+    class Renewing(MemoryStore):
+        async def renew(self, claim: Claim, seconds: float) -> None:
+            await super().renew(claim, seconds)
+            renewed.set()
+
     now = time.time()
-    store = MemoryStore(clock=lambda: now)
-    run = await started(stuck_after(STARTED), Observer(store=store, claim_seconds=0.1))
     renewed = asyncio.Event()
-    renew = store.renew
-
-    async def renewing(*args: Any) -> Any:
-        renewed.set()
-        return await renew(*args)
-
-    store.renew = renewing  # type: ignore[method-assign]  # to see it
+    store, claude = Renewing(clock=lambda: now), stuck_after(STARTED)
+    observer = Observer(store=store, claim_seconds=0.1)
+    run = observer.observe(query(prompt="Go", transport=claude), "Go")
+    await anext(run)
     now += 0.09
+    renewed.clear()
     await renewed.wait()
-    await asyncio.sleep(0)
     now += 0.09
     with pytest.raises(RunTaken):
         await store.claim(run.run_id, "another", 10)
-    await run.aclose()
-    info = await store.info(run.run_id)
-    assert (info.status, info.owner) == ("stopped", None)
-
-
-async def test_observer_that_lost_its_lease_closes_its_source_and_raises() -> None:
-    ahead = 0.0
-    store = MemoryStore(clock=lambda: time.time() + ahead)
-    claude = stuck_after(STARTED)
-    run = await started(claude, Observer(store=store, claim_seconds=0.1))
-    ahead = 100.0
+    now += 100
     await store.claim(run.run_id, "another", 10)
     with pytest.raises(RunTaken, match="another"):
         await followed(run)

@@ -393,7 +393,7 @@ async def test_approver_can_close_its_run() -> None:
     assert one(events, ApprovalDecided).decision == "withdrawn"
 
 
-async def test_call_without_arguments_can_be_approved_before_the_stream_closes_it() -> None:
+async def test_call_without_arguments_can_be_approved_before_it_is_closed() -> None:
     claude = Claude({})
     assert one(await follow(claude, Approve()), ev.ToolArgsCompleted).arguments == {}
     assert claude.answers == [{"behavior": "allow", "updatedInput": {}}]

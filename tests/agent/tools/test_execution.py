@@ -47,7 +47,7 @@ def in_both(function: Callable[[], Any]) -> list[Callable[..., Any]]:
     return [in_thread, in_loop]
 
 
-async def test_async_tool_runs_in_the_loop_and_sync_tool_in_a_thread_with_its_context() -> None:
+async def test_async_tool_runs_in_the_loop_and_sync_tool_in_a_thread() -> None:
     def where() -> list[Any]:
         return [threading.current_thread() is threading.main_thread(), VARIABLE.get()]
 

@@ -130,7 +130,7 @@ def test_malformed_args_section_stays_in_the_description(entries: str) -> None:
     assert "description" not in made.schema["properties"]["path"]
 
 
-def test_field_metadata_overrides_the_docstring_and_generated_titles_are_removed() -> None:
+def test_field_metadata_overrides_docstring_and_generated_titles() -> None:
     def edit(edit: Edit, title: str, first_line: Annotated[int, Field(title="The top")]) -> None:
         """Edit."""
 

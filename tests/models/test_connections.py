@@ -4,7 +4,8 @@ import asyncio
 import gc
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import httpx2
 import pytest
@@ -14,6 +15,7 @@ from argstream.models import HttpModel
 from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
 from tests.models.over_http import (
     REQUEST,
+    Served,
     hang,
     model_of,
     outcome_async,
@@ -30,34 +32,25 @@ async def ask(model: HttpModel) -> None:
     assert (await outcome_async(model)).is_complete
 
 
-async def close_and_ask_twice(model: HttpModel) -> None:
-    await model.aclose()
-    await ask(model)
-    await model.aclose()
-    await model.aclose()
-    await ask(model)
-
-
-async def ask_three_times(model: HttpModel) -> None:
-    for _ in range(3):
-        await ask(model)
-
-
-@pytest.mark.parametrize(("use", "opened"), [(ask_three_times, 1), (close_and_ask_twice, 2)])
-def test_connection_is_reused_until_the_model_is_closed(
-    use: Callable[[HttpModel], Awaitable[None]], opened: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_connection_is_reused_until_the_model_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "httpcore2.connection")
+
+    def opened() -> int:
+        messages = [record.getMessage() for record in caplog.records]
+        return sum(message.startswith("connect_tcp.complete") for message in messages)
 
     async def turns() -> None:
         model = model_of(provider)
-        await use(model)
         await model.aclose()
+        for connections in (1, 2):
+            for _ in range(3):
+                await ask(model)
+            assert opened() == connections
+            await model.aclose()
+            await model.aclose()
 
     with strict_provider(ANSWER) as provider:
         run(turns())
-    messages = [record.getMessage() for record in caplog.records]
-    assert sum(message.startswith("connect_tcp.complete") for message in messages) == opened
 
 
 @pytest.mark.parametrize("ends_in_order", [True, False])
@@ -151,6 +144,19 @@ def test_leaving_closes_the_connection(leave: Callable[[MockProvider], Awaitable
         run(leave_and_wait())
 
 
+@contextmanager
+def hanging_server(*pieces: bytes) -> Iterator[tuple[Served, threading.Event]]:
+    """Serve a response that does not end. The event is set when the client has left."""
+    is_left = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        hang(*pieces)(connection)
+        is_left.set()
+
+    with serving(talk) as served:
+        yield served, is_left
+
+
 def test_cancelling_before_the_response_closes_the_connection() -> None:
     async def cancel_early() -> None:
         task = asyncio.ensure_future(anext(model_of(served.url).stream(REQUEST)))
@@ -159,13 +165,7 @@ def test_cancelling_before_the_response_closes_the_connection() -> None:
         await cancel(task)
         assert await asyncio.to_thread(is_left.wait, 5)
 
-    is_left = threading.Event()
-
-    def talk(connection: socket.socket) -> None:
-        hang()(connection)
-        is_left.set()
-
-    with serving(talk) as served:
+    with hanging_server() as (served, is_left):
         run(cancel_early())
 
 
@@ -177,17 +177,11 @@ def test_cancelling_before_the_response_closes_the_connection() -> None:
     ],
 )
 def test_error_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> None:
-    is_left = threading.Event()
-
-    def talk(connection: socket.socket) -> None:
-        hang(piece)(connection)
-        is_left.set()
-
     async def refused() -> None:
         assert (await outcome_async(model_of(served.url, retries=0))).failure
         assert await asyncio.to_thread(is_left.wait, 5)  # before the loop and its client end
 
-    with serving(talk) as served:
+    with hanging_server(piece) as (served, is_left):
         run(refused())
 
 

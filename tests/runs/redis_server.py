@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import pytest
 from redis.asyncio import Redis
@@ -32,8 +33,8 @@ _prefixes = itertools.count(1)
 class RedisServer:
     """A server with its data in its own directory. It can be killed and started again.
 
-    It also listens on a loopback port if ``tcp``. ``options`` are configuration directives with
-    underscores: ``appendonly="yes"``, ``requirepass="…"``.
+    It also listens on a loopback port if ``tcp``, and then may have a password. ``options`` are
+    configuration directives with underscores: ``appendonly="yes"``, ``requirepass="…"``.
     """
 
     def __init__(self, *, tcp: bool = False, **options: str) -> None:
@@ -50,10 +51,9 @@ class RedisServer:
     def url(self) -> str:
         """The address, with the password if there is one."""
         if self.port:
-            secret = f":{self.password}@" if self.password else ""
+            secret = f":{quote(self.password, safe='')}@" if self.password else ""
             return f"redis://{secret}127.0.0.1:{self.port}/0"
-        secret = f"&password={self.password}" if self.password else ""
-        return f"unix://{self.socket}?db=0{secret}"
+        return f"unix://{self.socket}?db=0"
 
     def __enter__(self) -> Self:
         self.start()

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -44,28 +44,18 @@ async def test_large_records_are_read_whole(store: Store) -> None:
 
 
 @store_test
-async def test_stored_values_are_copies(store: Store) -> None:
-    written: dict[str, Any] = {"to": ["ada"]}
-    await begin_run(store, "run-1", ev.ToolCallCompleted("c1", "send", written, "ok"))
-    written["to"].append("eve")
-    for _ in range(2):
-        (record,) = await store.read("run-1", 1)
-        assert isinstance(record.event, ev.ToolCallCompleted)
-        assert record.event.arguments == {"to": ["ada"]}
-        record.event.arguments["to"].append("eve")
-
-
-@store_test
-async def test_result_is_returned_as_decoded_json(store: Store) -> None:
+async def test_stored_values_are_decoded_json_and_copies(store: Store) -> None:
     writer, claim, _ = await begin_run(store)
+    written: dict[str, Any] = {"to": ["ada"]}
+    call = ev.ToolCallCompleted("c1", "send", written, (1, {2: "x"}))
     async with aclosing(store.follow("run-1", 1)) as following:
-        await store.append(
-            claim, writer.records(ev.ToolCallCompleted("c1", "f", {}, (1, {2: "x"})))
-        )
+        await store.append(claim, writer.records(call))
         followed = await anext(following)
-    assert isinstance(followed.event, ev.ToolCallCompleted)
-    assert followed.event.result == [1, {"2": "x"}]
-    assert await store.read("run-1", 1) == [followed]
+    written["to"].append("eve")
+    for record in (followed, *await store.read("run-1", 1), *await store.read("run-1", 1)):
+        assert isinstance(record.event, ev.ToolCallCompleted)
+        assert (record.event.arguments, record.event.result) == ({"to": ["ada"]}, [1, {"2": "x"}])
+        record.event.arguments["to"].append("eve")
 
 
 @store_test
@@ -171,7 +161,9 @@ async def assert_lease_lost(store: Store, claim: Claim, records: list[Record], w
 @store_test
 async def test_lease_excludes_others_until_expiry(place: Place, store: Store, other: Store) -> None:
     writer = Writer()
-    old = await store.begin(writer.started(), "me", SECONDS)
+    old = await store.begin(writer.started(), "me", 0.05)
+    await store.renew(old, SECONDS)
+    await place.advance(0.1)
     with pytest.raises(RunTaken, match="driven by me") as raised:
         await other.claim("run-1", "you", SECONDS)
     assert raised.value.owner == "me"
@@ -198,15 +190,6 @@ async def test_expired_lease_works_until_it_is_acquired(place: Place, store: Sto
     await store.append(claim, writer.texts("a"))
     await store.append(claim, writer.records(requested()))
     await store.renew(claim, SECONDS)
-    with pytest.raises(RunTaken):
-        await store.claim("run-1", "you", SECONDS)
-
-
-@store_test
-async def test_renewed_lease_is_kept(place: Place, store: Store) -> None:
-    claim = await store.begin(Writer().started(), "me", 0.05)
-    await store.renew(claim, SECONDS)
-    await place.advance(0.1)
     with pytest.raises(RunTaken):
         await store.claim("run-1", "you", SECONDS)
 
@@ -284,16 +267,11 @@ async def test_pausing_or_ending_releases_the_lease(
 
 
 @store_test
-async def test_lease_is_kept_if_the_batch_ends_resumed(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", paused(), ev.RunResumed("run-1"))
-    await store.append(claim, writer.records(requested(), paused(), ev.RunResumed("run-1")))
+async def test_lease_is_kept_until_a_batch_ends_at_rest(store: Store) -> None:
+    writer, old, _ = await begin_run(store, "run-1", paused(), ev.RunResumed("run-1"))
+    await store.append(old, writer.records(requested(), paused(), ev.RunResumed("run-1")))
     assert (await store.info("run-1")).owner == "me"
-    await store.append(claim, writer.texts("a"))
-
-
-@store_test
-async def test_lease_on_a_paused_run_is_kept_until_the_run_rests_again(store: Store) -> None:
-    writer, _, _ = await begin_run(store, "run-1", requested(), paused())
+    await store.append(old, writer.records(paused()))
     claim = await store.claim("run-1", "you", SECONDS)
     await store.append(claim, writer.records(decided()))
     info = await store.info("run-1")
@@ -374,30 +352,21 @@ async def test_first_decision_counts_and_decisions_are_atomic(store: Store) -> N
 
 
 @store_test
-async def test_reopened_call_can_be_decided_again(store: Store) -> None:
-    _, claim, _ = await begin_run(store, "run-1", requested())
+async def test_call_is_decided_again_only_if_reopened_or_requested_again(store: Store) -> None:
+    writer, claim, _ = await begin_run(store, "run-1", requested())
     await store.decide("run-1", {"c1": Approve(arguments={"too": "bad"})})
     await store.reopen(claim, "c1")
     assert await store.posted("run-1") == Posts()
     await store.decide("run-1", {"c1": Deny()})
     assert (await store.posted("run-1")).decisions == {"c1": Deny()}
-
-
-@store_test
-async def test_written_decision_is_final_until_a_new_request(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested(), decided())
-    await store.reopen(claim, "c1")
+    await store.append(claim, writer.records(decided()))
+    await store.reopen(claim, "c1")  # too late
     await store.reopen(claim, "no such call")
     with pytest.raises(AlreadyDecided):
         await store.decide("run-1", {"c1": Approve()})
-    await store.append(claim, writer.records(requested("c1", "d2")))
-    await store.decide("run-1", {"c1": Approve(digest="d2")})
-
-
-@store_test
-async def test_used_decision_does_not_apply_to_the_same_request_again(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested())
+    await store.append(claim, writer.records(requested()))
     await store.decide("run-1", {"c1": Approve()})
+    # A used decision does not apply to the same request again.
     await store.append(claim, writer.records(decided(), requested()))
     assert await store.posted("run-1") == Posts()
     await store.decide("run-1", {"c1": Deny()})
@@ -525,7 +494,18 @@ async def test_runs_are_listed_by_user_session_and_status(store: Store, other: S
 
 
 @store_test
-async def test_name_of_a_deleted_run_can_be_reused(store: Store, other: Store) -> None:
+async def test_name_of_a_deleted_run_can_be_reused(store: Store) -> None:
+    for user, another in (("ada", "bob"), ("bob", "ada")):
+        claim = await store.begin(Writer(user=user).started(), "me", SECONDS)
+        assert [info.user for info in await store.runs(user=user)] == [user]
+        assert await store.runs(user=another) == []
+        await store.release(claim)
+        await store.delete("run-1")
+        assert await store.runs(user=user) == []
+
+
+@store_test
+async def test_follower_does_not_continue_with_a_reused_name(store: Store, other: Store) -> None:
     old: list[Event] = [requested(), decided(), ev.TextDelta("old", 0)]
     _, claim, _ = await begin_run(store, "run-1", *old)
     assert (await other.snapshot("run-1")).seq == (await store.snapshot("run-1")).seq == 4
@@ -546,17 +526,6 @@ async def test_name_of_a_deleted_run_can_be_reused(store: Store, other: Store) -
         snapshot = await one.snapshot("run-1")
         assert (snapshot.seq, snapshot.event) == (6, folded(records))
     await store.decide("run-1", {"c1": Approve()})
-
-
-@store_test
-async def test_reused_name_may_belong_to_another_user(store: Store) -> None:
-    for user, other in (("ada", "bob"), ("bob", "ada")):
-        claim = await store.begin(Writer(user=user).started(), "me", SECONDS)
-        assert [info.user for info in await store.runs(user=user)] == [user]
-        assert await store.runs(user=other) == []
-        await store.release(claim)
-        await store.delete("run-1")
-        assert await store.runs(user=user) == []
 
 
 @store_test
@@ -645,11 +614,6 @@ LONG = "x" * 1_001
 CLAIM = Claim("run-1", "me", 1)
 
 
-async def first(following: AsyncGenerator[Any, None]) -> object:
-    async with aclosing(following):
-        return await anext(following)
-
-
 def begin(store: Store, run_id: str = "r", user: str = "") -> Awaitable[object]:
     return store.begin(Writer(run_id, user=user).started(), "me", 5)
 
@@ -667,12 +631,6 @@ NONE: Any = None
 FIVE: Any = 5
 DECISION: Any = {"c1": True}
 INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "surrogate in a run id": lambda store: store.info(LONE),
-    "surrogate to read": lambda store: store.read(LONE),
-    "surrogate to follow": lambda store: first(store.follow(LONE)),
-    "surrogate to join": lambda store: first(store.join(LONE)),
-    "surrogate to listen to": lambda store: first(store.posts(LONE)),
-    "surrogate to delete": lambda store: store.delete(LONE),
     "surrogate in an owner": lambda store: store.claim("run-1", LONE, 5),
     "surrogate in a stop reason": lambda store: store.stop("run-1", LONE),
     "surrogate in a session": lambda store: store.runs(session_id=LONE),
@@ -685,10 +643,8 @@ INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
     "long user": lambda store: begin(store, user=LONG),
     "runs of a long user": lambda store: store.runs(user=LONG),
     "user that is a number": lambda store: store.runs(user=FIVE),
-    "empty run id": lambda store: store.info(""),
     "empty id of a new run": lambda store: begin(store, ""),
     "long run id": lambda store: begin(store, LONG),
-    "run id that is a number": lambda store: store.info(FIVE),
     "empty owner": lambda store: store.claim("run-1", "", 5),
     "lease for 0 s": lambda store: store.renew(CLAIM, 0),
     "lease for -1 s": lambda store: store.renew(CLAIM, -1),
@@ -722,6 +678,11 @@ async def test_invalid_arguments_raise_and_change_nothing(store: Store) -> None:
     for what, attempt in INVALID.items():
         with pytest.raises(UsageError):
             pytest.fail(f"{what}: {await asyncio.wait_for(attempt(store), 5)}")
+    for run_id in (LONE, "", FIVE):
+        for request in every_request(store, Claim(run_id, "me", 1), writer):
+            with pytest.raises(UsageError):
+                await request
+    writer.seq = 2
     await store.append(claim, more := writer.texts("a"))
     assert await store.read("run-1") == records + more
     assert await store.posted("run-1") == Posts()

@@ -41,6 +41,7 @@ async def later_posts(store: Store) -> AsyncGenerator[Posts, None]:
 
 @store_test
 async def test_follower_gets_old_and_new_records_until_the_run_is_over(store: Store) -> None:
+    """It waits while the run is paused."""
     writer, claim, records = await begin_run(store, "run-1", TextDelta("a", 0))
     starts = (0, 4, 99)
     following = [asyncio.create_task(follow_all(store, after=after)) for after in starts]
@@ -48,23 +49,16 @@ async def test_follower_gets_old_and_new_records_until_the_run_is_over(store: St
         records += (more := writer.texts(text, text))
         await store.append(claim, more)
         await asyncio.sleep(0.001)
-    records += (end := writer.completed())
+    records += (rest := writer.records(requested(), paused()))
+    await store.append(claim, rest)
+    await asyncio.sleep(0.05)
+    assert not any(task.done() for task in following)
+    claim = await store.claim("run-1", "you", SECONDS)
+    records += (end := [*writer.records(RunResumed("run-1")), *writer.completed()])
     await store.append(claim, end)
     for after, task in zip(starts, following, strict=True):
         assert await task == await follow_all(store, after=after) == records[after:]
     assert await follow_all(store, after=len(records)) == []
-
-
-@store_test
-async def test_follower_waits_while_a_run_is_paused(store: Store) -> None:
-    writer, _, records = await begin_run(store, "run-1", requested(), paused())
-    following = asyncio.create_task(follow_all(store))
-    await asyncio.sleep(0.05)
-    assert not following.done()
-    claim = await store.claim("run-1", "you", SECONDS)
-    more = [*writer.records(RunResumed("run-1")), *writer.completed()]
-    await store.append(claim, more)
-    assert await following == records + more
 
 
 @pytest.mark.parametrize(("count", "text"), [(400, "x"), (1, "x" * 1_000_000)])

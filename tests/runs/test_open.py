@@ -35,7 +35,9 @@ NAMES_NO_STORE = [
 WITH_PASSWORD = [
     *("postgres://me:canary@db/runs", "sqlite://me:canary@db", "REDIS://:canary@db"),
     *("redis:/:canary@db/0", "redis:canary@db", "http://db?password=canary"),
-    *("redis://:canary@db:port", b"redis://:canary@db"),
+    *("redis://:canary@db:port", b"redis://:canary@db", "redis://:canary/9@h", "redis://h:port/0"),
+    *("redis://:p@canary/9@h", "redis://:p@canary?9@h", "redis://:p@canary#9@h"),
+    "unix://:p@h/canary@/path",
 ]
 
 
@@ -44,6 +46,9 @@ def test_invalid_address_raises_without_repeating_a_password(where: str) -> None
     with pytest.raises(UsageError, match="redis://HOST:PORT") as raised:
         open_store(where)
     assert "canary" not in str(raised.value)
+    assert raised.value.__cause__ is None
+    if isinstance(where, str) and where.startswith(("redis://", "unix://")):
+        assert "percent-encoded" in str(raised.value)
 
 
 def test_missing_redis_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:

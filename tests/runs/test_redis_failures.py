@@ -13,7 +13,7 @@ import redis
 from redis.asyncio.connection import Connection
 
 from argstream import Approve, Deny
-from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun
 from argstream.events import RunResumed
 from argstream.runs import Claim, Record, RedisStore
 from tests.runs.records import SECONDS, Writer, begin_run, contiguous, paused, requested
@@ -21,7 +21,7 @@ from tests.runs.redis_server import RedisServer, execute, failure_of, opened, sh
 from tests.runs.stores import Place, follow_all, store_test
 
 STORES = ["redis"]
-SECRET = "s3cret-canary"
+SECRET = "canary@ek/r?e#t:%"
 
 
 @pytest.fixture(scope="module")
@@ -33,58 +33,24 @@ def locked() -> Iterator[RedisServer]:
 
 @store_test
 async def test_password_is_not_in_errors_or_repr(locked: RedisServer) -> None:
-    async with opened(f"redis://:{SECRET}@127.0.0.1:{locked.port}") as store:
+    secret = quote(SECRET, safe="")
+    async with opened(f"redis://:{secret}@127.0.0.1:{locked.port}") as store:
         await begin_run(store)
-        assert SECRET not in f"{store!r} {store}"
+        assert repr(store).startswith(f"<RedisStore at 127.0.0.1:{locked.port}, ")
+        assert "canary" not in f"{store!r} {store}"
     await execute(locked, "ACL", "SETUSER", "guest", "on", f">{SECRET}", "~*", "+@read")
     for address, expected in (
-        (f":{SECRET}-not@127.0.0.1:{locked.port}", "another name or password"),
-        (f":{SECRET}@127.0.0.1:1", "127.0.0.1:1: it cannot be reached"),
-        (f"guest:{SECRET}@127.0.0.1:{locked.port}", "change its ACL"),
+        (f":{secret}-not@127.0.0.1:{locked.port}", "another name or password"),
+        (f":{secret}@127.0.0.1:1", "127.0.0.1:1: it cannot be reached"),
+        (f"guest:{secret}@127.0.0.1:{locked.port}", "change its ACL"),
     ):
         async with opened(f"redis://{address}", patience=0.1) as store:
             message = await failure_of(begin_run(store))
         assert expected in message
         assert address.rpartition("@")[2] in message
-        assert SECRET not in message
-
-
-@store_test
-async def test_missing_password_fails_followers(locked: RedisServer) -> None:
+        assert "canary" not in message
     async with opened(f"redis://127.0.0.1:{locked.port}") as store:
         assert "password" in await failure_of(follow_all(store))
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        *(
-            "localhost:6379",
-            f"http://:{SECRET}@h",
-            f"redis://:{SECRET}/9@h",
-            "redis://h:port/0",
-            "",
-        ),
-        *(f"redis://:p@{SECRET}/9@h", f"redis://:p@{SECRET}?9@h", f"redis://:p@{SECRET}#9@h"),
-        f"unix://:p@h/{SECRET}@/path",
-    ],
-)
-def test_invalid_address_raises_without_repeating_it(address: str) -> None:
-    with pytest.raises(UsageError, match="write redis://HOST:PORT") as caught:
-        RedisStore(address)
-    assert "percent-encoded" in str(caught.value)
-    assert SECRET not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
-@store_test
-async def test_percent_encoded_password_may_contain_any_character() -> None:
-    password = "s@ek/r?e#t:%"
-    with RedisServer(tcp=True, requirepass=password) as server:
-        address = f"redis://:{quote(password, safe='')}@127.0.0.1:{server.port}/0"
-        async with opened(address) as store:
-            await begin_run(store)
-            assert repr(store).startswith(f"<RedisStore at 127.0.0.1:{server.port}, ")
 
 
 @store_test

@@ -15,7 +15,7 @@ import pytest
 from argstream.errors import RunTaken, StoreFailure, UsageError
 from argstream.events import ToolExecutionStarted
 from argstream.runs import Claim, Record, SqliteStore
-from tests.runs.records import SECONDS, Writer, begin_run, contiguous, requested
+from tests.runs.records import SECONDS, Writer, begin_run, requested
 from tests.runs.stores import follow_all, store_test
 
 ROOT = Path(__file__).parents[2]
@@ -181,15 +181,10 @@ asyncio.run(main())
 """
 
 
-def command(program: str, path: Path) -> list[str]:
-    return [sys.executable, "-c", program, str(path)]
-
-
 def run(program: str, path: Path) -> str:
     """Run a program in another process, and return what it prints."""
-    done = subprocess.run(
-        command(program, path), cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
-    )
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
     assert done.stderr == ""
     return done.stdout.strip()
 
@@ -206,31 +201,6 @@ async def test_file_survives_closing_in_another_process(path: Path, store: Sqlit
     assert run(PRINT_LENGTH, path) == "3"
     await store.aclose()
     assert run(PRINT_LENGTH, path) == "3"
-
-
-def test_acknowledged_records_survive_a_kill(path: Path) -> None:
-    program = f"""{BEGIN}
-async def main():
-    while True:
-        await store.append(claim, writer.texts("a", "b"))
-        print(writer.seq, flush=True)
-asyncio.run(main())
-"""
-    with subprocess.Popen(
-        command(program, path), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        acknowledged = [int(process.stdout.readline()) for _ in range(100)]
-        process.kill()
-        acknowledged += [int(line) for line in process.stdout if line.endswith("\n")]
-
-    async def read() -> list[Record]:
-        async with SqliteStore(path) as store:
-            return await store.read("run-1")
-
-    records = asyncio.run(read())
-    assert contiguous(records)
-    assert len(records) >= acknowledged[-1]
 
 
 def test_program_that_does_not_close_the_store_ends_and_loses_nothing(path: Path) -> None:

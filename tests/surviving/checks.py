@@ -50,7 +50,8 @@ def check_continued(attempt: Attempt) -> None:
     ending = attempt.traces.ending(1)
     assert ending is not None
     was_paused = folded(first.after).status == "paused"
-    assert ending.outcome == "RunTaken" or (was_paused and ending.outcome == "paused")
+    outcomes = {"RunTaken", "StoreFailure"} | ({"paused"} if was_paused else set())
+    assert ending.outcome in outcomes
 
 
 def events_of(records: Iterable[Record]) -> list[Event]:

@@ -29,7 +29,7 @@ from argstream.agent import (
     ToolContext,
     tool,
 )
-from argstream.errors import RunTaken, UsageError
+from argstream.errors import RunTaken, StoreFailure, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message, ResultPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
@@ -338,6 +338,9 @@ async def _consume(run: AgentRun, part: Part, store: Store, traces: Traces) -> s
                     traces.add("decided", call_id)
                 case _:
                     pass
-    except (RunTaken, UsageError) as error:
+    except (RunTaken, UsageError, StoreFailure) as error:
+        # Only a process that was suspended may time out.
+        if isinstance(error, StoreFailure) and part.signal == signal.SIGKILL:
+            raise
         return type(error).__name__
     return run.result.outcome

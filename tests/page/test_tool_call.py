@@ -1,105 +1,56 @@
-"""``<tool-call>`` by itself, with calls made by hand: each state, and everything about a decision.
+"""``<tool-call>`` by itself, with calls made by hand: each state, and decisions.
 
-The page is made of files alone, under the policy of the real one; no server takes part.
+The page consists of files, under the policy of the real one; there is no server.
 """
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from argstream import sanitise, server
 from tests.page.conftest import Browsing
-from tests.page.looking import screenshot
-from tests.support import program_is_missing
+from tests.page.looking import accessibility_problems, open_file, screenshot
 
-HARNESS = Path(__file__).parent / "harness"
-STATIC = Path(server.__file__).parent / "static"
-AXE = Path(__file__).parents[1] / "server/node/node_modules/axe-core/axe.min.js"
-ORIGIN = "http://tool-call.test"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
-KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 MAIL = {"to": "ada@example.org", "body": "Today at one?\nAt the pond.", "copies": 2}
 
 
-@cache
-def visible_table() -> str:
-    return f"export const table = {json.dumps(sanitise.table())};"
-
-
-def give(route: Route) -> None:
-    """Answer with a file of the harness, or of the element."""
-    path = route.request.url.removeprefix(ORIGIN)
-    if path == "/static/visible-table.js":
-        route.fulfill(body=visible_table(), content_type="text/javascript; charset=utf-8")
-        return
-    below = path.removeprefix("/static/")
-    file = HARNESS / path.removeprefix("/harness/") if below == path else STATIC / below
-    kind = KINDS[file.suffix]
-    route.fulfill(
-        body=file.read_bytes(),
-        headers={
-            "content-type": f"{kind}; charset=utf-8",
-            **({"content-security-policy": POLICY} if kind == "text/html" else {}),
-        },
-    )
-
-
-def harness(context: BrowserContext) -> Page:
-    """Open the page that shows calls by hand."""
-    context.route(f"{ORIGIN}/**", give)
-    page = context.new_page()
-    page.goto(f"{ORIGIN}/harness/tool-call.html")
+def open_harness(context: BrowserContext) -> Page:
+    page = open_file(context, "harness/tool-call.html")
     page.wait_for_selector("html[data-ready]", state="attached")
     return page
 
 
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
-    return harness(context)
+    return open_harness(context)
 
 
 class Card:
-    """One call on the page."""
+    """A call on the page."""
 
-    def __init__(self, page: Page, script: str, **options: Any) -> None:
-        """Show a call; ``script`` is what it differs by, in JavaScript."""
+    def __init__(self, page: Page, call: str, **options: Any) -> None:
+        """Show a call. ``call`` has the fields that differ from the default, in JavaScript."""
         self.page = page
         self.at: int = page.evaluate(
             f"""(options) => {{
-              const element = show({script}, options);
+              const element = show({{{call}}}, options);
               return [...document.querySelectorAll('tool-call')].indexOf(element);
             }}""",
             options,
         )
         self.element: Locator = page.locator("tool-call").nth(self.at)
+        self.head = self.element.locator(".head")
+        self.strip = self.element.locator(".strip")
+        self.changes = self.element.locator(".changes")
+        self.alert = self.element.get_by_role("alert")
         expect(self.element).to_have_attribute("state", re.compile("."))
 
     @classmethod
-    def asking(
-        cls, page: Page, given: object = MAIL, request: str = "{}", **options: Any
-    ) -> "Card":
-        return cls(
-            page,
-            f"{{state: 'asking', arguments: {json.dumps(given)}, request: {request}}}",
-            **options,
-        )
-
-    @property
-    def head(self) -> Locator:
-        return self.element.locator(".head")
-
-    @property
-    def strip(self) -> Locator:
-        return self.element.locator(".strip")
+    def asking(cls, page: Page, given: object = MAIL, request: str = "", **options: Any) -> "Card":
+        call = f"state: 'asking', arguments: {json.dumps(given)}, request: {{{request}}}"
+        return cls(page, call, **options)
 
     def button(self, name: str) -> Locator:
         return self.element.get_by_role("button", name=name, exact=True)
@@ -107,19 +58,15 @@ class Card:
     def field(self, name: str) -> Locator:
         return self.element.get_by_role("textbox", name=name, exact=True)
 
-    @property
-    def changes(self) -> Locator:
-        return self.element.locator(".changes")
-
-    def becomes(self, script: str) -> None:
-        """Go on with the call; ``script`` is what changes."""
+    def becomes(self, changes: str) -> None:
+        """Change fields of the call, in JavaScript."""
         self.page.evaluate(
-            f"(at) => change(document.querySelectorAll('tool-call')[at], {script})", self.at
+            f"(at) => change(document.querySelectorAll('tool-call')[at], {{{changes}}})", self.at
         )
 
 
-def decided(page: Page) -> Any:
-    """Give what was decided, each as ``(call id, decision)``."""
+def decisions(page: Page) -> Any:
+    """Return the decisions so far, each as ``[call ID, decision]``."""
     return json.loads(
         page.evaluate(
             """JSON.stringify(decided.flatMap((one) => Object.entries(one)),
@@ -129,87 +76,74 @@ def decided(page: Page) -> Any:
 
 
 def answer(page: Page, script: str) -> None:
-    """Say how the next decision is answered: a text refuses it, a promise is one."""
+    """Set the answer to the next decision: a string refuses it, a promise is the answer."""
     page.evaluate(f"() => {{ answers.push({script}); }}")
 
 
-# What is seen
+HELD_ANSWER = "new Promise((_, reject) => { window.refuse = reject; })"
+DENIED = "state: 'denied', decision: {decision: 'denied', reason: 'no'}"
 
 
+# States
+
+AT_PATH = "error: {message: 'it ends', path: ['a', 0, 'b c']}"
+MISSING = "error: {message: 'path is missing', path: ['path']}"
 STATES = [
-    ("{state: 'writing', verdict: null}", "being written", ""),
-    ("{state: 'written'}", "written", "Whole, and not begun."),
-    ("{state: 'approved', decision: {decision: 'edited'}}", "approved", "approved with changes"),
-    ("{state: 'running', output: 'one\\ntwo\\n'}", "running", "running… two"),
-    ("{state: 'completed', result: '\\n  42 files\\nmore'}", "done", "42 files"),
-    ("{state: 'completed', result: {id: 12345678901234567890n}}", "done", "12345678901234567890"),
-    ("{state: 'completed'}", "done", "done"),
-    ("{state: 'failed', result: 'TimeoutError: 30 s'}", "failed", "failed: TimeoutError: 30 s"),
-    ("{state: 'denied', decision: {decision: 'denied', reason: 'no'}}", "denied", "denied: no"),
+    ("state: 'writing', verdict: null", "being written", ""),
+    ("state: 'written'", "written", "Whole, and not begun."),
+    ("state: 'approved', decision: {decision: 'edited'}", "approved", "approved with changes"),
+    ("state: 'running', output: 'one\\ntwo\\n'", "running", "running… two"),
+    ("state: 'completed', result: '\\n  42 files\\nmore'", "done", "42 files"),
+    ("state: 'completed', result: {id: 12345678901234567890n}", "done", "12345678901234567890"),
+    ("state: 'completed'", "done", "done"),
+    ("state: 'failed', result: 'TimeoutError: 30 s'", "failed", "failed: TimeoutError: 30 s"),
+    (DENIED, "denied", "denied: no"),
+    (DENIED.replace("'denied', reason", "'expired', reason"), "expired", "expired: no"),
+    (DENIED.replace("'denied', reason", "'withdrawn', reason"), "withdrawn", "no"),
     (
-        "{state: 'denied', decision: {decision: 'expired', reason: 'late'}}",
-        "expired",
-        "expired: late",
-    ),
-    (
-        "{state: 'denied', decision: {decision: 'withdrawn', reason: 'stopped'}}",
-        "withdrawn",
-        "stopped",
-    ),
-    (
-        """{state: 'invalid', verdict: 'truncated',
-            error: {message: 'it ends', path: ['a', 0, 'b c']}}""",
+        f"state: 'invalid', verdict: 'truncated', {AT_PATH}",
         "cut off",
         'cut off: it ends (at a[0]["b c"])',
     ),
-    (
-        """{state: 'invalid', verdict: 'rejected',
-            error: {message: 'path is missing', path: ['path']}}""",
-        "rejected",
-        "rejected: path is missing",
-    ),
-    ("{state: 'lost'}", "lost", "The turn was cut off and began again."),
+    (f"state: 'invalid', verdict: 'rejected', {MISSING}", "rejected", "rejected: path is missing"),
+    ("state: 'lost'", "lost", "The turn was cut off and began again."),
 ]
 
 
-def test_each_state_is_said_in_words(page: Page) -> None:
-    for call, state, said in STATES:
+def test_each_state_is_shown_in_words(page: Page) -> None:
+    for call, state, text in STATES:
         card = Card(page, call)
         expect(card.head).to_have_accessible_name(re.compile(rf"^write_file {state}"))
-        expect(card.strip).to_contain_text(said)
-        expect(card.strip).to_be_visible(visible=said != "")
+        expect(card.strip).to_contain_text(text)
+        expect(card.strip).to_be_visible(visible=text != "")
 
 
-def test_the_dot_pulses_only_while_something_goes_on(page: Page) -> None:
+def test_dot_pulses_only_during_writing_and_running(page: Page) -> None:
     pulses = "dot => getComputedStyle(dot, '::before').animationName === 'pulse'"
     for state in ("writing", "running", "written", "approved", "asking", "completed"):
-        card = Card(page, f"{{state: '{state}', request: {{}}}}", open=False)
+        card = Card(page, f"state: '{state}', request: {{}}", open=False)
         expect(card.head).to_be_visible()
         assert card.element.locator(".dot").evaluate(pulses) == (state in ("writing", "running"))
     page.emulate_media(reduced_motion="reduce")
     assert not page.locator("tool-call[state=writing] .dot").evaluate(pulses)
 
 
-def test_the_counter_moves_while_it_is_written_and_is_not_read_out(page: Page) -> None:
-    card = Card(
-        page, "{state: 'writing', verdict: null, arguments: {a: 'x'}, startedAt: 1}", open=False
-    )
+def test_counter_grows_and_is_not_part_of_the_name(page: Page) -> None:
+    writing = "state: 'writing', verdict: null, arguments: {a: 'x'}, startedAt: 1"
+    card = Card(page, writing, open=False)
     expect(card.head).to_contain_text("2 characters")
     expect(card.head).to_contain_text(re.compile(r"0\.[3-9] s"))
-    card.becomes("{arguments: {a: 'one\\ntwo'}}")
+    card.becomes("arguments: {a: 'one\\ntwo'}")
     expect(card.head).to_contain_text("8 characters · 2 lines")
     expect(card.head).to_have_accessible_name("write_file being written")
-    card.becomes("{state: 'completed', executedAt: 100, endedAt: 161.2}")
+    card.becomes("state: 'completed', executedAt: 100, endedAt: 161.2")
     expect(card.head).to_have_accessible_name("write_file done 1 min 01 s")
+    # A call that started before the page saw it has run for at least that long.
+    expect(Card(page, "state: 'running'", open=False).head).to_contain_text("> 0.")
 
 
-def test_of_what_began_before_it_was_seen_nobody_says_how_long_it_takes(page: Page) -> None:
-    card = Card(page, "{state: 'running'}", open=False)
-    expect(card.head).to_contain_text("> 0.")
-
-
-def test_it_opens_and_closes_by_keyboard(page: Page) -> None:
-    card = Card(page, "{state: 'written', arguments: {path: 'notes.txt'}}", open=False)
+def test_card_opens_and_closes_by_keyboard(page: Page) -> None:
+    card = Card(page, "state: 'written', arguments: {path: 'notes.txt'}", open=False)
     expect(card.element.get_by_text("notes.txt")).to_be_hidden()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -219,62 +153,51 @@ def test_it_opens_and_closes_by_keyboard(page: Page) -> None:
     expect(card.element).not_to_have_attribute("open", "")
 
 
-def test_a_name_without_end_stays_within_the_page(page: Page) -> None:
-    name = "x" * 500
-    card = Card(page, f"{{name: '{name}'}}", open=False)
-    expect(card.element.locator(".name")).to_have_attribute("title", name)
-    card.head.click()
+def test_layout_is_stable_and_stays_within_the_page(page: Page) -> None:
+    card = Card(page, "state: 'writing', verdict: null, arguments: {path: 'a'}")
+    expect(card.element).to_contain_text("path")
+    heights = set()
+    request = "request: {reason: 'why', digest: 'd', arguments: {path: 'a'}}"
+    for state, button in (
+        ("state: 'writing'", None),
+        (f"state: 'asking', {request}", "Approve"),
+        ("state: 'completed', result: 'x'", "Show result"),
+    ):
+        card.becomes(f"verdict: 'complete', {state}")
+        if button:
+            expect(card.button(button)).to_be_visible()
+        heights.add(card.element.evaluate("element => element.offsetHeight"))
+    assert len(heights) == 1
+    long = Card(page, f"name: '{'x' * 500}'", open=False)
+    expect(long.element.locator(".name")).to_have_attribute("title", "x" * 500)
+    long.head.click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_strip_has_its_height_from_the_beginning(page: Page) -> None:
-    card = Card(page, "{state: 'writing', verdict: null, arguments: {path: 'a'}}")
-    expect(card.element).to_contain_text("path")
-    heights = []
-    request = "request: {reason: 'why', digest: 'd', arguments: {path: 'a'}}"
-    for state in (
-        "state: 'writing'",
-        f"state: 'asking', {request}",
-        "state: 'completed', result: 'x'",
-    ):
-        card.becomes(f"{{verdict: 'complete', {state}}}")
-        if "asking" in state:
-            expect(card.button("Approve")).to_be_visible()
-        elif "completed" in state:
-            expect(card.button("Show result")).to_be_visible()
-        heights.append(card.element.evaluate("element => element.offsetHeight"))
-    assert len(set(heights)) == 1
-
-
 def test_results_and_output_open_on_request(page: Page) -> None:
-    card = Card(page, "{state: 'running', output: 'reading\\n'}")
+    card = Card(page, "state: 'running', output: 'reading\\n'")
     card.button("Show output").click()
     output = card.element.get_by_label("Output", exact=True)
     expect(output).to_contain_text("reading")
-    card.becomes("{output: 'reading\\nwriting\\n'}")
+    card.becomes("output: 'reading\\nwriting\\n'")
     expect(output).to_contain_text("writing")
-    card.becomes(
-        """{state: 'completed', outcome: 'completed',
-            result: {sent: [1, 2], id: 12345678901234567890n}}"""
-    )
+    result = "result: {sent: [1, 2], id: 12345678901234567890n}"
+    card.becomes(f"state: 'completed', outcome: 'completed', {result}")
     card.button("Show result").click()
-    result = card.element.get_by_label("Result", exact=True)
-    expect(result).to_contain_text('"id": 12345678901234567890')
+    shown = card.element.get_by_label("Result", exact=True)
+    expect(shown).to_contain_text('"id": 12345678901234567890')
     expect(output).to_have_count(0)
     card.button("Hide result").click()
-    expect(result).to_have_count(0)
-    failed = Card(page, "{state: 'failed', result: 'Error: one\\nTraceback two'}")
+    expect(shown).to_have_count(0)
+    failed = Card(page, "state: 'failed', result: 'Error: one\\nTraceback two'")
     failed.button("Show error").click()
     expect(failed.element.get_by_label("Result", exact=True)).to_contain_text("Traceback two")
 
 
-def test_what_was_edited_is_shown_against_what_the_model_wrote(page: Page) -> None:
-    card = Card(
-        page,
-        """{state: 'completed', result: 'sent', arguments: {to: 'ada', body: 'x'}, request: {},
-            decision: {decision: 'edited',
-              edited_arguments: {to: 'bob', body: 'x', copy: true}}}""",
-    )
+def test_edit_is_shown_as_changes_to_the_arguments_of_the_model(page: Page) -> None:
+    edited = "{decision: 'edited', edited_arguments: {to: 'bob', body: 'x', copy: true}}"
+    given = "arguments: {to: 'ada', body: 'x'}, request: {}"
+    card = Card(page, f"state: 'completed', result: 'sent', {given}, decision: {edited}")
     card.button("Show changes").click()
     expect(card.changes.locator(".removed")).to_have_text(re.compile("ada"))
     expect(card.changes.locator(".added")).to_have_text([re.compile("bob"), re.compile("true")])
@@ -282,8 +205,8 @@ def test_what_was_edited_is_shown_against_what_the_model_wrote(page: Page) -> No
     expect(card.changes).not_to_contain_text("body")
 
 
-def test_what_a_sub_agent_says_is_inside_and_its_calls_are_counted(page: Page) -> None:
-    card = Card(page, "{state: 'running', name: 'ask_researcher'}")
+def test_content_of_a_sub_agent_is_inside_and_its_calls_are_counted(page: Page) -> None:
+    card = Card(page, "state: 'running', name: 'ask_researcher'")
     page.evaluate(
         """() => {
           const outer = document.querySelector('tool-call');
@@ -294,83 +217,73 @@ def test_what_a_sub_agent_says_is_inside_and_its_calls_are_counted(page: Page) -
           show({state: 'running', name: 'read_file'}, {open: false, into: inner});
         }"""
     )
-    expect(card.head.first).to_contain_text("2 calls")
+    head = card.head.first
+    expect(head).to_contain_text("2 calls")
     expect(page.get_by_text("I look first.")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("read_file running"))).to_be_visible()
     page.evaluate(
         "change(document.querySelectorAll('tool-call')[3], {state: 'asking', request: null})"
     )
-    expect(card.head.first).to_contain_text("2 calls, 1 asking")
-    card.head.first.click()
+    expect(head).to_contain_text("2 calls, 1 asking")
+    head.click()
     expect(page.get_by_role("button", name=re.compile("list_files"))).to_have_count(0)
 
 
 # Decisions
 
 
-def test_what_is_approved_is_the_request_that_was_shown(page: Page) -> None:
-    card = Card.asking(page, request="{reason: 'it costs money', digest: 'd1'}")
+def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:
+    card = Card.asking(page, request="reason: 'it costs money', digest: 'd1'")
     expect(card.strip).to_contain_text("asks: it costs money")
     for text in ("ada@example.org", "Today at one?", "At the pond."):
         expect(card.element.get_by_text(text)).to_be_visible()
     card.button("Approve").click()
-    assert decided(page) == [["call-1", {"decision": "approve", "digest": "d1"}]]
+    assert decisions(page) == [["call-1", {"decision": "approve", "digest": "d1"}]]
+    other = Card.asking(page, request="arguments: {to: 'eve@example.org'}")
+    expect(other.element.get_by_label("What is asked about")).to_contain_text("eve@example.org")
 
 
-def test_if_the_request_is_about_other_arguments_these_are_shown(page: Page) -> None:
-    card = Card.asking(page, request="{arguments: {to: 'eve@example.org'}}")
-    expect(card.element.get_by_label("What is asked about")).to_contain_text("eve@example.org")
+def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
+    for always in ("session", "rule"):
+        card = Card.asking(page, request="digest: 'd', rule: 'outside'")
+        menu = card.element.get_by_role("combobox", name="Approval holds for")
+        expect(menu).to_have_value("")
+        menu.select_option(always)
+        card.button("Approve").click()
+    assert [decision["always"] for _, decision in decisions(page)] == ["session", "rule"]
+    expect(Card.asking(page).element.get_by_role("option")).to_have_count(2)
 
 
-def test_an_approval_can_hold_for_more(page: Page) -> None:
-    card = Card.asking(page, request="{digest: 'd', rule: 'outside'}")
-    menu = card.element.get_by_role("combobox", name="Approval holds for")
-    expect(menu).to_have_value("")
-    menu.select_option("session")
-    card.button("Approve").click()
-    other = Card.asking(page, request="{digest: 'e', rule: 'outside'}")
-    other.element.get_by_role("combobox").select_option("rule")
-    other.button("Approve").click()
-    assert [decision["always"] for _, decision in decided(page)] == ["session", "rule"]
-    without = Card.asking(page)
-    expect(without.element.get_by_role("option")).to_have_count(2)
-
-
-def test_it_is_busy_until_it_is_known_what_became_of_it(page: Page) -> None:
+def test_card_is_busy_until_the_decision_is_answered(page: Page) -> None:
     card = Card.asking(page)
-    answer(page, "new Promise((_, reject) => { window.refuse = reject; })")
+    answer(page, HELD_ANSWER)
     card.button("Approve").click()
     expect(card.strip).to_have_attribute("aria-busy", "true")
     for name in ("Approve", "Edit", "Deny"):
         expect(card.button(name)).to_be_disabled()
     page.keyboard.press("Enter")  # the focus is still on the button
-    page.evaluate("refuse(new Error('somebody was faster\\u202e'))")
-    expect(card.element.get_by_role("alert")).to_have_text("somebody was faster⟦RLO⟧")
+    page.evaluate("refuse(new Error('it was decided\\u202e'))")
+    expect(card.alert).to_have_text("it was decided⟦RLO⟧")
     expect(card.button("Approve")).to_be_focused()
     card.button("Approve").click()
-    expect(card.element.get_by_role("alert")).to_have_text("")
-    assert len(decided(page)) == 2
-
-
-def test_after_a_decision_the_pill_has_the_focus(page: Page) -> None:
-    card = Card.asking(page)
-    card.button("Approve").click()
-    card.becomes("{state: 'running', decision: {decision: 'approved', reason: ''}}")
+    expect(card.alert).to_have_text("")
+    assert len(decisions(page)) == 2
+    card.becomes("state: 'running', decision: {decision: 'approved', reason: ''}")
     expect(card.strip).to_contain_text("running")
     expect(card.head).to_be_focused()
 
 
-def test_a_question_takes_the_focus_from_nobody(page: Page) -> None:
+def test_approval_request_does_not_take_the_focus(page: Page) -> None:
     page.evaluate("document.querySelector('main').append(document.createElement('textarea'))")
     page.locator("main > textarea").focus()
-    card = Card(page, "{state: 'writing', verdict: null}")
-    card.becomes("{state: 'asking', request: {reason: '', digest: 'd', arguments: {}}}")
+    card = Card(page, "state: 'writing', verdict: null")
+    card.becomes("state: 'asking', request: {reason: '', digest: 'd', arguments: {}}")
     expect(card.button("Approve")).to_be_visible()
     expect(page.locator("main > textarea")).to_be_focused()
 
 
-def test_a_denial_asks_why_first(page: Page) -> None:
-    card = Card.asking(page, request="{digest: 'd'}")
+def test_denial_offers_a_reason_and_needs_none(page: Page) -> None:
+    card = Card.asking(page, request="digest: 'd'")
     card.button("Deny").click()
     reason = card.field("Reason")
     expect(reason).to_be_focused()
@@ -380,42 +293,36 @@ def test_a_denial_asks_why_first(page: Page) -> None:
     card.button("Deny").click()
     reason.fill("not on a Friday")
     reason.press("Enter")
-    assert decided(page) == [
-        ["call-1", {"decision": "deny", "digest": "d", "reason": "not on a Friday"}]
-    ]
-    card.becomes("{state: 'denied', decision: {decision: 'denied', reason: 'not on a Friday'}}")
+    card.becomes(DENIED)
     expect(card.head).to_be_focused()
 
+    other = Card.asking(page, request="digest: 'e'")
+    other.element.get_by_role("combobox").select_option("session")  # only for an approval
+    other.button("Deny").click()
+    other.button("Cancel").click()
+    expect(other.button("Deny")).to_be_focused()
+    other.button("Deny").click()
+    other.button("Deny").click()
+    assert decisions(page) == [
+        ["call-1", {"decision": "deny", "digest": "d", "reason": "not on a Friday"}],
+        ["call-2", {"decision": "deny", "digest": "e"}],
+    ]
 
-def test_a_denial_needs_no_reason_and_no_rule(page: Page) -> None:
-    card = Card.asking(page, request="{digest: 'd'}")
-    card.element.get_by_role("combobox").select_option("session")
-    card.button("Deny").click()
-    card.button("Cancel").click()
-    expect(card.button("Deny")).to_be_focused()
-    card.button("Deny").click()
-    card.button("Deny").click()
-    assert decided(page) == [["call-1", {"decision": "deny", "digest": "d"}]]
 
-
-def test_it_says_how_long_there_is_left(page: Page) -> None:
-    soon = Card.asking(page, request="{expires_at: Date.now() / 1000 + 95}")
-    expect(soon.strip).to_contain_text(re.compile(r"1 min 3\d s left to decide"))
-    over = Card.asking(page, request="{expires_at: 5}")
+def test_time_left_to_decide_is_shown(page: Page) -> None:
+    soon = Card.asking(page, request="expires_at: Date.now() / 1000 + 95")
+    expect(soon.strip).to_contain_text(re.compile(r"1 min [123]\d s left to decide"))
+    over = Card.asking(page, request="expires_at: 5")
     expect(over.strip).to_contain_text("the time to decide is over")
-    # The server's clock is years behind; what it says of both times is enough.
-    skewed = Card(page, "{state: 'asking', requestedAt: 100, request: {expires_at: 130}}")
-    expect(skewed.strip).to_contain_text(re.compile(r"(30|2\d) s left"))
+    # The server's clock is years behind: only the difference of its times counts.
+    skewed = Card(page, "state: 'asking', requestedAt: 100, request: {expires_at: 130}")
+    expect(skewed.strip).to_contain_text(re.compile(r"(30|[12]\d) s left"))
 
 
-def test_nothing_can_be_decided_in_a_replay(page: Page) -> None:
-    card = Card.asking(page, decidable=False)
-    expect(card.strip).to_contain_text("asks: it writes outside of the folder")
-    expect(card.button("Approve")).to_have_count(0)
-
-
-def test_a_page_without_a_listener_says_so(page: Page) -> None:
-    card = Card.asking(page)
+def test_decision_is_impossible_in_a_replay_or_without_a_listener(page: Page) -> None:
+    replayed = Card.asking(page, decidable=False)
+    expect(replayed.strip).to_contain_text("asks: it writes outside of the folder")
+    expect(replayed.button("Approve")).to_have_count(0)
     page.evaluate(
         """() => {
           const old = document.querySelector('tool-call');
@@ -424,11 +331,11 @@ def test_a_page_without_a_listener_says_so(page: Page) -> None:
           old.replaceWith(fresh);
         }"""
     )
-    card.button("Approve").click()
-    expect(card.element.get_by_role("alert")).to_have_text("Nothing on this page takes decisions.")
+    replayed.button("Approve").click()
+    expect(replayed.alert).to_have_text("Nothing on this page takes decisions.")
 
 
-# What was not meant
+# Unintended decisions
 
 
 NOT_STILL = "It moved just now: press again."
@@ -441,31 +348,29 @@ def centre(locator: Locator) -> tuple[float, float]:
 
 
 def press_at(page: Page, locator: Locator, count: int = 1) -> None:
-    """Press the mouse there, at once, whatever is there."""
+    """Click at once, whatever is there."""
     page.mouse.click(*centre(locator), click_count=count)
 
 
-def test_two_clicks_on_cancel_approve_nothing(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 800})  # there, Approve is where Cancel was
+def test_double_click_on_cancel_approves_nothing(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})  # Approve is where Cancel was
     card = Card.asking(page)
     for first in ("Deny", "Edit"):
         card.button(first).click()
-        # Wherever Approve will be, under whatever part of Cancel it comes.
         box = card.button("Cancel").bounding_box()
         assert box is not None
         for share in (0.1, 0.5, 0.9):
             page.mouse.dblclick(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
-            assert decided(page) == []
-            if card.button("Cancel").count():  # the second was on what leads there
+            assert decisions(page) == []
+            if card.button("Cancel").count():
                 card.button("Cancel").click()
             card.button(first).click()
         card.button("Cancel").click()
-    # Nor is it denied by two clicks on the first of both.
     page.mouse.dblclick(*centre(card.button("Deny")))
-    assert decided(page) == []
+    assert decisions(page) == []
 
 
-def test_what_decides_has_to_be_there_for_a_moment(page: Page) -> None:
+def test_approve_is_enabled_only_after_a_moment(page: Page) -> None:
     early = page.evaluate(
         """async () => {
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -491,16 +396,10 @@ def test_what_decides_has_to_be_there_for_a_moment(page: Page) -> None:
     assert early["isEqual"]
     card = Card.asking(page)
     expect(card.button("Approve")).to_be_enabled()
-    # Who comes back to the page has to see it first.
-    assert (
-        card.element.locator(".main").evaluate(
-            """button => {
-              document.dispatchEvent(new Event('visibilitychange'));
-              return button.ariaDisabled;
-            }"""
-        )
-        == "true"
-    )
+    # A page that becomes visible starts the wait again.
+    become_visible = "document.dispatchEvent(new Event('visibilitychange'))"
+    disabled = f"button => {{ {become_visible}; return button.ariaDisabled; }}"
+    assert card.element.locator(".main").evaluate(disabled) == "true"
     expect(card.button("Approve")).to_be_enabled()
     card.head.click()
     expect(card.element.locator(".main")).to_have_attribute("aria-disabled", "true")
@@ -508,14 +407,13 @@ def test_what_decides_has_to_be_there_for_a_moment(page: Page) -> None:
     card.button("Approve").focus()
     expect(card.button("Approve")).to_be_enabled()
     page.keyboard.press("Enter")
-    assert [call for call, _ in decided(page)] == ["call-2"]
+    assert [call for call, _ in decisions(page)] == ["call-2"]
 
 
-def test_what_has_just_come_under_the_pointer_is_not_pressed(page: Page) -> None:
+def test_click_on_a_button_that_just_moved_is_ignored(page: Page) -> None:
     card = Card.asking(page)
     approve = card.button("Approve")
     expect(approve).to_be_enabled()
-    # It moves by a pixel, again and again and never back: however slow this is, it has moved.
     page.evaluate(
         """() => {
           const spacer = document.createElement('div');
@@ -527,30 +425,30 @@ def test_what_has_just_come_under_the_pointer_is_not_pressed(page: Page) -> None
     )
     page.wait_for_timeout(200)
     press_at(page, approve)
-    expect(card.element.get_by_role("alert").filter(has_text="moved")).to_have_text(NOT_STILL)
-    assert decided(page) == []
-    # By keyboard it makes no difference: the focus was there before.
+    expect(card.alert.filter(has_text="moved")).to_have_text(NOT_STILL)
+    assert decisions(page) == []
+    # The keyboard is not affected.
     approve.focus()
     page.keyboard.press("Enter")
-    assert len(decided(page)) == 1
+    assert len(decisions(page)) == 1
     denied = Card.asking(page)
     denied.button("Deny").evaluate("button => button.click()")
     expect(denied.button("Deny")).to_be_enabled()
     press_at(page, denied.button("Deny"))
     expect(denied.strip).to_contain_text(NOT_STILL)
     denied.field("Reason").press("Enter")
-    assert len(decided(page)) == 2
+    assert len(decisions(page)) == 2
     page.evaluate("clearInterval(moving)")
     other = Card.asking(page)
     expect(other.button("Approve")).to_be_enabled()
     page.wait_for_timeout(600)
-    press_at(page, other.button("Approve"), count=2)  # as one and two, of which one counts
+    press_at(page, other.button("Approve"), count=2)  # of which one counts
     expect(other.strip).to_have_attribute("aria-busy", "true")
-    assert len(decided(page)) == 3
+    assert len(decisions(page)) == 3
 
 
-def test_nothing_is_approved_before_all_of_it_is_shown(page: Page) -> None:
-    told = page.evaluate(
+def test_approve_is_disabled_until_all_arguments_are_shown(page: Page) -> None:
+    result = page.evaluate(
         """async () => {
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
           const items = Array.from({ length: 30_000 }, (_, at) => at);
@@ -573,10 +471,10 @@ def test_nothing_is_approved_before_all_of_it_is_shown(page: Page) -> None:
           return { decided: decided.length, words: [...words], early };
         }"""
     )
-    assert told["decided"] == 0
-    assert len(told["early"]) > 5
-    assert all(one == ["true", None] for one in told["early"])
-    assert re.search(r"still being shown: \d+ %", told["words"][-1])
+    assert result["decided"] == 0
+    assert len(result["early"]) > 5
+    assert all(one == ["true", None] for one in result["early"])
+    assert re.search(r"still being shown: \d+ %", result["words"][-1])
     card = page.locator("tool-call")
     approve = card.get_by_role("button", name="Approve", exact=True)
     expect(approve).to_be_enabled()
@@ -584,17 +482,16 @@ def test_nothing_is_approved_before_all_of_it_is_shown(page: Page) -> None:
         re.compile("138,912 characters: scroll to read all")
     )
     approve.click()
-    assert len(decided(page)) == 1
+    assert len(decisions(page)) == 1
 
 
-def test_what_is_decided_on_is_read_from_its_beginning(page: Page) -> None:
+def test_pending_arguments_are_scrolled_to_their_start(page: Page) -> None:
     lines = "\\n".join(f"line {number}" for number in range(90))
     tops = """element => ['.arguments', '.code'].map(
       (name) => element.shadowRoot.querySelector(name).scrollTop)"""
     given = "{path: 'a.txt', content: '%s', more: {}}"
-    writing = f"{{state: 'writing', verdict: null, arguments: {given % ''}}}"
-    asks = f"""{{state: 'asking', verdict: 'complete', request: {{reason: 'why', digest: 'd',
-      arguments: {given % lines}}}}}"""
+    writing = f"state: 'writing', verdict: null, arguments: {given % ''}"
+    request = f"request: {{reason: 'why', digest: 'd', arguments: {given % lines}}}"
     for is_read in (False, True):
         card = Card(page, writing, unfinished="content")
         expect(card.element.locator(".code")).to_be_visible()
@@ -615,7 +512,7 @@ def test_what_is_decided_on_is_read_from_its_beginning(page: Page) -> None:
             page.mouse.wheel(0, -40)
             page.wait_for_timeout(150)
         before = card.element.evaluate(tops)
-        card.becomes(asks)
+        card.becomes(f"state: 'asking', verdict: 'complete', {request}")
         expect(card.button("Approve")).to_be_enabled()
         after = card.element.evaluate(tops)
         assert after == (before if is_read else [0, 0])
@@ -629,13 +526,13 @@ def test_what_is_decided_on_is_read_from_its_beginning(page: Page) -> None:
 # The editor
 
 
-def test_what_is_edited_is_sent_and_the_rest_is_exactly_the_models(page: Page) -> None:
+def test_edit_keeps_all_other_arguments_exactly(page: Page) -> None:
     card = Card(
         page,
-        """{state: 'asking', request: {digest: 'd'}, arguments: JSON.parse(
+        """state: 'asking', request: {digest: 'd'}, arguments: JSON.parse(
           '{"to": "ada\\u202e\\\\r\\\\n", "id": 0, ' +
           '"__proto__": {"a": [1.5, null]}, "note": "\\u27e6ESC\\u27e7"}',
-          (key, value) => key === 'id' ? 12345678901234567890n : value)}""",
+          (key, value) => key === 'id' ? 12345678901234567890n : value)""",
     )
     card.button("Edit").click()
     expect(card.field("to")).to_be_focused()
@@ -648,7 +545,7 @@ def test_what_is_edited_is_sent_and_the_rest_is_exactly_the_models(page: Page) -
     expect(card.changes.locator(".removed")).to_contain_text("12345678901234567890")
     expect(card.changes.locator(".added")).to_contain_text("12345678901234567891")
     card.button("Approve changes").click()
-    [(_, decision)] = decided(page)
+    [(_, decision)] = decisions(page)
     assert decision == {
         "decision": "approve",
         "digest": "d",
@@ -661,7 +558,7 @@ def test_what_is_edited_is_sent_and_the_rest_is_exactly_the_models(page: Page) -
     }
 
 
-def test_what_cannot_be_read_is_said_at_its_field(page: Page) -> None:
+def test_invalid_json_is_reported_at_its_field(page: Page) -> None:
     card = Card.asking(page)
     card.button("Edit").click()
     card.field("copies").fill("{")
@@ -693,11 +590,11 @@ def test_all_arguments_can_be_edited_as_json(page: Page) -> None:
     card.button("Edit in fields").click()
     expect(card.field("when")).to_have_value("now")
     card.button("Approve changes").click()
-    [(_, decision)] = decided(page)
+    [(_, decision)] = decisions(page)
     assert decision["arguments"] == {"to": "eve", "when": "now"}
 
 
-def test_who_edits_a_call_without_arguments_writes_json(page: Page) -> None:
+def test_call_without_fields_is_edited_as_json(page: Page) -> None:
     card = Card.asking(page, {})
     card.button("Edit").click()
     whole = card.field("Arguments as JSON")
@@ -718,7 +615,7 @@ def test_who_edits_a_call_without_arguments_writes_json(page: Page) -> None:
         whole.fill(text)
         expect(whole).to_have_accessible_description(wrong)
     card.button("Approve changes").click()
-    assert [decision["arguments"] for _, decision in decided(page)] == [
+    assert [decision["arguments"] for _, decision in decisions(page)] == [
         {"__proto__": 1, "constructor": 2}
     ]
     assert card.element.evaluate(unsent) is False
@@ -729,11 +626,11 @@ def test_who_edits_a_call_without_arguments_writes_json(page: Page) -> None:
     expect(many.changes).to_contain_text("and 1 argument more")
 
 
-def test_who_gives_up_an_edit_is_back_where_it_began(page: Page) -> None:
+def test_cancelled_edit_changes_nothing(page: Page) -> None:
     card = Card.asking(page)
     card.button("Edit").click()
     card.field("to").fill("bob")
-    card.field("to").press("Escape")  # which must not lose what was typed
+    card.field("to").press("Escape")  # keeps the text
     expect(card.field("to")).to_have_value("bob")
     expect(card.changes).to_contain_text("bob")
     card.button("Cancel").click()
@@ -742,30 +639,30 @@ def test_who_gives_up_an_edit_is_back_where_it_began(page: Page) -> None:
     card.button("Edit").click()
     card.field("to").press("Escape")
     expect(card.button("Edit")).to_be_focused()
-    assert decided(page) == []
+    assert decisions(page) == []
 
 
-def test_a_refused_edit_stays_as_it_was_typed(page: Page) -> None:
+def test_refused_edit_is_kept(page: Page) -> None:
     card = Card.asking(page)
     answer(page, "'to: must be an address'")
     card.button("Edit").click()
-    card.field("to").fill("nobody")
+    card.field("to").fill("x")
     card.button("Approve changes").click()
-    expect(card.element.get_by_role("alert")).to_have_text("to: must be an address")
-    expect(card.field("to")).to_have_value("nobody")
+    expect(card.alert).to_have_text("to: must be an address")
+    expect(card.field("to")).to_have_value("x")
     card.field("to").fill("bob@example.org")
     card.button("Approve changes").click()
-    card.becomes("{state: 'running', decision: {decision: 'edited', reason: ''}}")
+    card.becomes("state: 'running', decision: {decision: 'edited', reason: ''}")
     expect(card.field("to")).to_have_count(0)
     expect(card.head).to_be_focused()
-    assert [one["arguments"]["to"] for _, one in decided(page)] == ["nobody", "bob@example.org"]
+    assert [one["arguments"]["to"] for _, one in decisions(page)] == ["x", "bob@example.org"]
 
 
-def test_what_was_typed_can_be_read_although_somebody_else_has_decided(page: Page) -> None:
+def test_edit_can_be_read_after_a_decision_elsewhere(page: Page) -> None:
     card = Card.asking(page)
     card.button("Edit").click()
     card.field("body").fill("A long letter")
-    card.becomes("{state: 'denied', decision: {decision: 'denied', reason: 'no'}}")
+    card.becomes(DENIED)
     expect(card.element).to_contain_text("Decided elsewhere: denied. What you typed was not sent.")
     expect(card.field("body")).to_have_value("A long letter")
     expect(card.field("body")).not_to_be_editable()
@@ -775,13 +672,13 @@ def test_what_was_typed_can_be_read_although_somebody_else_has_decided(page: Pag
     expect(card.head).to_be_focused()
 
 
-def test_a_decision_that_comes_second_is_refused_and_said(page: Page) -> None:
+def test_edit_refused_by_a_decision_elsewhere_can_be_read(page: Page) -> None:
     card = Card.asking(page)
-    answer(page, "new Promise((_, reject) => { window.refuse = reject; })")
+    answer(page, HELD_ANSWER)
     card.button("Edit").click()
     card.field("to").fill("bob")
     card.button("Approve changes").click()
-    card.becomes("{state: 'denied', decision: {decision: 'denied', reason: 'no'}}")
+    card.becomes(DENIED)
     expect(card.element).to_have_attribute("state", "denied")
     expect(card.field("to")).to_be_visible()
     page.evaluate("refuse(new Error('it was decided already'))")
@@ -789,7 +686,7 @@ def test_a_decision_that_comes_second_is_refused_and_said(page: Page) -> None:
     expect(card.field("to")).to_have_value("bob")
 
 
-def test_of_a_large_text_only_what_was_changed_is_shown_and_all_of_it_is_sent(page: Page) -> None:
+def test_edit_of_a_large_text_shows_only_changes_and_sends_all(page: Page) -> None:
     lines = "\n".join(f"line {number} of a large text" for number in range(8000))
     card = Card.asking(page, {"text": lines})
     card.button("Edit").click()
@@ -798,17 +695,14 @@ def test_of_a_large_text_only_what_was_changed_is_shown_and_all_of_it_is_sent(pa
     expect(card.changes.locator(".added")).to_contain_text("hello")
     expect(card.changes).to_contain_text("equal lines")
     card.button("Approve changes").click()
-    assert len(decided(page)[0][1]["arguments"]["text"]) == len(lines) + 5
+    assert len(decisions(page)[0][1]["arguments"]["text"]) == len(lines) + 5
 
 
-# As a part of any page
+# The element
 
 
-def test_what_is_taken_away_stands_still_and_goes_on_when_it_is_back(
-    context: BrowserContext,
-) -> None:
-    page = harness(context)
-    seen = page.evaluate(
+def test_removed_element_stands_still_and_continues_when_it_is_back(page: Page) -> None:
+    gone, still, back = page.evaluate(
         """async () => {
           const kept = show({state: 'running', name: 'kept'}, {open: false});
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -820,35 +714,27 @@ def test_what_is_taken_away_stands_still_and_goes_on_when_it_is_back(
           const still = text();
           document.querySelector('main').append(kept);
           await pause(300);
-          return { gone, still, back: text() };
+          return [gone, still, text()];
         }"""
     )
-    assert seen["gone"] == seen["still"] != seen["back"]
+    assert gone == still != back
 
 
-def test_properties_that_were_set_before_the_definition_count(context: BrowserContext) -> None:
-    context.route(f"{ORIGIN}/**", give)
-    page = context.new_page()
-    page.goto(f"{ORIGIN}/harness/early.html")
+def test_properties_set_before_the_definition_are_used(context: BrowserContext) -> None:
+    page = open_file(context, "harness/early.html")
     expect(page.get_by_role("button", name=re.compile("early written"))).to_be_visible()
     expect(page.locator("tool-call")).to_have_attribute("open", "")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 390)])
-def test_axe_finds_nothing_wrong_in_any_state(browsing: Browsing, scheme: Any, width: int) -> None:
-    if not AXE.exists():
-        program_is_missing("axe-core is not installed: make .venv/ready-node installs it")
-    # Axe is not a part of the page, and the policy would forbid it.
-    context = browsing.context(
-        color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 2600}
-    )
-    page = harness(context)
+def test_no_state_has_accessibility_problems(browsing: Browsing, scheme: str, width: int) -> None:
+    size = {"width": width, "height": 2600}
+    page = open_harness(browsing.context(color_scheme=scheme, bypass_csp=True, viewport=size))
     for call, *_ in STATES:
-        Card(page, call.replace("{state", "{arguments: {path: 'a\\nb', n: 1}, state", 1))
+        Card(page, f"arguments: {{path: 'a\\nb', n: 1}}, {call}")
         Card(page, call, open=False)
-    Card.asking(page, request="{rule: 'outside'}")
-    denying = Card.asking(page)
-    denying.button("Deny").click()
+    Card.asking(page, request="rule: 'outside'")
+    Card.asking(page).button("Deny").click()
     editing = Card.asking(page)
     editing.button("Edit").click()
     editing.field("to").fill("bob")
@@ -856,10 +742,4 @@ def test_axe_finds_nothing_wrong_in_any_state(browsing: Browsing, scheme: Any, w
     expect(editing.changes).to_contain_text("bob")
     page.locator("tool-call").get_by_role("button", name="Show result").first.click()
     screenshot(page, f"tool-call-{scheme}-{width}")
-    page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    wrong = [
-        (one["id"], [(node["target"], node.get("failureSummary")) for node in one["nodes"]])
-        for one in found["violations"]
-    ]
-    assert not wrong
+    assert not accessibility_problems(page)

@@ -79,37 +79,21 @@ def test_options_override_the_function() -> None:
     assert (made.spec.name, made.spec.description) == ("save-file", "Save.")
 
 
-def test_numpy_and_rest_docstrings_are_parsed() -> None:
-    def numpy(path: str, size: int = 0) -> None:
-        """Read.
+NUMPY = "Parameters\n----------\npath : str\n    Where it is.\nsize\n    How much.\n\n"
+REST = ":param path: Where\n    it is.\n:param int size: How much.\n:type path: str\n"
 
-        Parameters
-        ----------
-        path : str
-            Where it is.
-        size
-            How much.
 
-        Returns
-        -------
-        str
-        """
+@pytest.mark.parametrize(
+    ("parameters", "rest"), [(NUMPY, "Returns\n-------\nstr"), (REST, ":returns: the text")]
+)
+def test_numpy_and_rest_docstrings_are_parsed(parameters: str, rest: str) -> None:
+    def read(path: str, size: int = 0) -> None: ...
 
-    def rest(path: str, size: int = 0) -> None:
-        """Read.
-
-        :param path: Where
-            it is.
-        :param int size: How much.
-        :type path: str
-        :returns: the text
-        """
-
-    for function, remainder in ((numpy, "Returns\n-------\nstr"), (rest, ":returns: the text")):
-        made = tool(function)
-        assert made.description == f"Read.\n\n{remainder}"
-        assert made.schema["properties"]["path"]["description"] == "Where it is."
-        assert made.schema["properties"]["size"]["description"] == "How much."
+    read.__doc__ = f"Read.\n\n{parameters}{rest}"
+    made = tool(read)
+    assert made.description == f"Read.\n\n{rest}"
+    assert made.schema["properties"]["path"]["description"] == "Where it is."
+    assert made.schema["properties"]["size"]["description"] == "How much."
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def _work(draw: st.DrawFn, call: ToolArgsCompleted, arguments: dict[str, Any]) -
     call_id, name = call.call_id, call.name
     request = ApprovalRequested(call_id, name, arguments, "digest", "why", "rule", 1.5)
     edited = ApprovalDecided(call_id, name, "edited", "so", {"path": {"b": []}}, "session")
-    paused = [request, RunPaused(RUN, (request,))]
+    paused: list[Event] = [request, RunPaused(RUN, (request,))]
     approvals: list[list[Event]] = [
         [],
         [*paused, RunResumed(RUN), edited],

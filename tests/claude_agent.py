@@ -34,7 +34,7 @@ def assistant(
 ) -> Payload:
     """A complete message, or the part of one that has just been completed."""
     usage = fields.pop("usage", {"input_tokens": 7, "output_tokens": 1})
-    message = {"id": id_, "type": "message", "role": "assistant", "model": "claude"}
+    message: Payload = {"id": id_, "type": "message", "role": "assistant", "model": "claude"}
     message |= {"content": list(blocks), "stop_reason": fields.pop("stop_reason", None)}
     return _message("assistant", {**message, "usage": usage}, parent, fields)
 

@@ -102,20 +102,17 @@ def test_control_and_invisible_characters_are_named(text: str, shown: str) -> No
         "e\u0301 n\u0303 \U0001f600 \U0001f1eb\U0001f1f7 \ufffd",
     ],
 )
-def test_ordinary_text_is_unchanged(text: str) -> None:
+def test_ordinary_text_is_unchanged_and_ascii_is_not_copied(text: str) -> None:
     assert visible(text) == text
+    plain, line = "import os\n\tprint(os.name)\n" * 2, "src/app.py" * 2
+    assert visible(plain) is plain
+    assert visible_line(line) is line
 
 
 def test_newlines_and_tabs_are_named_in_a_line() -> None:
     assert visible_line("a\tb\nc\x1b") == "a⟦TAB⟧b⟦LF⟧c⟦ESC⟧"
     assert visible_line("é\tb\nc") == "é⟦TAB⟧b⟦LF⟧c"
     assert visible_line(r"src\app.py") == r"src\app.py"
-
-
-def test_plain_ascii_is_not_copied() -> None:
-    text, line = "import os\n\tprint(os.name)\n" * 2, "src/app.py" * 2
-    assert visible(text) is text
-    assert visible_line(line) is line
 
 
 @pytest.mark.bulk

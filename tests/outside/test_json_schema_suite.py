@@ -89,7 +89,7 @@ def test_no_early_rejection_is_contradicted_by_another_instance(
             schema = Schema(case.schema, resources=remotes)
             alive = universe.alive(oracle(case.schema, resources=remotes))
             for reading in universe.readings:
-                outcome = check_fragments(schema, reading.said)
+                outcome = check_fragments(schema, reading.batches)
                 place = (file, case.description, reading.text, outcome.error)
                 valid = reading.prefixes[-1] in alive
                 assert outcome.verdict == ("valid" if valid else "rejected"), place

@@ -203,7 +203,7 @@ def test_unclear_condition_is_decided_cautiously() -> None:
     actions: list[Any] = ["deny", "ask", "allow"]
     for condition, action in product((Equals(True), Not(Equals(True)), unsure), actions):
         expected, default = expected_if_unclear(action)
-        policy = Policy([Rule(action, argument="a", when=condition)], default=default)  # type: ignore[arg-type]
+        policy = Policy([Rule(action, argument="a", when=condition)], default=default)
         assert decided(policy, '{"a": "true"}') == (expected, ("a",))
 
 

@@ -35,6 +35,7 @@ fewer = settings(max_examples=settings().max_examples // 3)
 _Truth: TypeAlias = Literal["yes", "no", "unclear", "raised"]
 # Whatever the order of the items: the first of these that occurs outweighs the rest.
 _OF_EVERY_ITEM: Final[tuple[_Truth, ...]] = ("no", "raised", "unclear", "yes")
+_NO: Final[tuple[_Truth, ...]] = ("no",)
 _OF_ANY_ITEM: Final[tuple[_Truth, ...]] = ("raised", "yes", "unclear", "no")
 
 
@@ -68,9 +69,9 @@ def _truths(pattern: Any, test: Condition, value: Any) -> Iterator[_Truth]:
         for item in value:
             yield from _truths(rest, test, item)
     elif isinstance(value, dict) and isinstance(step, str):
-        yield from _truths(rest, test, value[step]) if step in value else ("no",)
+        yield from _truths(rest, test, value[step]) if step in value else _NO
     elif isinstance(value, list) and isinstance(step, int):
-        yield from _truths(rest, test, value[step]) if step < len(value) else ("no",)
+        yield from _truths(rest, test, value[step]) if step < len(value) else _NO
     else:
         yield "unclear"
 

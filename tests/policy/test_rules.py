@@ -127,12 +127,6 @@ def test_null_counts_as_missing_unless_the_condition_is_about_null() -> None:
     assert not AllOf(Equals(None), Prefix("a")).takes_null
 
 
-def test_huge_number_is_shown_by_its_size() -> None:
-    with pytest.raises(UsageError, match="between a number of 16610 bits and 1 like that"):
-        Between(at_least=10**5000, at_most=1)
-    assert Between(at_least=10**5000).words() == "is at least a number of 16610 bits"
-
-
 def test_function_may_raise_only_if_other_conditions_hold_or_are_unclear() -> None:
     def fails(value: Any) -> bool:
         raise LookupError(value)
@@ -160,8 +154,6 @@ def test_conditions_are_immutable_and_comparable() -> None:
     assert {Equals(1), Equals(1), Not(Glob("a")), Not(Glob("a"))} == {Equals(1), Not(Glob("a"))}
     assert Equals(1) != Equals(True)
     assert Prefix("a") != Glob("a")
-    assert repr(Between(above=1, at_most=2)) == "Between(at_most=2, above=1)"
-    assert repr(Not(Under("/a", base="/b"))) == "Not(Under('/a', base='/b'))"
 
 
 def test_words_of_a_condition_and_its_negation() -> None:
@@ -171,13 +163,14 @@ def test_words_of_a_condition_and_its_negation() -> None:
     words = [
         (Equals("a", True, None), 'is "a" or true or null', 'is not "a" or true or null'),
         (Equals(*"abcdef"), 'is "a" or "b" or "c" or "d" or one of 2 more', None),
-        (Prefix("a"), 'begins with "a"', 'does not begin with "a"'),
-        (Glob("*"), 'matches the glob "*"', 'does not match the glob "*"'),
         (Regex("a"), 'matches the pattern "a"', 'does not match the pattern "a"'),
         (Search("a"), 'has something in it that matches the pattern "a"', None),
         (Search("a"), None, 'has nothing in it that matches the pattern "a"'),
-        (Under("/a"), 'is under "/a"', 'is not under "/a"'),
-        (Between(at_least=1, below=3), "is at least 1 and below 3", None),
+        (
+            Between(at_least=1, below=10**5000),
+            "is at least 1 and below a number of 16610 bits",
+            None,
+        ),
         (AllOf(Prefix("a"), Not(Equals("ab"))), 'begins with "a" and is not "ab"', None),
         (AllOf(Prefix("a"), Equals("b")), None, 'does not begin with "a" or is not "b"'),
         (When(check), "is what check looks for", "is not what check looks for"),
@@ -289,12 +282,6 @@ def test_arguments_of_a_decision_must_be_a_dict_or_a_string() -> None:
     for arguments in ([1], None, 5):
         with pytest.raises(UsageError, match="are a dict, or a str for a tool of free text"):
             Policy().decide("tool", arguments)
-
-
-def test_repr_of_a_rule_has_its_conditions() -> None:
-    rule = Rule("deny", tool=["a", "b*"], where={("x", "*"): Equals(1), "y": Prefix("p")}, name="n")
-    expected = "<Rule 'n': deny a, b* if ['x', ANY_ITEM] is 1 and ['y'] begins with \"p\">"
-    assert repr(rule) == expected
 
 
 def test_root_of_a_policy_does_not_change_the_given_rule() -> None:

@@ -51,11 +51,11 @@ def check_text(schema: Schema, chunks: Iterable[str | bytes]) -> Outcome:
     return check_fragments(schema, batches(chunks))
 
 
-def check_fragments(schema: Schema, said: Iterable[Sequence[Fragment]]) -> Outcome:
+def check_fragments(schema: Schema, fed: Iterable[Sequence[Fragment]]) -> Outcome:
     check = schema.check()
     taken = 0
     seen = text = error = None
-    for fragments in said:
+    for fragments in fed:
         refusal = check.feed(fragments)
         if refusal is not None and seen is None:
             assert 1 <= refusal.seen <= len(fragments)

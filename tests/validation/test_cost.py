@@ -56,8 +56,8 @@ def test_check_is_linear_in_the_text(name: str) -> None:
     schema = Schema(written)
 
     def job_of_size(size: int) -> Callable[[], object]:
-        said = list(batches(cut(text_of_size(size), [4])))
-        return lambda: check_fragments(schema, said)
+        fed = list(batches(cut(text_of_size(size), [4])))
+        return lambda: check_fragments(schema, fed)
 
     assert growth(job_of_size, 5_000) <= BOUND
 

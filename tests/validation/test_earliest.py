@@ -268,7 +268,7 @@ def test_rejection_comes_with_the_earliest_possible_fragment(
         alive = everything.alive(oracle(schema))
         late = []
         for reading in everything.readings:
-            outcome = check_fragments(compiled, reading.said)
+            outcome = check_fragments(compiled, reading.batches)
             expected = earliest(reading, alive)
             if outcome.seen != expected:
                 late.append((reading.text, outcome.seen, expected))
@@ -325,7 +325,7 @@ def test_reference_by_name_is_checked_at_the_end_at_the_latest(
     compiled, validator = Schema(schema), oracle(schema)
     alive = universe(name).alive(validator)
     for reading in universe(name).readings:
-        outcome = check_fragments(compiled, reading.said)
+        outcome = check_fragments(compiled, reading.batches)
         valid = validator.is_valid(reading.value)
         assert outcome.verdict == ("valid" if valid else "rejected"), reading.text
         if outcome.seen is not None:

@@ -222,7 +222,7 @@ def test_rule_about_a_long_value_is_reported() -> None:
     ]
 
 
-def test_rules_about_short_values_and_rules_without_effect_are_not_reported() -> None:
+def test_rules_about_short_values_or_without_effect_are_not_reported() -> None:
     tags = {"type": "array", "items": TEXT, "uniqueItems": True, "minItems": 1}
     path = {"type": "string", "pattern": "^/", "minLength": 1}
     lines = {"type": "array", "items": TEXT, "uniqueItems": False, "unevaluatedItems": True}

@@ -55,7 +55,7 @@ def test_no_text_with_a_rejected_prefix_is_valid(schema: Any, some: list[Reading
     compiled = Schema(schema)
     alive = _UNIVERSE.alive(oracle(schema))
     for reading in some:
-        outcome = check_fragments(compiled, reading.said)
+        outcome = check_fragments(compiled, reading.batches)
         assert outcome.verdict == ("valid" if reading.prefixes[-1] in alive else "rejected")
         if outcome.seen is not None:
             assert reading.prefixes[outcome.seen - 1] not in alive, (reading.text, outcome.error)

@@ -111,12 +111,12 @@ class Reading(NamedTuple):
 
     text: str
     value: Any
-    said: list[list[Fragment]]  # the fragments of each character
+    batches: list[list[Fragment]]  # the fragments of each character
     prefixes: list[int]  # the number of the prefix that ends with each fragment
 
     @property
     def fragments(self) -> list[Fragment]:
-        return [fragment for fragments in self.said for fragment in fragments]
+        return [fragment for fragments in self.batches for fragment in fragments]
 
 
 class Universe:

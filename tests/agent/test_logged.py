@@ -693,11 +693,12 @@ def test_run_that_cannot_be_stored_leaves_its_conversation_unchanged() -> None:
     assert Agent(ScriptedModel("Hello.")).run("Go", conversation).text == "Hello."
 
 
-async def test_renewal_during_the_last_write_does_no_harm() -> None:
+@pytest.mark.parametrize("seconds", [0.05, 0.1])
+async def test_write_that_takes_longer_than_a_lease_does_no_harm(seconds: float) -> None:
     class Slowly(MemoryStore):
         async def append(self, claim: Claim, records: Sequence[Record]) -> None:
             await super().append(claim, records)
-            await asyncio.sleep(0.05)  # longer than the time between renewals
+            await asyncio.sleep(seconds)  # longer than the time between renewals, or the lease
 
     agent = Agent(ScriptedModel("Hello."), store=Slowly(), claim_seconds=0.06)
     assert (await agent.run_async("Go")).text == "Hello."

@@ -346,7 +346,7 @@ TURNS: list[tuple[str, list[Any], list[Any]]] = [
     ("input of a call that the provider runs", messages(SEARCH, FOUND), [{"q": 1}]),
     ("result for a call that the client runs",
      [message_start(), tool_use(0, id_="s"), input_json(0, A1), FOUND], TRUNCATED),
-    # Calls that must be told apart
+    # Calls that must be kept separate
     ("two blocks with one index",
      messages(tool_use(0, id_="a"), input_json(0, A1), tool_use(0, id_="b"), block_stop(0)),
      ["truncated", {}]),

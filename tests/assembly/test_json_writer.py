@@ -292,8 +292,8 @@ def test_deepest_allowed_path_is_written() -> None:
 
 
 def test_value_for_a_complete_call_is_a_failure() -> None:
-    late = [ArgumentValue(0, ("a",), "x"), CallClosed(0), ArgumentValue(0, ("b",), "y")]
-    call, events = take(CallOpened(0, "c", "tool"), *late)
+    values = ArgumentValue(0, ("a",), "x"), ArgumentValue(0, ("b",), "y")
+    call, events = take(CallOpened(0, "c", "tool"), values[0], CallClosed(0), values[1])
     assert [failed.code for failed in of_type(events, StreamFailed)] == ["late_text"]
     assert call.arguments == {"a": "x"}
 

@@ -155,7 +155,8 @@ def test_utf_8_may_be_cut_anywhere() -> None:
     assert parser.value == ""
     assert parser.feed(b"\x98") == []
     assert parser.feed(b"\x80") == [Text((), "😀")]
-    for kind in (bytes, bytearray, memoryview):
+    kinds: list[Any] = [bytes, bytearray, memoryview]
+    for kind in kinds:
         assert run([kind(b'"caf\xc3\xa9"')])[0].value == "café"
     parser = fed(b'"\xc3')  # which str cannot complete
     assert parser.feed("") == []

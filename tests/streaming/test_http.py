@@ -19,7 +19,8 @@ import pytest
 import requests
 
 from argstream import stream
-from argstream.testing import CallTool, MockProvider, Reply, Split
+from argstream.events import StreamFailed
+from argstream.testing import CallTool, MockProvider, Reply, Split, Status
 from tests.provider_streams import anthropic_call, outcomes, sse
 from tests.streaming.faces import collect
 
@@ -182,3 +183,14 @@ def test_raw_responses_of_the_sdks_are_read(url: str) -> None:
             gpt.responses.with_raw_response.create(model="m", input="hi", stream=True),
         ):
             assert arguments(source) == ARGUMENTS
+
+
+@pytest.mark.parametrize("path", ["messages", "chat/completions"])
+def test_error_response_is_a_retryable_failure(path: str) -> None:
+    with (
+        MockProvider(Reply(), faults=[Status(429)]) as provider,
+        by_httpx(f"{provider.url}/v1/{path}") as response,
+    ):
+        (event,) = list(stream(response))
+    assert isinstance(event, StreamFailed)
+    assert event.retryable

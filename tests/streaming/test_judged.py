@@ -463,7 +463,7 @@ CLOSED = [input_json(0, '", "path": "a"}'), block_stop(0)]
     ("payloads", "verdicts", "unread"),
     [
         pytest.param([*OPEN, *DENIED, *CLOSED, *MORE], "complete rejected", 4, id="is written"),
-        # Only the stop reason, which does not come, could say that nothing of it was cut.
+        # Only the stop reason, which does not come, would show that nothing of it was cut.
         pytest.param([*OPEN[:2], CLOSED[1], *DENIED, *MORE], "aborted rejected", 4, id="is empty"),
         pytest.param(
             chat((0, '{"path": "a"}'), (1, '{"path": ".env"'), (1, ', "content": ""}')),
@@ -590,7 +590,7 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 @can_ask
-def test_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
+def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
     assert policy.can_ask
     needs_option, needs_judge = (
         r'on_ask="deny" .* on_ask="report"',
@@ -606,6 +606,9 @@ def test_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             make()
+    assert not NO_SECRETS.can_ask
+    for on_ask in (None, "deny", "report"):
+        assert verdict(anthropic_call(RIGHT), policy=NO_SECRETS, on_ask=on_ask) == "complete"
 
 
 @pytest.mark.parametrize(

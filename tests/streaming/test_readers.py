@@ -670,7 +670,7 @@ def test_calls_come_as_they_start(opened: Open) -> None:
 
 
 def test_calls_of_two_agents_with_one_id_are_separate(opened: Open) -> None:
-    """Their events cannot be told apart, but the calls can."""
+    """Their events are ambiguous, but the calls are not."""
     one = anthropic_call('{"a": "x", "b": "')[:3]
     other = [message_start("m2"), tool_use(0, id_="toolu_1"), input_json(0, '{"b": "y')]
     inner = [{**payload, "parent_tool_use_id": "p"} for payload in other]

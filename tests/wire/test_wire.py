@@ -32,7 +32,7 @@ def feed(decoder: Any, chunks: Iterable[bytes]) -> list[Frame | Broken]:
 
 def decode(decoder_type: DecoderType, chunks: Iterable[bytes]) -> list[Frame | Broken]:
     decoder = decoder_type()
-    return feed(decoder, chunks) + decoder.close()
+    return [*feed(decoder, chunks), *decoder.close()]
 
 
 def frames(*data: bytes) -> list[Frame]:

@@ -14,8 +14,6 @@ _OPEN = ("input-streaming", "input-available", "approval-requested", "approval-r
 
 
 class Client:
-    """The message that a client builds."""
-
     def __init__(self) -> None:
         self.id = ""
         self.metadata: dict[str, Any] = {}

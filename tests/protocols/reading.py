@@ -13,8 +13,6 @@ from argstream.runs import Record, RunView, is_stored
 
 
 class Read(NamedTuple):
-    """One server-sent event."""
-
     id: str
     data: Any
 
@@ -35,7 +33,6 @@ def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
 
 
 def snapshot_of(records: Sequence[Record]) -> Record:
-    """Return the snapshot of a run that has these records."""
     view = RunView()
     for record in records:
         view.take(record.event)

@@ -10,15 +10,8 @@ import pytest
 from argstream import Approve, Deny
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.protocols.ag_ui import (
-    AgUiEncoder,
-    RunAgentInput,
-    Version,
-    answers_of,
-    known_of,
-    prompt_of,
-    version_of,
-)
+from argstream.protocols import ag_ui
+from argstream.protocols.ag_ui import AgUiEncoder, RunAgentInput, Version
 from tests.chance_runs import HISTORY
 from tests.protocols.reading import read, records_of, snapshot_of
 
@@ -115,9 +108,12 @@ def test_encoder_begins_with_a_snapshot_and_its_interval_grows_with_the_text() -
     assert 0.2 < encoder.interval <= 1.0
 
 
-def test_thinking_without_text_has_no_message() -> None:
+def test_thinking_without_text_and_events_of_sub_agents() -> None:
     events = encoded(*START, ev.ThinkingStarted(0), ev.ThinkingCompleted("", 0))
     assert kinds(events)[-2:] == ["REASONING_START", "REASONING_END"]
+    events = encoded(ev.RunStarted("run_1", "Go"), *CALL, ev.TextDelta("I look.", 0, "c1"))
+    assert [event.get("subagentRunId") for event in events[-2:]] == ["c1", "c1"]
+    assert all("subagentRunId" not in event for event in events[:-2])
 
 
 @pytest.mark.parametrize(
@@ -130,19 +126,10 @@ def test_text_is_closed_by_the_next_block_of_the_same_agent(
     assert ("TEXT_MESSAGE_END" in kinds(encoded(*START, HI, following))) == is_closed
 
 
-def test_events_of_a_sub_agent_carry_its_id() -> None:
-    events = encoded(ev.RunStarted("run_1", "Go"), *CALL, ev.TextDelta("I look.", 0, "c1"))
-    assert [event.get("subagentRunId") for event in events[-2:]] == ["c1", "c1"]
-    assert all("subagentRunId" not in event for event in events[:-2])
-
-
-def test_call_without_arguments_sends_an_empty_object() -> None:
+def test_arguments_are_sent_as_text_and_differences_as_custom_events() -> None:
     events = encoded(*START, CALL_STARTED, ev.ToolArgsCompleted("c1", "send", {}))
     assert [event["delta"] for event in events if event["type"] == "TOOL_CALL_ARGS"] == ["{}"]
     assert customs(events) == []
-
-
-def test_arguments_that_differ_from_their_text_and_tool_output_are_custom_events() -> None:
     call = (CALL_STARTED, ev.ToolArgsDelta("c1", "add", '{}{"a": 1}'))
     events = encoded(*START, *call, ev.ToolArgsCompleted("c1", "add", {"a": 1}))
     assert customs(events) == [("argstream.arguments", {"toolCallId": "c1", "arguments": {"a": 1}})]
@@ -279,7 +266,7 @@ def request(**fields: Any) -> RunAgentInput:
 
 def answers(*entries: Data) -> Any:
     entry = {"interruptId": "d1", "status": "resolved"}
-    return answers_of(request(resume=[entry | one for one in entries]).resume or [])
+    return ag_ui.answers_of(request(resume=[entry | one for one in entries]).resume or [])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +274,7 @@ def answers(*entries: Data) -> Any:
     [({"protocolVersion": "1.0"}, "1.0"), ({"protocolVersion": "1.7"}, "1.0"), ({}, "0.0.59")],
 )
 def test_version_is_chosen_by_the_request(fields: Data, version: Version) -> None:
-    assert version_of(request(**fields).protocol_version) == version
+    assert ag_ui.version_of(request(**fields).protocol_version) == version
 
 
 @pytest.mark.parametrize("name", ["threadId", "runId", "messages"])
@@ -298,9 +285,9 @@ def test_missing_field_is_named(name: str) -> None:
 
 def test_prompt_is_the_last_message_if_it_is_the_users() -> None:
     user, assistant = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Do it!"}
-    assert prompt_of(request(messages=[assistant, user]).messages) == "Hi"
-    assert prompt_of(request(messages=[user, assistant]).messages) is None
-    assert prompt_of(request(messages=[]).messages) is None
+    assert ag_ui.prompt_of(request(messages=[assistant, user]).messages) == "Hi"
+    assert ag_ui.prompt_of(request(messages=[user, assistant]).messages) is None
+    assert ag_ui.prompt_of(request(messages=[]).messages) is None
 
 
 @pytest.mark.parametrize(
@@ -317,10 +304,10 @@ def test_prompt_is_the_last_message_if_it_is_the_users() -> None:
 )
 def test_prompt_that_is_not_text_is_refused(content: Any, error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        prompt_of(request(messages=[{"role": "user", "content": content}]).messages)
+        ag_ui.prompt_of(request(messages=[{"role": "user", "content": content}]).messages)
 
 
-@pytest.mark.parametrize("read_messages", [prompt_of, known_of])
+@pytest.mark.parametrize("read_messages", [ag_ui.prompt_of, ag_ui.known_of])
 def test_message_that_is_not_an_object_is_refused(
     read_messages: Callable[[Sequence[Any]], Any],
 ) -> None:
@@ -331,9 +318,9 @@ def test_message_that_is_not_an_object_is_refused(
 def test_known_messages_are_one_line_of_json_and_at_most_1000() -> None:
     body = msgspec.json.encode({**BODY, "messages": [{"id": "1"}, {"id": "a\nb"}]})
     pretty = msgspec.json.decode(msgspec.json.format(body), type=RunAgentInput)
-    assert known_of(pretty.messages) == b'[{"id":"1"},{"id":"a\\nb"}]'
-    assert known_of(request(messages=[{}] * 1_000).messages) is not None
-    assert known_of(request(messages=[{}] * 1_001).messages) is None
+    assert ag_ui.known_of(pretty.messages) == b'[{"id":"1"},{"id":"a\\nb"}]'
+    assert ag_ui.known_of(request(messages=[{}] * 1_000).messages) is not None
+    assert ag_ui.known_of(request(messages=[{}] * 1_001).messages) is None
 
 
 @pytest.mark.parametrize(

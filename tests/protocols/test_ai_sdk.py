@@ -47,7 +47,6 @@ def encoded(*events: ev.Event) -> list[Any]:
 
 
 def shown(*events: ev.Event) -> Any:
-    """The one call of these events, as a client has it."""
     client = Client().read(take(AiSdkEncoder(RUN), *STARTED, *events).data)
     [call] = [part for part in client.parts if part["type"] == "dynamic-tool"]
     return call

@@ -73,6 +73,10 @@ def test_runs_are_in_order_without_those_that_were_replaced() -> None:
     assert ids(*edited, second, first) == ["c-prompt", "c", "d-prompt", "d"]
     regenerated = (run("c", "More", *HELLO), run("b", "Hello"))
     assert ids(*regenerated, first) == ["b-prompt", "b", "c-prompt", "c"]
+    # Observed runs have no history.
+    observed = [run(name, name, is_observed=True) for name in "ba"]
+    assert ids(*observed) == ["a-prompt", "a", "b-prompt", "b"]
+    assert ids(snapshot(ev.RunStarted("a", "Hello"))) == ["a-prompt"]
 
 
 def test_history_is_whole_when_the_first_run_is_added() -> None:
@@ -82,15 +86,6 @@ def test_history_is_whole_when_the_first_run_is_added() -> None:
     assert not history.is_whole
     history.add(run("a", "Hello"))
     assert history.is_whole
-
-
-def test_observed_runs_have_no_history_and_are_all_included() -> None:
-    observed = [run(name, name, is_observed=True) for name in "ba"]
-    assert ids(*observed) == ["a-prompt", "a", "b-prompt", "b"]
-
-
-def test_empty_answer_is_no_message() -> None:
-    assert ids(snapshot(ev.RunStarted("a", "Hello"))) == ["a-prompt"]
 
 
 def test_deleted_runs_are_restored_from_the_history_of_the_next() -> None:

@@ -1,7 +1,7 @@
-"""An agent for the scenes of a chat: what it does is what it is told to, whatever came before.
+"""An agent for the scenes of a chat, whose answer depends on the last message only.
 
-Asked for something ", and wait for NAME", it stops in the middle of the answer until it is told
-"go on with NAME", in any conversation.
+A prompt that ends with ", and wait for NAME" is answered halfway until the prompt "go on with NAME"
+arrives in any conversation.
 """
 
 import asyncio
@@ -20,8 +20,6 @@ ODD = {"__proto__": {"admin": True}, "constructor": {"prototype": {}}}
 SEPARATORS = "one\u2028two\u2029three\u0085four\r\nfive\x00\x1b"
 SPEECH = "All that is said here is said slowly. " * 30
 MUCH = "word " * 400
-
-
 _WAIT = ", and wait for "
 _GO_ON = "go on with "
 
@@ -46,12 +44,12 @@ class _Model(ScriptedModel):
 
 
 def keep(data: dict[str, Any]) -> dict[str, Any]:
-    """Give back what it is given."""
+    """Return the data."""
     return data
 
 
 def playing() -> tuple[Agent, Effects]:
-    """An agent whose tool ``send`` must be confirmed, and what came of it."""
+    """An agent whose tool ``send`` needs approval, and the effects of its tools."""
     effects = Effects()
     tools = [tool(requires_confirmation=True)(effects.send), effects.write, keep]
     return Agent(_Model(), tools, store=MemoryStore()), effects

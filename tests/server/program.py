@@ -1,7 +1,4 @@
-"""A server as a process of its own, for tests that end it.
-
-Its model writes a text and a file, asks before it sends a mail, and says what it was told.
-"""
+"""A server in its own process, for tests that end it. Its model sends a mail after an approval."""
 
 import sys
 from pathlib import Path
@@ -15,7 +12,7 @@ WORDS = " ".join(f"word{number}" for number in range(50))
 
 
 def answer(request: ModelRequest) -> Reply:
-    """Answer by what was said, so that any process can go on."""
+    """Answer by the messages alone, so that any process can continue."""
     results = [
         part
         for message in request.messages
@@ -28,7 +25,7 @@ def answer(request: ModelRequest) -> Reply:
 
 
 def main(store: str, effects: str, claim_seconds: float = 0.6) -> None:
-    """Serve until it is ended; what was sent is noted in a file."""
+    """Serve until the process ends. Sent mails are written to a file."""
 
     @tool(requires_confirmation=True)
     def send(to: str) -> str:
@@ -39,10 +36,10 @@ def main(store: str, effects: str, claim_seconds: float = 0.6) -> None:
 
     model = ScriptedModel(answer, repeat=True, delay=0.01, piece_size=8)
     agent = Agent(model, [send], store=store, claim_seconds=claim_seconds)
-    serve(AgentServer(agent, token=None, look_out_seconds=0.2), port=0, on_listening=_tell)
+    serve(AgentServer(agent, token=None, look_out_seconds=0.2), port=0, on_listening=_print_url)
 
 
-def _tell(url: str) -> None:
+def _print_url(url: str) -> None:
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
 

@@ -55,7 +55,6 @@ class Asked:
 
     @contextmanager
     def serving(self, **settings: Any) -> Iterator[int]:
-        """Serve in a thread and yield the port."""
         with Serving(self.app, **settings) as server:
             yield server.port
 
@@ -159,7 +158,6 @@ def exchange(app: ASGIApp, scope: Scope, *received: Message) -> list[Message]:
 
 
 def statuses(app: ASGIApp, *scopes: Scope) -> list[int]:
-    """Send requests one after the other and return their statuses."""
     return [exchange(app, scope)[0]["status"] for scope in scopes]
 
 

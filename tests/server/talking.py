@@ -57,7 +57,6 @@ class Client:
         return self.http.delete(path, headers=self.headers)
 
     def start(self, message: str = "Go", conversation: str = "") -> str:
-        """Start a run and return its ID."""
         answer = self.post("/api/runs", {"message": message, "conversation": conversation})
         assert answer.status_code == 201, answer.text
         run_id: str = answer.json()["run"]
@@ -89,14 +88,12 @@ class Client:
         return self.post(f"/api/runs/{run_id}/stop", body)
 
     def frames(self, run_id: str, query: str = "", **headers: str) -> Iterator[Frame]:
-        """Follow a run."""
         path = f"/api/runs/{run_id}/events{query}"
         with self.http.stream("GET", path, headers=self.headers | headers) as answer:
             assert answer.status_code == 200, answer.read()
             yield from frames_in(answer.iter_lines())
 
     def events(self, run_id: str, query: str = "", **headers: str) -> list[Event]:
-        """Follow a run to its end."""
         return [frame.event for frame in self.frames(run_id, query, **headers)]
 
     def until(self, run_id: str, status: str) -> Any:
@@ -104,7 +101,6 @@ class Client:
         return eventually(lambda: info if (info := self.show(run_id))["status"] == status else None)
 
     def converse(self, message: str, **more: Any) -> list[Any]:
-        """Send a message and return the objects of the answer."""
         with self.http.stream("POST", "/api/converse", json={"message": message, **more}) as answer:
             assert answer.status_code == 200, answer.read()
             lines = [line for line in answer.iter_lines() if line]
@@ -117,7 +113,6 @@ def frames_in(lines: Iterable[str]) -> Iterator[Frame]:
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
-    """The status and the code of a problem response."""
     assert answer.headers["content-type"] == "application/problem+json"
     return answer.status_code, answer.json()["type"].removeprefix("urn:argstream:")
 
@@ -132,7 +127,6 @@ def eventually(look: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 def folded(events: Iterable[Event]) -> RunSnapshot:
-    """Return the snapshot that a viewer has after these events."""
     view = RunView()
     for event in events:
         view.take(event)

@@ -78,16 +78,14 @@ def test_unusable_answer_is_refused_and_the_call_stays_pending(
     assert len(second["interrupts"]) == 1
 
 
-def test_invalid_call_has_a_verdict_and_a_result(played: Played) -> None:
+def test_invalid_calls_failed_runs_and_busy_threads_are_reported(played: Played) -> None:
     seen = played.seen["invalid"]
     [custom] = seen["customs"]
     assert (custom["value"]["verdict"], custom["value"]["path"]) == ("rejected", ["to"])
     assert [role for role, _ in said(seen)] == ["user", "assistant", "tool", "assistant"]
-
-
-def test_failed_run_ends_with_run_error(played: Played) -> None:
     last = played.seen["error"]["last"]
     assert (last["type"], last["code"]) == ("RUN_ERROR", "overloaded")
+    assert played.seen["busy"]["failure"].startswith("HTTP 409")
 
 
 @pytest.mark.parametrize("scene", ["cut", "leave"])
@@ -124,10 +122,6 @@ def test_reloaded_page_has_the_thread_and_its_late_decision_is_refused(played: P
     assert reload["late"]["failure"].startswith("HTTP 403")
     assert reload["way"]["interrupts"] == []
     assert said(reload["way"]) == said(reload["second"])
-
-
-def test_message_to_a_waiting_run_is_refused(played: Played) -> None:
-    assert played.seen["busy"]["failure"].startswith("HTTP 409")
 
 
 # Requests that are forged, stale or unusual
@@ -197,29 +191,23 @@ def test_history_tools_and_state_of_the_client_are_ignored(client: Client) -> No
     assert events(client, "tools", "hello", tools=[tool], **state)[-1]["type"] == "RUN_FINISHED"
 
 
-def test_new_thread_has_nothing_to_continue(client: Client) -> None:
+def test_thread_may_be_new_and_have_any_name(client: Client) -> None:
     assert post(client, "new").status_code == 422
     assert post(client, "new", resume=approving("d")).status_code == 404
     assert client.get("/api/ag-ui/new/stream").status_code == 404
+    events(client, "a/b é?", "hello")
+    followed = client.get("/api/ag-ui/a%2Fb%20%C3%A9%3F/stream")
+    assert [event.data["type"] for event in read(followed.content)][-1] == "RUN_FINISHED"
 
 
-def test_repeated_message_joins_the_run_that_answers_it(client: Client) -> None:
+def test_repeated_message_joins_its_run_and_no_message_shows_the_end(client: Client) -> None:
     pending = interrupts(events(client, "twice", "send to ada"))
     again = events(client, "twice", "send to ada")
     assert [event["type"] for event in again[:2]] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
     assert interrupts(again) == pending
-
-
-def test_finished_run_is_shown_again(client: Client) -> None:
     events(client, "over", "hello")
     kinds = [event["type"] for event in events(client, "over")]
     assert kinds == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
-
-
-def test_thread_may_have_any_name(client: Client) -> None:
-    events(client, "a/b é?", "hello")
-    followed = client.get("/api/ag-ui/a%2Fb%20%C3%A9%3F/stream")
-    assert [event.data["type"] for event in read(followed.content)][-1] == "RUN_FINISHED"
 
 
 def test_repeated_message_starts_a_new_run_if_the_old_one_was_just_deleted(

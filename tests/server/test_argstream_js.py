@@ -328,13 +328,10 @@ def test_json_is_written_as_stringify_does_except_for_integers(units: dict[str, 
     assert [one["text"] for one in units["helped"]] == [written]
 
 
-def test_large_inputs_in_many_pieces_are_read_whole(units: dict[str, Any]) -> None:
+def test_large_inputs_are_read_whole_and_snapshots_drop_other_blocks(units: dict[str, Any]) -> None:
     size = 64 * 150_000
     assert units["large frame"][0]["lengths"] == [size]
     assert units["large run"][0]["lengths"] == [size] * 4
-
-
-def test_snapshot_drops_blocks_that_it_does_not_contain(units: dict[str, Any]) -> None:
     [scene] = units["lost end"]
     assert (scene["isKept"], scene["isFresh"], scene["isLost"]) == (True, True, True)
     assert scene["place"] == [4, "talk"]

@@ -45,8 +45,6 @@ class Way(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What Node made of a way, next to the expected snapshot."""
-
     way: Way
     final: ev.RunSnapshot
     answer: dict[str, Any]
@@ -94,7 +92,6 @@ def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
 
 
 def streams_of(way: Way) -> list[str]:
-    """Encode a run; the steps repeat until all records are sent."""
     records = records_of(way.events)
     encoder = NativeEncoder()
     streams: list[bytes] = [b""]
@@ -128,6 +125,11 @@ def readings() -> list[Read]:
     return [Read(way, folded(way.events), answer) for way, answer in pairs]
 
 
+def call(call_id: str, index: int, name: str, *deltas: str, kind: Any = "function") -> list[Any]:
+    parts = (ev.ToolArgsDelta(call_id, name, delta) for delta in deltas)
+    return [ev.ToolCallStarted(call_id, index, name, kind), *parts]
+
+
 _HUGE = 12345678901234567890123
 _ARGUMENTS = {
     "b": 1,
@@ -143,24 +145,23 @@ TRICKY: list[ev.Event] = [
     ev.RunStarted("run_1", "Go"),
     ev.TurnStarted(1),
     ev.TextDelta("Lost", 0),
-    ev.ToolCallStarted("call", 0, "write"),
-    ev.ToolArgsDelta("call", "write", '{"path": "a'),
-    ev.ToolCallStarted("toString", 1, "constructor"),
-    ev.ToolArgsDelta("toString", "constructor", '{"__proto__": {"a": [1, '),
+    *call("call", 0, "write", '{"path": "a'),
+    *call("toString", 1, "constructor", '{"__proto__": {"a": [1, '),
     ev.TurnStarted(1, 2),
     ev.TextDelta("é \u2028 \r\n data: {}\n\n \ufeff\x00", 0),
-    ev.ToolCallStarted("call", 0, "shell"),
-    ev.ToolArgsDelta("call", "shell", '{"b": 1, "2": -0.0, "1": {"": [[], {}, "x\\ud83d'),
-    ev.ToolArgsDelta("call", "shell", '\\ude00y"]}, "__proto__": null, "huge": 12345678901234'),
-    ev.ToolArgsDelta("call", "shell", '567890123, "float": 1e300, "more": [true, false, 1.5'),
-    ev.ToolArgsDelta("call", "shell", "]}"),
+    *call(
+        "call",
+        0,
+        "shell",
+        '{"b": 1, "2": -0.0, "1": {"": [[], {}, "x\\ud83d',
+        '\\ude00y"]}, "__proto__": null, "huge": 12345678901234',
+        '567890123, "float": 1e300, "more": [true, false, 1.5',
+        "]}",
+    ),
     ev.ToolArgsCompleted("call", "shell", _ARGUMENTS),
-    ev.ToolCallStarted("free", 1, "code", "code"),
-    ev.ToolArgsDelta("free", "code", "print("),
-    ev.ToolArgsDelta("free", "code", "1)"),
+    *call("free", 1, "code", "print(", "1)", kind="code"),
     ev.ToolArgsCompleted("free", "code", "print(1)"),
-    ev.ToolCallStarted("text", 2, "double"),
-    ev.ToolArgsDelta("text", "double", '"{\\"a\\": [1]}"'),
+    *call("text", 2, "double", '"{\\"a\\": [1]}"'),
     ev.ToolArgsCompleted("text", "double", {"a": [1]}),
     _REQUEST,
     ev.ApprovalDecided("call", "shell", "edited", edited_arguments={"b": -_HUGE, "new": [1]}),
@@ -185,9 +186,7 @@ OPEN: list[ev.Event] = [
     ev.ToolArgsDelta("cut", "write", '{"a": {"b": ["x", '),
     ev.ToolArgsDelta("cut", "write", "tru"),
     ev.ToolArgsInvalid("cut", "write", "malformed", "", ev.ArgumentsError("bad_literal", "no", 3)),
-    ev.ToolCallStarted("grows", 2, "patch", "custom"),
-    ev.ToolArgsDelta("grows", "patch", "*** "),
-    ev.ToolArgsDelta("grows", "patch", "Begin"),
+    *call("grows", 2, "patch", "*** ", "Begin", kind="custom"),
 ]
 
 
@@ -233,7 +232,6 @@ def by_path(rows: list[Any]) -> list[Any]:
 
 
 def flat(value: Any, path: tuple[str | int, ...] = ()) -> list[list[Any]]:
-    """A value and all values in it, as Node prints them."""
     kind = _kind(value)
     rows = [[list(path), kind, value if kind == "string" else "", True, value]]
     if isinstance(value, dict):
@@ -305,6 +303,5 @@ def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read])
 
 
 def written(call: ev.SeenCall) -> Any:
-    """The arguments that the model wrote."""
     is_edited = call.request and call.decision and call.decision.edited_arguments is not None
     return call.request.arguments if is_edited and call.request else call.arguments

@@ -181,8 +181,6 @@ def test_resumed_run_counts_as_running() -> None:
 
 
 class SlowStore(MemoryStore):
-    """Needs a while to begin a run."""
-
     async def begin(self, *arguments: Any) -> Any:
         await asyncio.sleep(0.4)
         return await super().begin(*arguments)

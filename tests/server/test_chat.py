@@ -25,7 +25,6 @@ Scenes = dict[str, Part]
 
 @pytest.fixture(scope="module", params=["6", "7"])
 def scenes(request: pytest.FixtureRequest) -> Scenes:
-    """All scenes, played once for each version of the client."""
     agent, effects = playing()
     with hosted(AgentServer(agent, token=None, limits=GENEROUS)) as client:
         played = {one["scene"]: one for one in run_node("ai_sdk.mjs", client.url, request.param)}
@@ -69,7 +68,6 @@ def without_ids(messages: list[Part]) -> list[Part]:
 
 
 def finished(reason: str) -> Part:
-    """The argument of ``onFinish`` for an answer that is complete."""
     return {"finishReason": reason, "isAbort": False, "isDisconnect": False, "isError": False}
 
 
@@ -150,13 +148,10 @@ def test_denied_edited_and_separate_decisions_are_shown(scenes: Scenes) -> None:
     assert ("send", {"to": "grace"}) in scenes["effects"]["seen"]
 
 
-def test_invalid_call_shows_its_text_and_the_reason(scenes: Scenes) -> None:
+def test_invalid_calls_and_odd_keys_are_shown(scenes: Scenes) -> None:
     shown = call(scenes["invalid"])
     assert (shown["state"], shown["input"]) == ("output-error", '{"to": 7')
     assert shown["errorText"] == "rejected: 'to' must be a string, not a number"
-
-
-def test_keys_that_the_client_refuses_do_not_end_the_stream(scenes: Scenes) -> None:
     shown = call(scenes["odd_keys"])
     assert (scenes["odd_keys"]["status"], shown["state"]) == ("ready", "output-available")
     for key in ODD:
@@ -180,11 +175,17 @@ def test_broken_stream_is_resumed_in_the_same_message(scenes: Scenes) -> None:
         assert len(scenes[name]["messages"]) == 2
 
 
-def test_reloaded_page_shows_the_pending_request(scenes: Scenes) -> None:
+def test_reloaded_page_shows_the_pending_request_and_can_answer_it(scenes: Scenes) -> None:
     scene = scenes["reload"]
     assert call(scene["paused"])["state"] == "approval-requested"
     assert call(scene)["output"] == "sent to ada"
     assert (scene["nothing"]["status"], scene["nothing"]["messages"]) == ("ready", [])
+    scene = scenes["reload_while_asked"]
+    assert scene["first"]["run"]["status"] == "paused"
+    assert ids(scene["paused"]) == ids(scene["first"])
+    assert scene["paused"]["messages"][-1] == scene["before"]["messages"][-1]
+    assert [one["state"] for one in calls(scene["decided"])] == ["output-available"] * 2
+    assert (len(scene["decided"]["messages"]), len(scene["messages"])) == (4, 6)
 
 
 def test_reloaded_page_has_the_whole_conversation_and_continues_it(scenes: Scenes) -> None:
@@ -201,15 +202,6 @@ def test_reloaded_page_has_the_whole_conversation_and_continues_it(scenes: Scene
     assert scene["text"].endswith("send to ada, , count, count")
     assert last[: len(first)] == first
     assert without_ids(last[-1:]) == without_ids(scene["messages"][-1:])
-
-
-def test_reloaded_page_can_answer_the_pending_request(scenes: Scenes) -> None:
-    scene = scenes["reload_while_asked"]
-    assert scene["first"]["run"]["status"] == "paused"
-    assert ids(scene["paused"]) == ids(scene["first"])
-    assert scene["paused"]["messages"][-1] == scene["before"]["messages"][-1]
-    assert [one["state"] for one in calls(scene["decided"])] == ["output-available"] * 2
-    assert (len(scene["decided"]["messages"]), len(scene["messages"])) == (4, 6)
 
 
 def test_page_that_is_reloaded_during_an_answer_continues_it(scenes: Scenes) -> None:
@@ -292,7 +284,6 @@ def requests_in(answer: httpx.Response) -> list[str]:
 
 
 def pending(client: Client, chat: str) -> str:
-    """Start a run that waits for an approval, and return the ID of the request."""
     [request] = requests_in(post(client, chat, user("send to ada")))
     return request
 

@@ -11,26 +11,14 @@ import pytest
 from argstream.errors import UsageError
 from argstream.server import AgentServer, Limits
 from tests.agent.following import send
-from tests.server.raw import (
-    Answer,
-    Asked,
-    call,
-    connect,
-    eventually_is,
-    exchange,
-    read_answer,
-    scope_of,
-    serving,
-    statuses,
-)
+from tests.server import raw
+from tests.server.raw import Answer, Asked, call, connect, read_answer, serving
 from tests.server.talking import eventually, problem, talking
 
 RUNS = "/api/runs"
 
 
 class Clock:
-    """A clock that the test sets forward."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed = 0.0
         frozen = time.monotonic()
@@ -47,8 +35,7 @@ def limited(per_minute: int, **more: Any) -> AgentServer:
 
 
 def asking(app: AgentServer, *clients: str, path: str = RUNS) -> list[int]:
-    """Let clients ask, one after the other."""
-    return statuses(app, *(scope_of(path, client=client) for client in clients))
+    return raw.statuses(app, *(raw.scope_of(path, client=client) for client in clients))
 
 
 def test_a_tenth_of_a_minute_may_come_at_once_and_then_a_steady_rate(clock: Clock) -> None:
@@ -65,7 +52,7 @@ def test_refusal_says_when_to_retry(clock: Clock) -> None:
     app = limited(1)
     assert asking(app, "ann") == [200], "at least one may come"
     clock.passed += 20
-    head, body = exchange(app, scope_of(RUNS, client="ann"))
+    head, body = raw.exchange(app, raw.scope_of(RUNS, client="ann"))
     refused = json.loads(body["body"])
     assert dict(head["headers"])[b"retry-after"] == b"40"
     assert refused["type"] == "urn:argstream:too-many-requests"
@@ -73,21 +60,18 @@ def test_refusal_says_when_to_retry(clock: Clock) -> None:
     assert "come again in 40 s" in refused["detail"]
 
 
-def test_health_checks_and_wrong_tokens_are_counted() -> None:
+def test_health_checks_wrong_tokens_and_users_are_counted_separately() -> None:
     app = limited(10)
     assert asking(app, "ann", "ann") == [200, 429]
     assert asking(app, "ann", "ann", path="/healthz") == [200, 429], "counted separately"
     app = Asked(token="a-token-nobody-guesses", limits=Limits(requests_per_minute=30)).app
-    guesses = (scope_of(RUNS, authorization=f"Bearer {guess}") for guess in range(5))
-    assert statuses(app, *guesses) == [401, 401, 401, 429, 429]
-
-
-def test_users_are_counted_separately() -> None:
+    guesses = (raw.scope_of(RUNS, authorization=f"Bearer {guess}") for guess in range(5))
+    assert raw.statuses(app, *guesses) == [401, 401, 401, 429, 429]
     limits = Limits(requests_per_minute=10)
     app = Asked(user=lambda request: request.headers["x-user"], limits=limits).app
     names = ("ann", "ann", "bob", "a" * 200, "a" * 200, f"{'a' * 199}b")
-    requests = (scope_of("/no/such", x_user=name) for name in names)
-    assert statuses(app, *requests) == [404, 429, 404, 404, 429, 404]
+    requests = (raw.scope_of("/no/such", x_user=name) for name in names)
+    assert raw.statuses(app, *requests) == [404, 429, 404, 404, 429, 404]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +154,6 @@ def post(port: int, body: bytes) -> Answer:
 
 
 def with_value(value: bytes) -> bytes:
-    """A body that holds any value."""
     return b'{"id": "x", "edits": {"e": {"value": %s}}}' % value
 
 
@@ -318,10 +301,10 @@ def test_bodies_in_transit_are_bounded_together(limit: str, other: str, status: 
         for _ in range(2):
             slow = slow_ones.enter_context(connect(port))
             slow.sendall(HEAD + b"content-length: 90000\r\n\r\n" + b" " * 70_000)
-        eventually_is(lambda: post(port, b" " * 20_000).status, status)
+        raw.eventually_is(lambda: post(port, b" " * 20_000).status, status)
         refused = post(port, b" " * 20_000)
         slow_ones.close()  # a client that leaves frees its share
-        eventually_is(lambda: post(port, b" " * 100_000).problem, "no-json")
+        raw.eventually_is(lambda: post(port, b" " * 100_000).problem, "no-json")
     assert refused.refusal == (status, "too-many-bytes-of-bodies")
     assert f"{limit}=150000" in refused.detail
     assert refused.headers["connection"] == "close"

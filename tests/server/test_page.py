@@ -33,7 +33,6 @@ STATIC = Path(server.__file__).with_name("static")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """A server with a token and one allowed origin."""
     with talking("Hello.", token=TOKEN, origins=(FRIEND,)) as client:
         yield client
 
@@ -175,8 +174,6 @@ _FORBIDDEN = re.compile(
 
 
 class Elements(HTMLParser):
-    """The elements of a document with their attributes."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str]]] = []
@@ -208,7 +205,6 @@ def reached(name: str) -> set[str]:
 
 
 def loaded(tag: str, attribute: str, **others: str) -> list[str]:
-    """Return the files that elements of the page load."""
     return [
         attributes[attribute].removeprefix("static/")
         for name, attributes in INDEX
@@ -235,9 +231,6 @@ def test_every_file_is_used() -> None:
 
 def test_no_file_turns_text_into_markup_or_code() -> None:
     assert {name: found for name in TEXTS if (found := _FORBIDDEN.findall(TEXTS[name]))} == {}
-
-
-def test_page_has_no_inline_code_or_style() -> None:
     for tag, attributes in INDEX:
         assert tag != "style"
         assert tag != "script" or attributes["src"].startswith("static/")

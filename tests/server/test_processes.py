@@ -25,8 +25,6 @@ GOODBYE = ["retry: 1000", ": the server ends; come again", ""]
 
 
 class Process(Client):
-    """A server process and a client of it."""
-
     def __init__(self, process: "subprocess.Popen[str]", http: httpx.Client) -> None:
         super().__init__(http)
         self.process = process
@@ -69,8 +67,6 @@ def effects(tmp_path: Path) -> Path:
 
 
 class Followed:
-    """A run that is followed in a thread."""
-
     def __init__(self, client: Client, run_id: str) -> None:
         self.seen: list[Event] = []
         self._thread = threading.Thread(target=self._follow, args=(client, run_id), daemon=True)
@@ -81,7 +77,6 @@ class Followed:
             self.seen.append(frame.event)
 
     def events(self) -> list[Event]:
-        """Return all events when the run is over."""
         self._thread.join(30)
         assert not self._thread.is_alive(), "the run does not end"
         return self.seen

@@ -174,8 +174,6 @@ def test_conversation_is_complete_after_the_clock_was_set_back(
 
 
 class BarrierStore(MemoryStore):
-    """Lets two processes start a run at the same moment."""
-
     def __init__(self) -> None:
         super().__init__()
         self._barrier = asyncio.Barrier(2)

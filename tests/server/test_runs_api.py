@@ -161,7 +161,7 @@ def test_message_to_a_busy_conversation_is_409() -> None:
         client.start("And?", "talk")
 
 
-def test_converse_streams_while_the_model_writes() -> None:
+def test_converse_streams_and_continues_the_conversation_that_it_named() -> None:
     keys: dict[str, float] = {}
     with (
         talking(LONG, "Done.", delay=0.005) as client,
@@ -173,9 +173,6 @@ def test_converse_streams_while_the_model_writes() -> None:
     assert list(keys) == ["text", "tool_start", "block", "tool_result", "done"]
     assert keys["block"] - keys["tool_start"] > 0.1  # the time in which it was written
     assert keys["tool_start"] - keys["text"] > 0.1
-
-
-def test_converse_continues_the_conversation_that_it_named() -> None:
     with talking("Hello.", count) as client:
         done = client.converse("Hi")[-1]["done"]
         again = client.converse("And?", conversation=done["conversation"])
@@ -333,7 +330,6 @@ def test_unchanged_arguments_are_exactly_the_original(editing: Editing, value: A
 
 
 def _as_a_browser_writes(value: Any) -> Any:
-    """Write numbers and order keys as JavaScript does."""
     if isinstance(value, dict):
         items = sorted(value.items(), key=lambda item: not item[0].isdecimal())
         return {key: _as_a_browser_writes(inner) for key, inner in items}
@@ -503,8 +499,6 @@ def test_log_of_a_run_in_progress_ends_and_counts_as_a_viewer() -> None:
 
 
 class VanishingStore(MemoryStore):
-    """Deletes a run when its second page is read."""
-
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         if after:
             await self.delete(run_id)

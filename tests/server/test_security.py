@@ -20,19 +20,8 @@ from argstream.errors import StoreFailure, UsageError
 from argstream.events import RunStarted, TextDelta
 from argstream.runs import Record
 from argstream.server import Limits, token_cookie
-from tests.server.raw import (
-    BODY,
-    Answer,
-    Asked,
-    TroubledStore,
-    ask,
-    call,
-    eventually_is,
-    exchange,
-    scope_of,
-    serving,
-    statuses,
-)
+from tests.server import raw
+from tests.server.raw import Asked, ask, call, serving
 from tests.server.watching import RUN, Feeding
 
 TOKEN = "canary-token-0001"
@@ -52,7 +41,6 @@ Logs = pytest.LogCaptureFixture
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Served]:
-    """A server with a token and one allowed origin."""
     limits = Limits(wrong_tokens_per_minute=1_000)
     with serving(token=TOKEN, origins=(FRIEND,), limits=limits) as served:
         yield served
@@ -66,7 +54,6 @@ def port(closed: Served) -> int:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Served]:
-    """A server without a token."""
     with serving() as served:
         yield served
 
@@ -134,18 +121,18 @@ def test_wrong_cookie_does_not_admit(port: int, cookie: str) -> None:
 
 def test_cookie_admits_also_in_a_second_header(port: int) -> None:
     assert call(port, cookie=f"a=b; {COOKIE}; c=d").status == 200
-    scope = scope_of("/no/such", cookie="a=b")
+    scope = raw.scope_of("/no/such", cookie="a=b")
     scope["headers"].append((b"cookie", COOKIE.encode()))
-    assert statuses(Asked(token=TOKEN).app, scope) == [404]
+    assert raw.statuses(Asked(token=TOKEN).app, scope) == [404]
 
 
 def test_cookie_allows_changes_only_from_the_servers_own_page(closed: Served, port: int) -> None:
     for origin in (None, FRIEND):
-        refused = call(port, "POST", body=BODY, cookie=COOKIE, origin=origin)
+        refused = call(port, "POST", body=raw.BODY, cookie=COOKIE, origin=origin)
         assert refused.problem == "token-needed"
     assert closed[0].prompts == []
     own = f"http://127.0.0.1:{port}"
-    assert call(port, "POST", body=BODY, cookie=COOKIE, origin=own).status == 201
+    assert call(port, "POST", body=raw.BODY, cookie=COOKIE, origin=own).status == 201
 
 
 @pytest.mark.parametrize(
@@ -181,7 +168,7 @@ def test_request_has_exactly_one_host(port: int) -> None:
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_other_origin_is_refused(closed: Served, port: int, origin: str, method: str) -> None:
-    body = BODY if method == "POST" else None
+    body = raw.BODY if method == "POST" else None
     refused = call(port, method, body=body, origin=origin, authorization=BEARER)
     assert refused.refusal == (403, "wrong-origin")
     assert "access-control-allow-origin" not in refused.headers
@@ -250,7 +237,7 @@ def test_other_sites_cannot_post(
     asked.prompts.clear()
     for value in values:
         headers: Any = {header: value}
-        assert call(port, "POST", body=BODY, **headers).refusal == refusal
+        assert call(port, "POST", body=raw.BODY, **headers).refusal == refusal
     assert asked.prompts == []
 
 
@@ -262,14 +249,14 @@ def test_other_sites_cannot_read_or_embed_but_may_link(opened: Served) -> None:
     assert headers["x-frame-options"] == "deny"
     assert headers["cross-origin-resource-policy"] == "same-origin"
     kind = "Application/JSON; charset=utf-8"
-    assert call(opened[1], "POST", body=BODY, content_type=kind).status == 201
+    assert call(opened[1], "POST", body=raw.BODY, content_type=kind).status == 201
     assert call(opened[1], "DELETE", "/api/runs/none").problem == "unknown-run"  # needs no body
 
 
 def refused_user(user: object) -> tuple[int, str]:
     """Post as the user that this function names. A refused request starts no run."""
     with serving(user=user) as (asked, port):
-        answer = call(port, "POST", body=BODY, x_user="ann")
+        answer = call(port, "POST", body=raw.BODY, x_user="ann")
     assert asked.prompts == []
     return answer.refusal
 
@@ -283,7 +270,7 @@ def test_user_function_names_the_owner_of_a_run(caplog: Logs, *, is_async: bool)
         return user(request)
 
     with serving(user=user_async if is_async else user) as (asked, port):
-        assert call(port, "POST", body=BODY, x_user="ann").status == 201
+        assert call(port, "POST", body=raw.BODY, x_user="ann").status == 201
         assert len(asyncio.run(asked.store.runs(user="ann"))) == 1
         assert call(port, x_user="").refusal == (401, "not-signed-in")
     assert refused_user(lambda _: None) == (401, "not-signed-in")
@@ -347,12 +334,19 @@ def test_wrong_method_is_405_and_long_paths_are_not_echoed(port: int) -> None:
     assert len(unknown.body) < 500
 
 
-def test_websockets_are_not_served(port: int, caplog: Logs) -> None:
+def test_lifespan_is_completed_and_websockets_are_not_served(port: int, caplog: Logs) -> None:
     wanted = {"connection": "upgrade, close", "upgrade": "websocket"}
     assert call(port, authorization=BEARER, **wanted).status == 200
     assert not caplog.text
-    scope = {**scope_of("/healthz"), "type": "websocket"}
-    assert kinds(exchange(Asked().app, scope, {"type": "websocket.connect"})) == ["websocket.close"]
+    scope = {**raw.scope_of("/healthz"), "type": "websocket"}
+    assert kinds(raw.exchange(Asked().app, scope, {"type": "websocket.connect"})) == [
+        "websocket.close"
+    ]
+    received: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent = raw.exchange(Asked().app, {"type": "lifespan"}, *received)
+    assert kinds(sent) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    scope = raw.scope_of("/api/runs", "POST", content_type="application/json")
+    assert raw.exchange(Asked().app, scope, {"type": "http.disconnect"}) == []
 
 
 def kinds(sent: list[Message]) -> list[str]:
@@ -371,31 +365,21 @@ def mounted(**options: Any) -> Starlette:
 
 def test_mounted_app_serves_health_and_its_own_problems() -> None:
     app = mounted(token=TOKEN)
-    head, body = exchange(app, scope_of("/agent/healthz"))
+    head, body = raw.exchange(app, raw.scope_of("/agent/healthz"))
     assert (head["status"], json.loads(body["body"])) == (200, {"status": "ok"})
-    assert statuses(app, scope_of("/agent/other")) == [401]
+    assert raw.statuses(app, raw.scope_of("/agent/other")) == [401]
     app = mounted()
     for path, status, code in (
         ("/agent/other", 404, "not-found"),
         ("/agent/api/runs?status=nice", 422, "unusable"),
     ):
-        head, body = exchange(app, scope_of(path))
+        head, body = raw.exchange(app, raw.scope_of(path))
         assert head["status"] == status
         assert json.loads(body["body"])["type"] == f"urn:argstream:{code}"
-    assert exchange(app, scope_of("/other"))[1]["body"] == b"by the host app"
+    assert raw.exchange(app, raw.scope_of("/other"))[1]["body"] == b"by the host app"
 
 
-def test_lifespan_is_completed_and_a_lost_client_is_sent_nothing() -> None:
-    received: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
-    sent = exchange(Asked().app, {"type": "lifespan"}, *received)
-    assert kinds(sent) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    scope = scope_of("/api/runs", "POST", content_type="application/json")
-    assert exchange(Asked().app, scope, {"type": "http.disconnect"}) == []
-
-
-class BreakingStore(TroubledStore):
-    """A store that fails after the first page of a log."""
-
+class BreakingStore(raw.TroubledStore):
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         if after:
             raise ValueError("in the middle")
@@ -406,7 +390,7 @@ def test_failure_after_the_head_leaves_the_response_incomplete() -> None:
     asked = Asked(store=BreakingStore())
     texts = (TextDelta(f"{number} ", 0) for number in range(150))
     asyncio.run(Feeding(asked.store).write(RunStarted(RUN, "Go"), *texts))
-    *sent, last = exchange(asked.app, scope_of(f"/api/runs/{RUN}/log"))
+    *sent, last = raw.exchange(asked.app, raw.scope_of(f"/api/runs/{RUN}/log"))
     assert kinds(sent)[0] == "http.response.start"
     assert kinds(sent).count("http.response.start") == 1
     assert last["more_body"] is True
@@ -423,7 +407,7 @@ def test_no_secret_reaches_a_log_or_an_answer(
         return "ada"
 
     caplog.set_level(1)  # also records of uvicorn and asyncio
-    answers: list[Answer] = []
+    answers: list[raw.Answer] = []
     with serving(token=TOKEN, user=user) as (_, port):
         monkeypatch.setattr(logging.getLogger("uvicorn.access"), "handlers", [caplog.handler])
         for path in ("/fails", "/api/runs", "/no/such"):
@@ -472,7 +456,7 @@ def test_requests_are_logged_without_their_query(caplog: Logs) -> None:
         caplog.set_level(logging.DEBUG, "argstream.server")
         call(port, path=f"/api/runs?{QUERY}")
         call(port, path="/no%0a/such")
-        eventually_is(lambda: len(caplog.messages), 2)
+        raw.eventually_is(lambda: len(caplog.messages), 2)
     one, other = caplog.messages
     assert re.fullmatch(r"GET '/api/runs': 200 in \d+ ms", one)
     assert re.fullmatch(r"GET '/no\\n/such': 404 in \d+ ms", other)

@@ -181,7 +181,6 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def watches(connection: socket.socket) -> bool:
-    """Request the events of the run, and return True if they are sent."""
     connection.sendall(EVENTS)
     return b"200 OK" in connection.recv(4096)
 
@@ -286,14 +285,13 @@ def test_connection_that_is_not_read_is_closed(
         assert 0 < len(read_all(stalled)) < SIZE
 
 
-def test_connection_that_is_read_late_is_kept(store: TroubledStore) -> None:
+def test_connection_that_is_read_late_is_kept_and_unread_ones_make_room(
+    store: TroubledStore,
+) -> None:
     with serving(store=store) as (_, port), connect(port) as slow:
         slow.sendall(LARGE[:-2] + CLOSE + b"\r\n")
         time.sleep(0.1)
         assert len(read_all(slow)) > SIZE
-
-
-def test_unread_connections_keep_no_client_out(store: TroubledStore) -> None:
     limits = Limits(stalled_seconds=0.3, max_connections=3)
     with serving(store=store, limits=limits) as (_, port), ExitStack() as stack:
         for _ in range(3):

@@ -28,7 +28,6 @@ def client() -> Iterator[Client]:
 
 
 def sign_in(client: Client, token: Any = TOKEN) -> httpx.Response:
-    """Post a token as a page of the server does."""
     return client.post(PATH, {"token": token}, origin=client.url)
 
 

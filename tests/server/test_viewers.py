@@ -36,8 +36,6 @@ LONG = "x" * 200_000  # three of these are more than the server keeps for a slow
 
 
 class World:
-    """A server with a run in its store."""
-
     def __init__(self, store: TroubledStore, **limits: Any) -> None:
         self.app = Asked(store=store, limits=Limits(**limits)).app
         self.store = store
@@ -380,7 +378,6 @@ TEXT = "".join(f"{number:09d} " for number in range(300_000))
 
 @contextmanager
 def long_run(**limits: Any) -> Iterator[tuple[Serving, Client, str]]:
-    """Serve a run that writes some megabytes."""
     model = ScriptedModel(Reply(Say(TEXT), piece_size=2_000), delay=0.001)
     server = AgentServer(Agent(model, store="memory:"), token=None, limits=Limits(**limits))
     with Serving(server) as serving, httpx.Client(base_url=serving.url, timeout=30) as http:

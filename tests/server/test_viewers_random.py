@@ -35,8 +35,6 @@ class _Encoder(NativeEncoder):
 
 
 class _Reader:
-    """Reads the pieces of a viewer, as fast as the test allows it."""
-
     def __init__(self, viewer: Viewer) -> None:
         self.may_read = asyncio.Event()
         self.may_read.set()
@@ -147,7 +145,6 @@ async def _watch_all(
 
 
 def _check(records: list[Record], known: int | None, frames: list[Frame]) -> None:
-    """Check that a viewer was sent exactly what it did not know."""
     seqs = [known or 0, *(frame.seq for frame in frames)]
     assert seqs == sorted(set(seqs))
     assert seqs[-1] == len(records)

@@ -1,4 +1,4 @@
-"""Apps for a plain uvicorn: ours alone, and inside another, which gives it no lifespan."""
+"""Apps for plain uvicorn: alone, and mounted in an app that passes no lifespan on."""
 
 import os
 

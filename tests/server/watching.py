@@ -27,7 +27,6 @@ class Feeding:
         self._claim: Claim | None = None
 
     async def write(self, *events: Event) -> None:
-        """Write each event as a record."""
         seq = len(self.records)
         records = [
             Record(seq + place, 1.5, RUN, "conversation", "agent", event)
@@ -90,12 +89,10 @@ class Watcher:
         return b"".join(self.sent)
 
     async def has(self, text: bytes) -> None:
-        """Wait until a text was sent."""
         while text not in self.body:
             await asyncio.sleep(0.001)
 
     async def all(self) -> bytes:
-        """Return the whole body when the response is over."""
         await self.task
         return self.body
 

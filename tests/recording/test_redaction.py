@@ -1,4 +1,4 @@
-"""No key is ever written down: not of a header, not of a URL, not one that somebody repeats."""
+"""Keys are removed from recordings, in any spelling and however they are cut."""
 
 import base64
 import io
@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.recording import (
-    Chunk,
-    Recorder,
-    Recording,
-    parse_recording,
-    secrets_of_environment,
-)
+from argstream.recording import Chunk, Recorder, Recording, parse_recording, secrets_of_environment
 from argstream.testing import cut
 from tests.growth import BOUND, growth
 
@@ -49,35 +43,27 @@ def redacted(chunks: Sequence[bytes], *secrets: str) -> bytes:
         ("a<b&c>d12345", "<b>a&lt;b&amp;c&gt;d12345</b>", "<b>[removed]</b>"),
         (WORD, f"a {WORD} b", "a [removed] b"),
         (WORD, "a correct-horse-battery b", "a correct-horse-battery b"),  # not random
-        (
-            f"-----BEGIN-----\n{KEY}\n-----END-----\n",
-            f"data: x\n\n{KEY}\n",
-            "data: x\n\n[removed]\n",
-        ),
+        (f"--BEGIN--\n{KEY}\n--END--\n", f"data: x\n\n{KEY}\n", "data: x\n\n[removed]\n"),
     ],
 )
-def test_a_secret_is_found_in_every_spelling(secret: str, text: str, expected: str) -> None:
+def test_secret_is_removed_in_every_spelling(secret: str, text: str, expected: str) -> None:
     assert redacted([text.encode()], secret) == expected.encode()
 
 
-def test_what_is_held_back_keeps_its_time() -> None:
+def test_delayed_bytes_keep_their_time() -> None:
     first, second = KEY[:9].encode(), KEY[9:].encode()
     recording = recorded(
         [b"so sk-", b"ant?", b"<" + first, second + b">"], KEY, reason=f"because of {KEY}"
     )
     assert recording.chunks == (
-        Chunk(0, b"so "),
-        Chunk(0, b"sk-"),
-        Chunk(1, b"ant?"),
-        Chunk(2, b"<"),
-        Chunk(2, b"[removed]"),
-        Chunk(3, b">"),
+        *(Chunk(0, b"so "), Chunk(0, b"sk-"), Chunk(1, b"ant?")),
+        *(Chunk(2, b"<"), Chunk(2, b"[removed]"), Chunk(3, b">")),
     )
     assert (recording.end.reason, recording.end.removed) == ("because of [removed]", 1)
 
 
 @given(st.lists(st.integers(1, 60), min_size=1), st.text("ab-sk\n", max_size=40))
-def test_a_key_is_found_however_it_is_cut(sizes: list[int], around: str) -> None:
+def test_key_is_removed_however_it_is_cut(sizes: list[int], around: str) -> None:
     text = f"{around}{KEY}\n{around}".encode()
     found = redacted(cut(text, sizes), KEY)
     assert KEY.encode()[:14] not in found
@@ -85,12 +71,12 @@ def test_a_key_is_found_however_it_is_cut(sizes: list[int], around: str) -> None
 
 
 @given(st.lists(st.binary(min_size=1)))
-def test_what_has_no_key_in_it_stays_as_it_is(chunks: list[bytes]) -> None:
+def test_bytes_without_a_key_are_unchanged(chunks: list[bytes]) -> None:
     assert redacted(chunks, KEY, "another-key-of-mine") == b"".join(chunks)
 
 
 @pytest.mark.parametrize("start", range(0, len(KEY) - 12, 3))
-def test_a_long_enough_part_of_a_key_is_found_too(start: int) -> None:
+def test_long_part_of_a_key_is_removed_too(start: int) -> None:
     """Providers repeat a part of a key in their errors."""
     part = KEY[start : start + 12]
     assert redacted([f"key '{part}...' is not valid".encode()], KEY) == (
@@ -99,7 +85,7 @@ def test_a_long_enough_part_of_a_key_is_found_too(start: int) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", b"u", b"me"])
-def test_the_spelling_of_base64_is_found_wherever_it_begins(before: bytes) -> None:
+def test_base64_of_a_key_is_removed_at_every_offset(before: bytes) -> None:
     text = base64.b64encode(before + KEY.encode() + b":after").decode()
     found = redacted([f"Basic {text}!".encode()], KEY).decode()
     inside = base64.b64encode(before + KEY.encode()).decode()[4:-4]
@@ -107,7 +93,7 @@ def test_the_spelling_of_base64_is_found_wherever_it_begins(before: bytes) -> No
     assert found.endswith("!")
 
 
-def test_two_that_touch_across_chunks_are_both_found() -> None:
+def test_adjacent_keys_across_chunks_are_both_removed() -> None:
     other = "another-key-0123456789-zyxwv"
     assert redacted([f"<{KEY}{other[:15]}".encode(), f"{other[15:]}>".encode()], KEY, other) in (
         b"<[removed]>",
@@ -118,10 +104,10 @@ def test_two_that_touch_across_chunks_are_both_found() -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize(
     ("secret", "repeated"),
-    [("A" * 400, b"A"), ("0123456789abcdef" * 250, b"0123456789abcdef"), (KEY, KEY.encode())],
+    [("A" * 400, b"A"), ("0123456789abcdef" * 50, b"0123456789abcdef"), (KEY, KEY.encode())],
     ids=["one character", "a pattern", "a key"],
 )
-def test_to_search_is_linear(secret: str, repeated: bytes) -> None:
+def test_search_is_linear(secret: str, repeated: bytes) -> None:
     def job(size: int) -> Callable[[], object]:
         data = repeated * (size // len(repeated))
         return lambda: redacted([data], secret)
@@ -129,8 +115,8 @@ def test_to_search_is_linear(secret: str, repeated: bytes) -> None:
     assert growth(job, 16_384) <= BOUND
 
 
-def test_of_the_environment_only_what_looks_like_a_key_is_looked_for() -> None:
-    """What is a word in most answers would be taken out of them."""
+def test_only_random_looking_variables_are_secrets() -> None:
+    """A common word would be removed from most answers."""
     account = {
         "type": "service_account",
         "client_email": "me@project-123456.iam.gserviceaccount.com",

@@ -1,4 +1,4 @@
-"""stream() over a recording says what it said then, also of how that ended."""
+"""stream() over a recording yields the events of the recorded bytes, and how they ended."""
 
 import io
 from collections.abc import Iterable
@@ -37,23 +37,26 @@ def recorded(chunks: Iterable[bytes], ending: Any = "orderly", reason: str = "")
 
 
 @pytest.mark.parametrize("protocol", TURNS)
-def test_the_events_are_those_of_the_bytes(protocol: str) -> None:
+def test_recording_has_the_events_of_its_bytes_however_it_is_cut(protocol: str) -> None:
     body = TURNS[protocol]
+    expected = joined(stream([body]))
     for name, chunks in chunkings(body):
         events = stream([recorded(chunks)])
-        assert joined(events) == joined(stream([body])), name
+        assert joined(events) == expected, name
         assert events.protocol == protocol
+    for name, chunks in chunkings(recorded([body[:50], body[50:]])):
+        assert joined(stream(chunks)) == expected, name
+    events = stream([recorded([body])], "argstream")
+    assert (joined(events), events.protocol) == (expected, protocol)
+    # A second recording after the end is an error.
+    *first, last = stream([recorded([body]) * 2])
+    assert joined(first) == expected
+    assert isinstance(last, StreamFailed)
+    assert last.code == "unreadable"
+    assert "of several recordings, read one at a time" in last.message
 
 
-@pytest.mark.parametrize("protocol", TURNS)
-def test_a_recording_may_come_in_any_pieces(protocol: str) -> None:
-    body = TURNS[protocol]
-    recording = recorded([body[:50], body[50:]])
-    for name, chunks in chunkings(recording):
-        assert joined(stream(chunks)) == joined(stream([body])), name
-
-
-def test_files_lines_and_texts_are_all_understood(tmp_path: Path) -> None:
+def test_recording_is_read_from_files_lines_and_text(tmp_path: Path) -> None:
     body = TURNS["anthropic"]
     file = tmp_path / "turn.rec"
     file.write_bytes(recorded([body[:99], body[99:]]))
@@ -65,8 +68,7 @@ def test_files_lines_and_texts_are_all_understood(tmp_path: Path) -> None:
     assert joined(stream(parse_recording(file.read_bytes()).play())) == expected
 
 
-def test_events_come_with_their_line() -> None:
-    """So that a recording can be watched while it is written."""
+def test_events_are_yielded_with_their_line() -> None:
     body = TURNS["anthropic"]
     lines = recorded([body[:-100], body[-100:]]).splitlines(keepends=True)
     pulled: list[bytes] = []
@@ -80,7 +82,7 @@ def test_events_come_with_their_line() -> None:
     assert len(pulled) == 2
 
 
-def test_json_lines_and_event_streams_are_recorded_too() -> None:
+def test_errors_json_lines_and_marked_streams_are_read_too() -> None:
     payload = b'{"error": {"message": "no", "type": "x"}}'
     assert list(stream([recorded([payload])])) == list(stream([payload]))
     lines = b'{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n' * 2
@@ -89,69 +91,47 @@ def test_json_lines_and_event_streams_are_recorded_too() -> None:
     assert joined(stream([recorded([marked[:2], marked[2:]])])) == joined(stream([marked]))
 
 
-class TestEndings:
-    # The JSON is whole, and nobody has said that the call is.
-    BODY = sse(chat_call('{"a": 1}')[:-1])
+# The JSON is complete, but the call is not.
+BODY = sse(chat_call('{"a": 1}')[:-1])
 
-    def test_a_cut_is_never_a_clean_end(self) -> None:
-        events = list(stream([recorded([self.BODY], "cut", "the provider broke off")]))
-        (invalid,) = of_type(events, ToolArgsInvalid)
-        assert invalid.verdict == "truncated"
-        assert not of_type(events, TurnCompleted)
-        message = "the recording ends here: the provider broke off"
-        assert events[-1] == StreamFailed("cut", message, retryable=True)
 
-    def test_what_nobody_wanted_to_read_was_aborted(self) -> None:
-        events = list(stream([recorded([self.BODY], "aborted", "the client hung up")]))
-        assert of_type(events, ToolArgsInvalid)[0].verdict == "aborted"
-        assert events[-1] == StreamFailed("aborted", "the recording ends here: the client hung up")
+@pytest.mark.parametrize(
+    ("ending", "reason", "verdict"),
+    [("cut", "the provider broke off", "truncated"), ("aborted", "the client hung up", "aborted")],
+)
+def test_ending_of_the_recording_decides_the_verdict(
+    ending: str, reason: str, verdict: str
+) -> None:
+    recording = recorded([BODY], ending, reason)
+    events = list(stream([recording]))
+    (invalid,) = of_type(events, ToolArgsInvalid)
+    assert invalid.verdict == verdict
+    assert not of_type(events, TurnCompleted)
+    message = f"the recording ends here: {reason}"
+    assert events[-1] == StreamFailed(ending, message, retryable=ending == "cut")
+    # What follows a recording that was cut is not read.
+    assert list(stream([recording + recorded([TURNS["anthropic"]])])) == events
 
-    @pytest.mark.parametrize("lost", [1, 10, 40])
-    def test_a_recording_that_was_cut_off_itself_is_cut(self, lost: int) -> None:
-        whole = recorded([self.BODY, b": still here\n\n"])
-        events = list(stream([whole[: -1 - lost]]))
-        assert of_type(events, ToolArgsInvalid)[0].verdict == "truncated"
-        assert isinstance(events[-1], StreamFailed)
-        assert "the recording itself was cut off" in events[-1].message
 
-    def test_one_without_anything_in_it_is_an_empty_stream(self) -> None:
-        assert list(stream([recorded([])])) == list(stream([]))
-        header = recorded([]).splitlines(keepends=True)[0]
-        for beginning in (header, header[:-1]):
-            (event,) = stream([beginning])
-            assert isinstance(event, StreamFailed)
-            assert "the recording itself was cut off" in event.message
+@pytest.mark.parametrize("lost", [1, 10, 40])
+def test_truncated_recording_is_a_cut_stream(lost: int) -> None:
+    whole = recorded([BODY, b": still here\n\n"])
+    events = list(stream([whole[: -1 - lost]]))
+    assert of_type(events, ToolArgsInvalid)[0].verdict == "truncated"
+    assert isinstance(events[-1], StreamFailed)
+    assert "the recording itself was cut off" in events[-1].message
 
-    def test_what_is_recorded_may_be_no_stream(self) -> None:
-        (event,) = stream([recorded([b"hello"])])
+
+def test_empty_recording_is_an_empty_stream() -> None:
+    assert list(stream([recorded([])])) == list(stream([]))
+    header = recorded([]).splitlines(keepends=True)[0]
+    later = recorded([BODY]).replace(b'"version":1', b'"version":9')
+    for data, problems in (
+        (header, ["the recording itself was cut off"]),
+        (header[:-1], ["the recording itself was cut off"]),
+        (recorded([b"hello"]), ["it begins with 'hello'"]),
+        (later, ["version 9", "install a newer one"]),
+    ):
+        (event,) = stream([data])
         assert isinstance(event, StreamFailed)
-        assert event.message.endswith("it begins with 'hello'")
-
-    def test_one_of_a_later_version_says_what_to_do(self) -> None:
-        (event,) = stream([recorded([self.BODY]).replace(b'"version":1', b'"version":9')])
-        assert isinstance(event, StreamFailed)
-        assert event.code == "unreadable"
-        assert "version 9" in event.message
-        assert "install a newer one" in event.message
-
-    @pytest.mark.parametrize("protocol", TURNS)
-    def test_what_follows_its_end_is_told(self, protocol: str) -> None:
-        body = TURNS[protocol]
-        *events, last = stream([recorded([body]) * 2])
-        assert joined(events) == joined(stream([body]))
-        assert isinstance(last, StreamFailed)
-        assert last.code == "unreadable"
-        assert "of several recordings, read one at a time" in last.message
-
-    def test_one_after_one_that_was_cut_is_not_read(self) -> None:
-        cut = recorded([self.BODY], "cut", "it broke")
-        events = list(stream([cut + recorded([TURNS["anthropic"]])]))
-        assert len(of_type(events, StreamFailed)) == 1
-        assert events == list(stream([cut]))
-
-
-def test_a_recording_can_be_asked_for_by_its_name() -> None:
-    for protocol, body in TURNS.items():
-        events = stream([recorded([body])], "argstream")
-        assert joined(events) == joined(stream([body]))
-        assert events.protocol == protocol
+        assert all(problem in event.message for problem in problems)

@@ -5,19 +5,8 @@ from typing import Any
 import pytest
 
 from argstream.events import StreamFailed
-from argstream.models import Timeouts
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    Reply,
-    Say,
-    Slow,
-    Split,
-    Status,
-)
+from argstream.models import CallTool, Say, Timeouts
+from argstream.testing import Cut, ErrorEvent, Fault, Malformed, Reply, Slow, Split, Status
 from tests.models.over_http import PREFIXES, Outcome, Waits, model_of, outcome
 from tests.support.provider_rules import strict_provider
 

@@ -171,7 +171,7 @@ async def execute(server: RedisServer, *command: str) -> Any:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
-async def failure_of(attempt: Awaitable[Any]) -> str:
+async def error_of(attempt: Awaitable[Any]) -> str:
     """Return the message of the StoreFailure that is raised, and that of its cause."""
     with pytest.raises(StoreFailure) as caught:
         await attempt

@@ -77,33 +77,27 @@ async def test_slow_follower_reads_from_the_store(store: Store, count: int, text
     assert seen == records
 
 
-@pytest.mark.parametrize("way", ["deleted", "expired"])
+@pytest.mark.parametrize("way", ["deleted", "expired", "closed"])
 @store_test
-async def test_deletion_fails_followers(place: Place, store: Store, other: Store, way: str) -> None:
+async def test_deletion_and_closing_fail_followers(
+    place: Place, store: Store, other: Store, way: str
+) -> None:
     claim = await store.begin(Writer(time=place.now() - 100).started(), "me", SECONDS)
     (here,), (there,) = await following_tasks(store, 1), await following_tasks(other, 1)
     listening = asyncio.ensure_future(anext(later_posts(other)))
     await asyncio.sleep(0.05)
     await store.release(claim)
-    if way == "deleted":
-        await store.delete("run-1")
-    else:
-        assert await store.expire(50, unfinished=True) == 1
+    match way:
+        case "deleted":
+            await store.delete("run-1")
+        case "expired":
+            assert await store.expire(50, unfinished=True) == 1
+        case _:
+            await store.aclose()
+            await other.aclose()
     for following in (here, there, listening):
-        with pytest.raises(UnknownRun):
+        with pytest.raises(StoreFailure if way == "closed" else UnknownRun):
             await following
-
-
-@store_test
-async def test_followers_of_a_closed_store_get_an_error(store: Store) -> None:
-    await begin_run(store)
-    (following,) = await following_tasks(store, 1)
-    listening = asyncio.ensure_future(anext(later_posts(store)))
-    await asyncio.sleep(0.05)
-    await store.aclose()
-    for task in (following, listening):
-        with pytest.raises(StoreFailure):
-            await task
 
 
 @store_test

@@ -18,8 +18,8 @@ from argstream.runs import Record, RedisStore, RunInfo
 from tests.runs.records import Writer, begin_run, contiguous
 from tests.runs.redis_server import (
     RedisServer,
+    error_of,
     execute,
-    failure_of,
     new_prefix,
     opened,
     shared_server,
@@ -376,7 +376,7 @@ async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, plac
     await execute(shared_server(), "SET", f"{place.prefix}:runs", "mine")
     more = writer.texts("a", "b")
     for attempt in (store.append(claim, more), begin_run(store, "run-2")):
-        assert "give the store a prefix of its own" in await failure_of(attempt)
+        assert "give the store a prefix of its own" in await error_of(attempt)
     assert await store.read("run-1") == records
     with pytest.raises(UnknownRun):
         await store.info("run-2")
@@ -392,6 +392,6 @@ async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place:
         key = f"{place.prefix}:{name}"
         await execute(shared_server(), "SET", key, "mine")
         beginning = store.begin(Writer(user="ada").started(), "me", 30)
-        assert "give the store a prefix of its own" in await failure_of(beginning)
+        assert "give the store a prefix of its own" in await error_of(beginning)
         assert await keys_of(place.prefix) == [key.encode()]
         await execute(shared_server(), "DEL", key)

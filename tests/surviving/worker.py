@@ -18,17 +18,8 @@ import msgspec
 from msgspec import Struct
 from redis.asyncio.connection import AbstractConnection
 
-from argstream import Approve
-from argstream.agent import (
-    Agent,
-    AgentRun,
-    Approval,
-    Conversation,
-    Streamed,
-    Tool,
-    ToolContext,
-    tool,
-)
+from argstream import Agent, Approve, Conversation, Streamed, ToolContext, tool
+from argstream.agent import AgentRun, Approval, Tool
 from argstream.errors import RunTaken, StoreFailure, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message, ResultPart

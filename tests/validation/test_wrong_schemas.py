@@ -205,6 +205,8 @@ def test_weird_schema_is_refused_or_checked(schema: Any, instance: Any) -> None:
 
 SELF = {"$ref": "#"}
 STRING = {"type": "string"}
+A, B = {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}
+RING = {str(n): {"$ref": f"#/$defs/{(n + 1) % 1000}"} for n in range(1000)}
 LOOPS: dict[str, Any] = {
     "direct": SELF,
     "in anyOf": {"anyOf": [SELF, STRING]},
@@ -214,25 +216,10 @@ LOOPS: dict[str, Any] = {
     "as a condition": {"if": SELF, "then": SELF},
     "dependent": {"dependentSchemas": {"a": SELF}},
     "of names": {"propertyNames": SELF},
-    "of two": {
-        "$ref": "#/$defs/a",
-        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
-    },
-    "of two, in branches": {
-        "$ref": "#/$defs/a",
-        "$defs": {
-            "a": {"allOf": [{"anyOf": [{"$ref": "#/$defs/b"}]}]},
-            "b": {"oneOf": [STRING, {"$ref": "#/$defs/a"}]},
-        },
-    },
-    "of a thousand": {
-        "$ref": "#/$defs/0",
-        "$defs": {str(n): {"$ref": f"#/$defs/{(n + 1) % 1000}"} for n in range(1000)},
-    },
-    "below a property": {
-        "properties": {"a": {"$ref": "#/$defs/a"}},
-        "$defs": {"a": {"$ref": "#/$defs/a"}},
-    },
+    "of two": {**A, "$defs": {"a": B, "b": A}},
+    "in branches": {**A, "$defs": {"a": {"allOf": [{"anyOf": [B]}]}, "b": {"oneOf": [STRING, A]}}},
+    "of a thousand": {"$ref": "#/$defs/0", "$defs": RING},
+    "below a property": {"properties": {"a": A}, "$defs": {"a": A}},
     "by anchor": {"$anchor": "me", "allOf": [{"$ref": "#me"}]},
     "dynamic": {"$dynamicAnchor": "me", "$dynamicRef": "#me"},
 }

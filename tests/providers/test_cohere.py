@@ -6,7 +6,7 @@ from typing import Any
 
 from argstream import stream
 from argstream.events import StreamFailed, ThinkingCompleted, ThinkingDelta, ThinkingStarted, Usage
-from argstream.history import OpaquePart, TextPart, ThinkingPart
+from argstream.history import OpaquePart, Part, TextPart, ThinkingPart
 from tests.provider_streams import Payload, call_part, sse, texts, turns, types
 from tests.providers.tables import Tables, cases
 
@@ -127,7 +127,7 @@ def test_plan_is_thinking_that_ends_where_a_call_starts() -> None:
 
 CITATION = {"start": 0, "end": 2, "text": "so", "sources": [{"type": "tool", "id": "x"}]}
 THOUGHT = {"type": "thinking", "thinking": "hm"}
-PARTS = [
+PARTS: list[Part] = [
     *(ThinkingPart(text="hm", item=THOUGHT), TextPart(text="so")),
     ThinkingPart(text="I will", item={"tool_plan": "I will"}),
     call_part("write_1", "write", {}, "{}"),

@@ -417,9 +417,8 @@ def snake(value: Any) -> Any:
 def test_names_in_snake_case_are_read(encode: Any) -> None:
     calls, _ = assemble(*TURN)
     found, events = assemble(*(encode(snake(payload)) for payload in TURN))
-    assert [(c.id, c.name, c.arguments, c.raw) for c in found] == [
-        (c.id, c.name, c.arguments, c.raw) for c in calls
-    ]
+    expected = [(c.id, c.name, c.arguments, c.raw) for c in calls]
+    assert [(c.id, c.name, c.arguments, c.raw) for c in found] == expected
     (turn,) = turns(events)
     assert (turn.message.id, turn.usage.input_tokens) == ("r1", 7)
     assert turn.message.parts[1].item["thoughtSignature"] == "+/+/"

@@ -185,10 +185,8 @@ def test_code_and_mcp_calls_have_their_results() -> None:
         *(start(2, "mcp_server_tool_call", **mcp), stop(2)),
         *(start(3, "mcp_server_tool_result", call_id="m1", result="yes"), stop(3), end()),
     )
-    assert [(call.kind, call.name, call.arguments) for call in calls] == [
-        ("code", "code_execution", "print(1)"),
-        ("mcp", "ask", {"q": 1}),
-    ]
+    found = [(call.kind, call.name, call.arguments) for call in calls]
+    assert found == [("code", "code_execution", "print(1)"), ("mcp", "ask", {"q": 1})]
     assert [done.result for done in results(events)] == ["1\n", "yes"]
     assert turns(events)[0].message.parts[2].item["server_name"] == "wiki"
 

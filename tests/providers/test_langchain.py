@@ -103,9 +103,8 @@ def test_result_equals_the_sum_that_langchain_computes() -> None:
     chunks = list(model.stream("hi"))
     whole = sum(chunks[1:], chunks[0])
     calls, events = assemble(chunks)
-    assert [(call.id, call.name, call.arguments) for call in calls] == [
-        (call["id"], call["name"], call["args"]) for call in whole.tool_calls
-    ]
+    found = [(call.id, call.name, call.arguments) for call in calls]
+    assert found == [(call["id"], call["name"], call["args"]) for call in whole.tool_calls]
     assert "".join(texts(events)) == whole.text
     assert turns(events)[0].usage == ev.Usage(3, 4)
 

@@ -5,6 +5,7 @@ from typing import Any
 from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, Usage
 from argstream.history import TextPart, ThinkingPart
 from tests.provider_streams import (
+    Payload,
     call_part,
     chat_call,
     chunk,
@@ -106,6 +107,11 @@ def test_content_may_be_a_list_of_parts() -> None:
     assert types(events)[3] == "text_delta"
 
 
+def thought(field: str, text: str) -> Payload:
+    fields: Payload = {field: text}
+    return chunk(**fields)
+
+
 EXTRAS = [{"extra_content": {"google": {"thought_signature": str(n)}}} for n in range(3)]
 DETAILS: list[Any] = [
     {"type": "reasoning.text", "index": 0, "text": "a"},
@@ -126,7 +132,7 @@ test_parts_that_must_go_back_are_kept = READER.test_parts(
         ),
         **{
             field: (
-                [chunk(**{field: text}) for text in "hm"] + [chunk(content="so", finish="stop")],
+                [thought(field, "h"), thought(field, "m"), chunk(content="so", finish="stop")],
                 [ThinkingPart(text="hm", item={"field": field}), TextPart(text="so")],
             )
             for field in ("reasoning_content", "reasoning")
@@ -149,7 +155,7 @@ test_parts_that_must_go_back_are_kept = READER.test_parts(
 
 
 def test_usage_comes_after_the_finish_reason() -> None:
-    usage = {"prompt_tokens": 10, "completion_tokens": 5}
+    usage: Payload = {"prompt_tokens": 10, "completion_tokens": 5}
     usage["prompt_tokens_details"] = {"cached_tokens": 4}
     usage["completion_tokens_details"] = {"reasoning_tokens": 3}
     _, events = assemble([*chat_call("{}"), {"choices": [], "usage": usage}, DONE])

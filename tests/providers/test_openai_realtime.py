@@ -252,7 +252,7 @@ def test_thoughts_and_unknown_items_are_kept() -> None:
 
 
 def test_each_response_of_a_session_is_a_turn() -> None:
-    usage = {"input_tokens": 10, "output_tokens": 5}
+    usage: Payload = {"input_tokens": 10, "output_tokens": 5}
     usage["input_token_details"] = {"cached_tokens": 4, "audio_tokens": 1}
     usage["output_token_details"] = {"reasoning_tokens": 3}
     first = call()

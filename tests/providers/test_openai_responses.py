@@ -235,7 +235,11 @@ def test_error_and_the_failed_response_after_it_are_one_failure() -> None:
 
 
 def test_whole_response_is_read_like_a_stream() -> None:
-    usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
+    usage: Payload = {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "input_tokens_details": {"cached_tokens": 4},
+    }
     usage["output_tokens_details"] = {"reasoning_tokens": 3}
     item = {**FUNCTION_CALL, "arguments": '{"a":1}'}
     response = {"object": "response", "id": "resp_1", "status": "completed", "output": [item]}

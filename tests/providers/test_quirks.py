@@ -154,10 +154,8 @@ def test_index_of_langchain_may_be_a_string() -> None:
             message('{"b":2}', second),
             {**message("", again), "chunk_position": "last"},
         ]
-        assert names_and_arguments(payloads, protocol="langchain") == [
-            ("first", {"a": 1}),
-            ("second", {"b": 2}),
-        ]
+        found = names_and_arguments(payloads, protocol="langchain")
+        assert found == [("first", {"a": 1}), ("second", {"b": 2})]
 
 
 RESENT = ['{"path": "/tm', '{"path": "/tmp/a", "n', '{"path": "/tmp/a", "n": 1}']
@@ -242,9 +240,8 @@ def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
         *(chunk(tool_calls=entry("1}")), END),
     ]
     calls, events = assemble(payloads)
-    assert [(call.id, call.name, call.arguments) for call in calls] == [
-        ("call_a", "tool", {"a": 1})
-    ]
+    found = [(call.id, call.name, call.arguments) for call in calls]
+    assert found == [("call_a", "tool", {"a": 1})]
     assert "stream_failed" not in types(events)
     assert len({event.block for event in of_type(events, TextDelta)}) == 1
     assert list(stream([sse(payloads)])) == events

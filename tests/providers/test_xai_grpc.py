@@ -117,11 +117,8 @@ def test_all_outputs_are_one_turn_with_the_last_reason_and_usage() -> None:
     cached = {"cached_prompt_text_tokens": 40, "cost_in_usd_ticks": "22540000"}
     payloads[-1]["usage"] = {**counts, **cached}
     event = completed(payloads)
-    assert (event.stop_reason, event.message.id, event.message.model) == (
-        "REASON_STOP",
-        "r1",
-        "grok",
-    )
+    found = (event.stop_reason, event.message.id, event.message.model)
+    assert found == ("REASON_STOP", "r1", "grok")
     assert event.usage == Usage(70, 80, cache_read_tokens=40, reasoning_tokens=30)
     another = chunk(output(0, "REASON_STOP", content="hi"), id="r2")
     ended = turns(assemble([*payloads, another])[1])

@@ -5,14 +5,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import openai
 import pytest
 
 from tests.cli.in_process import refused
-from tests.cli.processes import ANTHROPIC, MESSAGES, Process, running
+from tests.cli.processes import ANTHROPIC, Process, running
 
 
 class Mock:
@@ -79,18 +78,6 @@ def test_script_is_repeated(tmp_path: Path) -> None:
     with mock(str(script)) as server, server.openai() as client:
         texts = [client.responses.create(model="m", input="hi").output_text for _ in range(3)]
     assert texts == ["one", "two", "one"]
-
-
-def test_recorded_stream_is_served(tmp_path: Path) -> None:
-    recording = tmp_path / "answer.jsonl"
-    recording.write_text(
-        '{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": '
-        '[{"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}]}\n'
-    )
-    with mock(str(recording)) as server, server.openai() as client:
-        request: Any = {"model": "m", "messages": MESSAGES, "stream": True}
-        chunks = list(client.chat.completions.create(**request))
-    assert [chunk.choices[0].delta.content for chunk in chunks] == ["Hello"]
 
 
 def test_faults_are_injected() -> None:

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -15,15 +14,10 @@ from tests.cli.in_process import argstream, refused
 from tests.cli.processes import COMMAND, ENVIRONMENT, run, running, wait_until
 from tests.support.provider_rules import strict_provider
 
+Go = Callable[..., tuple[int, str]]
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
 EDITS = [{"old": "two", "new": "2"}]
-
-
-class Done(NamedTuple):
-    status: int
-    stdout: str
-    stderr: str
 
 
 def provided(provider: MockProvider) -> dict[str, str]:
@@ -38,23 +32,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def go(folder: Path) -> Callable[..., Done]:
-    """Return a function that runs a prompt in the folder, with these replies of the model."""
+def go(folder: Path) -> Go:
+    """Return a function that runs a prompt with these replies, and returns status and output."""
 
-    def run_prompt(*replies: Reply, options: str = "") -> Done:
+    def run_prompt(*replies: Reply, options: str = "") -> tuple[int, str]:
         arguments = options.split()
         if "--folder" not in options:
             arguments += ["--folder", str(folder)]
         with strict_provider(list(replies)) as provider:
             ran = argstream("run", "Go", *arguments, **provided(provider))
-        done = Done(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
-        assert "sk-canary" not in done.stdout + done.stderr
-        return done
+        assert b"sk-canary" not in ran.stdout + ran.stderr
+        return ran.returncode, ran.stdout.decode()
 
     return run_prompt
-
-
-Go = Callable[..., Done]
 
 
 def test_run_works_in_the_folder_and_is_stored(tmp_path: Path) -> None:
@@ -76,14 +66,14 @@ def test_store_cannot_be_written_by_the_tools(
 ) -> None:
     monkeypatch.chdir(folder)
     call = CallTool("write_file", {"path": "runs.db-wal", "content": "no log"})
-    done = go(Reply(call), Reply("I could not."), options="--store runs.db")
-    assert done.status == 0
-    assert "runs.db-wal is kept from these tools: leave it alone" in done.stdout
+    status, shown = go(Reply(call), Reply("I could not."), options="--store runs.db")
+    assert status == 0
+    assert "runs.db-wal is kept from these tools: leave it alone" in shown
 
 
 def test_json_is_the_events(go: Go) -> None:
-    done = go(Reply(WRITE), Reply("Written."), options="--json")
-    types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+    _status, shown = go(Reply(WRITE), Reply("Written."), options="--json")
+    types = [json.loads(line)["type"] for line in shown.splitlines()]
     assert (types[0], types[-1]) == ("run_started", "run_completed")
     assert "argument_delta" in types
 
@@ -100,26 +90,26 @@ def test_json_is_the_events(go: Go) -> None:
 def test_shell_runs_only_if_it_is_allowed(
     go: Go, folder: Path, options: str, runs: bool, message: str
 ) -> None:
-    done = go(Reply(SHELL), Reply("Hm."), options=options)
+    status, shown = go(Reply(SHELL), Reply("Hm."), options=options)
     assert (folder / "marker").exists() is runs
-    assert message in done.stdout
-    assert done.status == 0
+    assert message in shown
+    assert status == 0
 
 
 def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('default = "allow"\n[defaults]\nwrite_file = "ask"\n')
-    done = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
+    _status, shown = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
     assert not (folder / "notes").exists()
-    assert "write_file is denied" in done.stdout
+    assert "write_file is denied" in shown
 
 
 class TestFolder:
     def test_paths_that_lead_out_are_refused(self, go: Go, folder: Path) -> None:
         call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-        done = go(Reply(call), Reply("No."))
+        _status, shown = go(Reply(call), Reply("No."))
         assert not (folder.parent / "outside.txt").exists()
-        assert "✗ ../outside.txt leads out of the folder" in done.stdout
+        assert "✗ ../outside.txt leads out of the folder" in shown
 
     def test_edit_shows_only_files_inside(self, go: Go, folder: Path) -> None:
         for path in ("a.txt", "../a.txt"):
@@ -128,9 +118,9 @@ class TestFolder:
             Reply(CallTool("edit_file", {"path": path, "edits": EDITS}))
             for path in ("a.txt", str(folder.parent / "a.txt"))
         )
-        done = go(inside, outside, Reply("Ok."))
-        assert "canary of a.txt" in done.stdout
-        assert "canary of ../a.txt" not in done.stdout
+        _status, shown = go(inside, outside, Reply("Ok."))
+        assert "canary of a.txt" in shown
+        assert "canary of ../a.txt" not in shown
 
     def test_tilde_is_the_home_folder(
         self, go: Go, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -138,9 +128,9 @@ class TestFolder:
         monkeypatch.setenv("HOME", str(folder.parent))
         (folder / "a.txt").write_text("one\ntwo\n")
         call = CallTool("edit_file", {"path": "a.txt", "edits": EDITS})
-        done = go(Reply(call), Reply("Ok."), options="--folder ~/project")
+        _status, shown = go(Reply(call), Reply("Ok."), options="--folder ~/project")
         assert (folder / "a.txt").read_text() == "one\n2\n"
-        assert "     1   │ one" in done.stdout
+        assert "     1   │ one" in shown
 
 
 @pytest.mark.parametrize(
@@ -172,10 +162,10 @@ def test_prompt_must_be_utf_8() -> None:
 
 
 def test_failing_provider_exits_with_1(go: Go) -> None:
-    done = go(Reply(faults=[Status(400, "no such model")]))
-    assert done.status == 1
-    assert "no such model" in done.stdout
-    assert "■ failed" in done.stdout
+    status, shown = go(Reply(faults=[Status(400, "no such model")]))
+    assert status == 1
+    assert "no such model" in shown
+    assert "■ failed" in shown
 
 
 @pytest.mark.usefixtures("hangup_ends_processes")

@@ -313,18 +313,6 @@ class TestToken:
         assert TOKEN not in running.greeting + output + errors
         assert not list(tmp_path.glob("*.token"))
 
-    def test_tool_processes_see_neither_token_nor_keys(self, tmp_path: Path) -> None:
-        call = CallTool("run_command", {"command": "env"})
-        with strict_provider([Reply(call), Reply("Done.")]) as provider:
-            environment = provided(provider) | {"ARGSTREAM_TOKEN": TOKEN}
-            with serve(tmp_path, *MODEL, "--tools", "shell", **environment) as running:
-                done = running.converse("Look.", **BEARER)[-1]["done"]
-                text = running.decide(done, BEARER, decision="approve")
-        assert "exit status 0" in text
-        assert "PATH=" in text
-        assert TOKEN not in text
-        assert "sk-canary" not in text
-
     def test_no_token_opens_the_server_and_prints_a_warning(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--pace", "60", "--no-token") as running:
             assert (
@@ -346,19 +334,32 @@ class TestToken:
 
 
 class TestOptions:
-    def test_store_is_not_among_the_files_of_the_folder(self, tmp_path: Path) -> None:
+    def test_tools_reach_neither_the_store_nor_secrets(self, tmp_path: Path) -> None:
         names = ["argstream.db", "argstream.db-wal", "argstream.db.token"]
         calls = [CallTool("write_file", {"path": name, "content": ""}) for name in names]
-        replies = [Reply(*calls, CallTool("list_files", {})), Reply("Done."), Reply("Still.")]
+        replies = [Reply(*calls, CallTool("list_files", {})), Reply("Done.")]
+        replies += [Reply(CallTool("run_command", {"command": "env"})), Reply("Done.")]
+        replies.append(Reply(faults=[Status(401, "no such key: \x1b[31m\nWARNING: all is well")]))
         with strict_provider(replies) as provider:
-            environment = provided(provider) | {"TMPDIR": str(tmp_path.parent)}
-            with serve(tmp_path, *MODEL, "--tools", "files", **environment) as running:
-                frames = running.converse("Write.")
-                results = [frame["tool_result"] for frame in frames if "tool_result" in frame]
-                assert running.converse("And now?")[-1]["done"]["status"] == "completed"
+            environment = {"TMPDIR": str(tmp_path.parent), "ARGSTREAM_TOKEN": TOKEN}
+            options = (*MODEL, "--tools", "files,shell")
+            with serve(tmp_path, *options, **environment, **provided(provider)) as running:
+                frames = running.converse("Write.", **BEARER)
+                done = running.converse("Look.", **BEARER)[-1]["done"]
+                text = running.decide(done, BEARER, decision="approve")
+                run = running.converse("Fail.", **BEARER)[-1]["done"]["run"]
+                _, _, errors = running.end()
+        results = [frame["tool_result"] for frame in frames if "tool_result" in frame]
         outputs = [result.get("error") or result["output"] for result in results]
         kept = [f"{name} is kept from these tools: leave it alone" for name in names]
         assert sorted(outputs) == [". is empty", *kept]
+        assert "exit status 0" in text
+        assert "PATH=" in text
+        assert TOKEN not in text
+        assert "sk-canary" not in text + errors
+        (line,) = errors.splitlines()  # a failed run is logged in one line
+        assert line.startswith(f"WARNING: run {run}: failed: ")
+        assert "no such key: ⟦ESC⟧[31m" in line
 
     def test_hosts_and_proxies_must_be_named(self, tmp_path: Path) -> None:
         def others(greeting: str, names: str) -> bool:
@@ -380,19 +381,6 @@ class TestOptions:
         with serve(tmp_path, *proxy, ARGSTREAM_TOKEN=TOKEN) as running:
             answer = running.post("/api/runs", HELLO, **headers)
             assert answer.status_code == 201, answer.text
-
-    def test_failed_run_is_logged_in_one_line(self, tmp_path: Path) -> None:
-        refusal = Status(401, "no such key: \x1b[31m\nWARNING: all is well")
-        with (
-            strict_provider(Reply(faults=[refusal])) as provider,
-            serve(tmp_path, *MODEL, **provided(provider)) as running,
-        ):
-            run = running.converse("Hello")[-1]["done"]["run"]
-            _, _, errors = running.end()
-        (line,) = errors.splitlines()
-        assert line.startswith(f"WARNING: run {run}: failed: ")
-        assert "no such key: ⟦ESC⟧[31m" in line
-        assert "sk-canary" not in line
 
     def test_claude_code_is_served(self, tmp_path: Path) -> None:
         with strict_provider([Reply("It is me.")]) as provider:

@@ -383,30 +383,3 @@ terminal.close()
         assert "child" not in written
         assert written.count("\x1b[?25h") == 1
         assert written.index("parent before") < written.index("parent after")
-
-
-@pytest.mark.timing
-def test_long_argument_costs_less_than_a_twentieth_of_a_core() -> None:
-    """100 deltas a second, 20 frames a second, until the argument has 100 kB."""
-    row = 'value_{0} = compute(argument, key="text {0}")  # row {0}\n'
-    content = "".join(row.format(number) for number in range(2_000))[:100_000]
-
-    def share() -> float:
-        screen = Screen(io.StringIO(), size=lambda: (120, 40), palette=Palette())
-        scene = Scene()
-        scene.take(e.ToolCallStarted("call", 0, "write_file", "function"), 0)
-        scene.take(e.ArgumentStarted("call", "write_file", ("path",), "string"), 0)
-        scene.take(e.ArgumentCompleted("call", "write_file", ("path",), "src/app.py"), 0)
-        scene.take(e.ArgumentStarted("call", "write_file", ("content",), "string"), 0)
-        begun = time.thread_time()
-        seconds = 0.0
-        for number, start in enumerate(range(0, len(content), 25)):
-            seconds = number / 100
-            piece = content[start : start + 25]
-            scene.take(e.ToolArgsDelta("call", "write_file", piece), seconds)
-            scene.take(e.ArgumentDelta("call", "write_file", ("content",), piece), seconds)
-            if number % 5 == 4:
-                screen.paint(scene.committed(), scene.tail(seconds, 119, 12))
-        return (time.thread_time() - begun) / seconds
-
-    assert min(share() for _ in range(3)) < 0.05

@@ -90,6 +90,10 @@ def number(value: Any) -> list[Any]:
     return leaves(leaf("$.a", numberValue=value))
 
 
+def at(path: str) -> list[Any]:
+    return leaves(leaf(path, stringValue="x"))
+
+
 def leaf_and(finish: str) -> list[Any]:
     """The model announced more leaves, so nothing closed the object (invariant 8)."""
     return [*ONE_LEAF, *([chunk(finish=finish)] if finish else [])]
@@ -100,6 +104,10 @@ def start_and(finish: str) -> list[Any]:
 
 
 CUT = ["MAX_TOKENS", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"]
+INVALID_PATHS = [
+    *("", "$", "a", "$a", "$.", "$..a", "$.a.", "$.a[", "$[]", "$.a[*]", "$.a[-1]", "$.a[01]"),
+    *("$.a[1:2]", "$['a", "$['a'", "$[a]", r"$['\x']", "$.a[99999999999999999999]", "$['a']b"),
+]
 REASONS = ["STOP", "MAX_TOKENS", "NEW", ""]
 A, B = leaf("$.id", stringValue="A"), leaf("$.id", stringValue="B")
 MIXED = [leaf(path, numberValue=1) for path in ("$.a.b", "$.c", "$.a.d")]
@@ -145,6 +153,7 @@ test_outcomes = READER.test_outcomes(
         "leaves in another order": (leaves(*MIXED), [{"a": {"b": 1, "d": 1}, "c": 1}]),
         "value of an unknown kind": (leaves(leaf("$.a", listValue=[1])), ["truncated"]),
         **cases("number is", number, "malformed", ["NaN", "Infinity", "-Infinity", inf]),
+        **cases("invalid path", at, "truncated", INVALID_PATHS),
         **cases("leaf without an end and", leaf_and, "truncated", REASONS),
         **cases("start without an end and", start_and, "truncated", REASONS),
         "next call before the end": ([*ONE_LEAF, chunk(call(args={})), STOP], ["truncated", {}]),
@@ -203,22 +212,8 @@ def test_contradicting_leaves_make_the_call_malformed() -> None:
     ],
 )
 def test_path_of_a_leaf_is_parsed(written: str, path: Any) -> None:
-    _, events = assemble(*leaves(leaf(written, stringValue="x")))
+    _, events = assemble(*at(written))
     assert [event.path for event in of_type(events, ev.ArgumentDelta)] == [path]
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        *("", "$", "a", "$a", "$.", "$..a", "$.a.", "$.a[", "$[]", "$.a[*]", "$.a[-1]", "$.a[01]"),
-        *("$.a[1:2]", "$['a", "$['a'", "$[a]", r"$['\x']", "$.a[99999999999999999999]", "$['a']b"),
-    ],
-)
-def test_invalid_path_truncates_the_call(written: str) -> None:
-    assert only_call(*leaves(leaf(written, stringValue="x"))).verdict == "truncated"
-
-
-# Text, thoughts, and parts that must go back
 
 
 def test_text_and_thoughts_are_blocks() -> None:
@@ -301,9 +296,6 @@ def test_tool_that_google_runs_is_a_call_with_its_result() -> None:
     assert results(events) == [done]
 
 
-# Ends
-
-
 def test_only_stop_completes_a_call_without_arguments() -> None:
     for reason in google.FinishReason:
         found = only_call(*name_alone(reason.value))
@@ -366,9 +358,6 @@ test_error_truncates_the_call = READER.test_failures(
         (error(400, "bad key", "INVALID_ARGUMENT"), ev.StreamFailed("INVALID_ARGUMENT", "bad key")),
     ],
 )
-
-
-# Forms of a payload
 
 
 TURN = [

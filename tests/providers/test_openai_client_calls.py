@@ -26,58 +26,28 @@ from tests.provider_streams import (
     turns,
 )
 
-SHELL: Payload = {
-    "type": "shell_call",
-    "id": "sh_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "environment": {"type": "local"},
-    "action": {"commands": ["ls -la", "rm -rf /"], "timeout_ms": 1000, "max_output_length": None},
-}
-LOCAL_SHELL: Payload = {
-    "type": "local_shell_call",
-    "id": "lsh_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "action": {"type": "exec", "command": ["rm", "-rf", "/"], "env": {}, "working_directory": "/"},
-}
+
+def item(type_: str, id_: str, **fields: Any) -> Payload:
+    return {"type": type_, "id": id_, "call_id": "call_1", "status": "completed", **fields}
+
+
+COMMANDS = {"commands": ["ls -la", "rm -rf /"], "timeout_ms": 1000, "max_output_length": None}
+EXEC = {"type": "exec", "command": ["rm", "-rf", "/"], "env": {}, "working_directory": "/"}
 CLICK: Payload = {"type": "click", "button": "left", "x": 3, "y": 4}
-COMPUTER: Payload = {
-    "type": "computer_call",
-    "id": "cu_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "pending_safety_checks": [],
-    "actions": [CLICK, {"type": "type", "text": "hello"}],
-}
 CHECK: Payload = {"id": "sc_1", "code": "malicious_instructions", "message": "Look at it."}
-OLD_COMPUTER: Payload = {
-    **COMPUTER,
-    "pending_safety_checks": [CHECK],
-    "action": CLICK,
-    "actions": None,
-}
-SEARCH: Payload = {
-    "type": "tool_search_call",
-    "id": "tsc_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "execution": "client",
-    "arguments": {"goal": "send a mail"},
-}
+ACTIONS = [CLICK, {"type": "type", "text": "hello"}]
+
+SHELL = item("shell_call", "sh_1", environment={"type": "local"}, action=COMMANDS)
+LOCAL_SHELL = item("local_shell_call", "lsh_1", action=EXEC)
+COMPUTER = item("computer_call", "cu_1", pending_safety_checks=[], actions=ACTIONS)
+OLD_COMPUTER = {**COMPUTER, "pending_safety_checks": [CHECK], "action": CLICK, "actions": None}
+SEARCH = item("tool_search_call", "tsc_1", execution="client", arguments={"goal": "send a mail"})
 APPROVAL: Payload = {
     "type": "mcp_approval_request",
     "id": "mcpr_1",
     "server_label": "github",
     "name": "delete_repo",
     "arguments": '{"repo": "argstream"}',
-}
-PROGRAM: Payload = {
-    "type": "program",
-    "id": "prog_1",
-    "call_id": "call_1",
-    "code": "await tools.add({a: 1})",
-    "fingerprint": "fp",
 }
 CLIENT_CALLS = [
     (SHELL, "shell", "call_1", SHELL["action"]),
@@ -277,13 +247,8 @@ def test_action_of_a_wrong_form_is_a_bad_payload(payload: Any) -> None:
 
 
 HOSTED_SHELL = {**SHELL, "environment": {"type": "container_reference", "container_id": "c"}}
-SHELL_OUTPUT: Payload = {
-    "type": "shell_call_output",
-    "id": "sho_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "output": [{"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
-}
+PRINTED = {"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+SHELL_OUTPUT = item("shell_call_output", "sho_1", output=[PRINTED])
 SHELL_DELTA: Payload = {
     "type": "response.shell_call_output_content.delta",
     "item_id": "sh_1",
@@ -293,13 +258,8 @@ SHELL_DELTA: Payload = {
 }
 HOSTED_SEARCH = {**SEARCH, "call_id": None, "execution": "server"}
 SEARCH_OUTPUT = {**HOSTED_SEARCH, "type": "tool_search_output", "id": "tso_1", "tools": []}
-PROGRAM_OUTPUT: Payload = {
-    "type": "program_output",
-    "id": "po_1",
-    "call_id": "call_1",
-    "status": "completed",
-    "result": "2",
-}
+PROGRAM = item("program", "prog_1", code="await tools.add({a: 1})", fingerprint="fp")
+PROGRAM_OUTPUT = item("program_output", "po_1", result="2")
 
 
 @FORMS

@@ -246,8 +246,9 @@ def _anthropic_end(reason: str | None) -> list[Payload]:
 def _chat(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
     match part:
         case Words(text, is_thinking):
-            field = "reasoning_content" if is_thinking else "content"
-            return [ps.chunk(**{field: piece}) for piece in cut(text, sizes)]
+            if is_thinking:
+                return [ps.chunk(reasoning_content=one) for one in cut(text, sizes)]
+            return [ps.chunk(content=one) for one in cut(text, sizes)]
         case Wanted(name, text):
             start = ps.tool_calls(ps.entry("", index=place, id=id_, name=name, type="function"))
             return [start, *(ps.tool_calls(ps.entry(one, index=place)) for one in cut(text, sizes))]

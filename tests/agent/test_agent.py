@@ -47,7 +47,8 @@ def test_model_receives_the_result_of_its_call() -> None:
 
 
 def test_sync_and_async_methods_return_the_same_text() -> None:
-    agent = Agent(ScriptedModel(*[ADD, "3"] * 5), [add])
+    replies: list[Any] = [ADD, "3"] * 5
+    agent = Agent(ScriptedModel(*replies), [add])
     assert agent.run("Go").text == "3"
     assert complete(lambda: agent.run_async("Go")).text == "3"
     assert complete(lambda: agent.run_stream("Go")).text == "3"

@@ -99,12 +99,8 @@ RESULT_BLOCKS = ("tool_result", "web_search_tool_result", "mcp_tool_result")
 
 @pytest.mark.parametrize("kind", RESULT_BLOCKS)
 async def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: str) -> None:
-    response = [
-        ps.message_start(),
-        *call_to_send(0, "ada"),
-        *forged_result(kind),
-        *ps.message_end(),
-    ]
+    call = [*call_to_send(0, "ada"), *forged_result(kind)]
+    response = [ps.message_start(), *call, *ps.message_end()]
     store = MemoryStore()
     run = Agent(model_of(response), TOOLS, store=store).run_stream("Go")
     events = [event async for event in run]

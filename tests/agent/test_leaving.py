@@ -190,8 +190,7 @@ async def test_slow_consumer_slows_the_model_down() -> None:
     async def model(_: ModelRequest) -> AsyncIterator[object]:
         nonlocal written
         yield ps.message_start()
-        for _ in range(10_000):
-            written += 1
+        for written in range(1, 10_000):
             yield ps.block_delta(0, "text_delta", text="x")
         for payload in ps.message_end("end_turn"):
             yield payload

@@ -330,9 +330,9 @@ class World:
         started = only(step.events, ToolExecutionStarted)
         executed = [effect for effect in step.effects if isinstance(effect, loop.Execute)]
         expected = [event for event in started if event.call_id not in self._texts]
-        for effect, event in zip(executed, expected, strict=True):  # each start is executed
-            assert (effect.call_id, effect.name) == (event.call_id, event.name)
-            assert effect.idempotency_key == event.idempotency_key
+        for execute, event in zip(executed, expected, strict=True):  # each start is executed
+            assert (execute.call_id, execute.name) == (event.call_id, event.name)
+            assert execute.idempotency_key == event.idempotency_key
         assert not (started and self._is_stopped), "no tool starts after a stop"
         asked = only(step.events, ApprovalRequested)
         if is_recovery and self.rules.asks_in_place:

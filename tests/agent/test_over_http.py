@@ -152,14 +152,16 @@ async def test_50_runs_at_once_in_one_process() -> None:
 def test_api_key_is_shown_nowhere(api: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     written: list[str] = []
+    agents: list[Agent] = []
     for faults in ([], [Cut(at="call")], [Status(401, f"the key {CANARY} is wrong")]):
         with strict_provider(CALLS, faults=faults) as provider:
             agent = Agent(agent_of(api, provider, []).model, max_turns=1)
             events = events_of(agent)
             written += [ev.to_json(event).decode() for event in events]
             written += [repr(agent), repr(agent.model), str(events)]
+            agents.append(agent)
     with pytest.raises(RunFailure) as caught:  # its server is gone
-        agent.run("Go")
+        agents[-1].run("Go")
     written += [repr(caught.value), str(caught.getrepr(showlocals=False))]
     assert caplog.records
     written += [record.getMessage() for record in caplog.records]

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,6 +34,22 @@ def read_sync(text: Streamed[str]) -> list[str]:
 READERS: list[Tool] = [read_async, read_sync]
 
 
+def reading(each: Callable[[str], object], *, is_async: bool) -> Tool:
+    """Return a tool that passes each piece of its text to a function, in a thread."""
+
+    @tool
+    async def in_loop(text: Streamed[str]) -> None:
+        async for piece in text:
+            await asyncio.to_thread(each, piece)
+
+    @tool
+    def in_thread(text: Streamed[str]) -> None:
+        for piece in text:
+            each(piece)
+
+    return in_loop if is_async else in_thread
+
+
 def open_call(text: str) -> Call:
     """Return a call whose arguments have arrived up to this text."""
     assembler = Assembler()
@@ -58,19 +75,8 @@ async def started(reader: Tool, feed: TextFeed) -> "asyncio.Task[Any]":
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_each_piece_is_read_as_it_is_written(is_async: bool) -> None:
     seen: list[str] = []
-
-    @tool
-    async def in_loop(text: Streamed[str]) -> None:
-        async for piece in text:
-            seen.append(piece)  # noqa: PERF401 - to see it while it is read
-
-    @tool
-    def in_thread(text: Streamed[str]) -> None:
-        for piece in text:
-            seen.append(piece)  # noqa: PERF402 - the same
-
     feed = TextFeed()
-    task = executing(in_loop if is_async else in_thread, feed)
+    task = executing(reading(seen.append, is_async=is_async), feed)
     for count, piece in enumerate(["a", "b", "c"], 1):
         feed.add(piece)
         while len(seen) < count:
@@ -173,19 +179,9 @@ async def test_interruption_reaches_a_busy_tool_at_its_next_read(is_async: bool)
         busy.set()
         go_on.wait(5)
 
-    @tool
-    async def in_loop(text: Streamed[str]) -> None:
-        async for piece in text:
-            await asyncio.to_thread(work, piece)
-
-    @tool
-    def in_thread(text: Streamed[str]) -> None:
-        for piece in text:
-            work(piece)
-
     feed = TextFeed()
     feed.add("a")
-    task = executing(in_loop if is_async else in_thread, feed)
+    task = executing(reading(work, is_async=is_async), feed)
     await asyncio.to_thread(busy.wait, 5)
     feed.add("must not be read")
     feed.interrupt(CUT)

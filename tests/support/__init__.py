@@ -1,4 +1,4 @@
-"""What the tests of the engine share: exact comparison, and running a text through the parser."""
+"""Shared by the tests of the parser: exact comparison, and feeding a text to the parser."""
 
 import json
 import os
@@ -17,7 +17,7 @@ Exact = tuple[str, ...]
 
 
 def exact(fragments: Iterable[Fragment]) -> list[Exact]:
-    """Fragments in comparable form, with neighbouring Text of one path joined (invariant 1)."""
+    """Return fragments in comparable form, with adjacent Text of one path joined (invariant 1)."""
     joined: list[Fragment] = []
     for fragment in fragments:
         last = joined[-1] if joined else None
@@ -29,7 +29,7 @@ def exact(fragments: Iterable[Fragment]) -> list[Exact]:
 
 
 def every_way(text: str) -> Iterator[tuple[str, Sequence[str | bytes]]]:
-    """Cut a text in every way that the kit knows, as text and as bytes."""
+    """Cut a text in all ways of ``chunkings``, as text and as bytes."""
     yield from chunkings(text)
     for name, chunks in chunkings(text.encode()):
         yield f"bytes: {name}", chunks
@@ -38,7 +38,7 @@ def every_way(text: str) -> Iterator[tuple[str, Sequence[str | bytes]]]:
 def run(
     chunks: Iterable[str | bytes], limits: Limits | None = None
 ) -> tuple[Parser, list[Fragment]]:
-    """Feed all chunks, close, and return the parser with everything it said."""
+    """Feed all chunks, close, and return the parser with all fragments."""
     parser = Parser(limits)
     fragments: list[Fragment] = []
     for chunk in chunks:
@@ -58,12 +58,12 @@ def feed_all(chunks: Iterable[str | bytes], limits: Limits | None = None) -> Par
 
 
 def encode(said: object) -> bytes:
-    """Encode all strings in it, which fails if one cannot be (repr would not: it escapes)."""
+    """Encode all strings of a value. Fails for lone surrogates, which repr would escape."""
     return json.dumps(said, ensure_ascii=False, default=repr).encode()
 
 
 def loads(text: str | bytes) -> Any:
-    """Read with json.loads, and do to surrogates what invariant 4 says, before keys are merged."""
+    """Parse with json.loads, and replace lone surrogates (invariant 4) before keys are merged."""
 
     def merge(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return {replace_surrogates(key): value for key, value in pairs}
@@ -84,7 +84,7 @@ def replace_surrogates(value: Any) -> Any:
 
 
 def program_is_missing(what: str) -> NoReturn:
-    """Say that a test needs what is not there: it is skipped, and fails where all must be there."""
+    """Skip a test whose program is missing, or fail it if ``CI`` is set."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)

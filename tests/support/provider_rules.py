@@ -92,13 +92,9 @@ def request_problems(
     name = "input" if protocol == "openai-responses" else "messages"
     if not body.get(name) and not body.get("prompt"):
         return [f"{name}: this is required"]
-    match protocol:
-        case "anthropic":
-            return list(_anthropic(headers, body, memory))
-        case "openai-chat":
-            return list(_chat(body, memory))
-        case _:
-            return list(_responses(body, memory))
+    if protocol == "anthropic":
+        return list(_anthropic(headers, body, memory))
+    return list((_chat if protocol == "openai-chat" else _responses)(body, memory))
 
 
 def signature(text: str) -> str:
@@ -196,7 +192,9 @@ def _anthropic(
         yield from _name(f"{where}.name", tool.get("name"))
         if tool.get("type") in (None, "custom"):  # others are Anthropic's own and have no schema
             yield from _schema(f"{where}.input_schema", tool.get("input_schema"))
-    yield from _same_names(tool.get("name") for _, tool in tools)
+    names = _texts(tool.get("name") for _, tool in tools)
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"tools: names must be unique, and {name!r} is there twice"
     yield from _anthropic_settings(headers, body)
     messages = _objects(body, "messages")
     yield from _anthropic_messages(messages, has_tools=bool(body.get("tools")))
@@ -227,16 +225,9 @@ def _anthropic_messages(messages: Placed, *, has_tools: bool) -> Iterator[str]:
                 yield f"{where}: tool_use ids must be unique, and {id_!r} is there twice"
             seen.append(id_)
     yield from _without_result("messages", asked, [])
-    if messages and messages[-1][1].get("role") == "assistant" and _ends_in_space(blocks):
-        yield "messages: the final assistant content cannot end in white space"
-
-
-def _ends_in_space(blocks: list[Any]) -> bool:
-    match blocks:
-        case [*_, {"type": "text", "text": str(text)}]:
-            return text != text.rstrip()
-        case _:
-            return False
+    match messages[-1][1].get("role") if messages else None, blocks:
+        case "assistant", [*_, {"type": "text", "text": str(text)}] if text != text.rstrip():
+            yield "messages: the final assistant content cannot end in white space"
 
 
 def _results(where: str, blocks: list[Any], asked: list[object]) -> Iterator[str]:
@@ -246,7 +237,7 @@ def _results(where: str, blocks: list[Any], asked: list[object]) -> Iterator[str
     for n, id_ in enumerate(answered):
         if id_ in answered[:n]:
             yield f"{where}: each tool_use must have a single result, and {id_!r} has two"
-    others = [not (isinstance(one, dict) and one.get("type") == "tool_result") for one in blocks]
+    others = [_dict(block).get("type") != "tool_result" for block in blocks]
     if others != sorted(others):
         yield f"{where}: tool_result blocks must come first in their message"
 
@@ -280,8 +271,7 @@ def _block(where: str, block: object, asked: list[object]) -> Iterator[str]:
 
 
 def _ids(blocks: list[Any], type_: str, field: str) -> list[object]:
-    found = (block for block in blocks if isinstance(block, dict) and block.get("type") == type_)
-    return [block.get(field) for block in found]
+    return [block.get(field) for block in map(_dict, blocks) if block.get("type") == type_]
 
 
 def _without_result(where: str, asked: list[object], answered: list[object]) -> Iterator[str]:
@@ -290,35 +280,23 @@ def _without_result(where: str, asked: list[object], answered: list[object]) -> 
 
 
 def _anthropic_settings(headers: Mapping[str, str], body: dict[str, Any]) -> Iterator[str]:
-    tools = body.get("tools")
-    tools = tools if isinstance(tools, list) else []
-    choice = body.get("tool_choice")
-    choice = choice if isinstance(choice, dict) else {}
+    tools, choice = _list(body.get("tools")), _dict(body.get("tool_choice"))
     if choice and not tools:
         yield "tool_choice: this may only be set together with tools"
-    names = [tool.get("name") for tool in tools if isinstance(tool, dict)]
+    names = [_dict(tool).get("name") for tool in tools]
     if choice.get("type") == "tool" and tools and choice.get("name") not in names:
         yield f"tool_choice.name: there is no tool {choice.get('name')!r} among the tools"
-    thinking = body.get("thinking")
-    thinking = thinking if isinstance(thinking, dict) else {}
+    thinking = _dict(body.get("thinking"))
     if thinking.get("type") == "enabled":
-        # The budget then covers several answers.
+        budget, most = thinking.get("budget_tokens"), body.get("max_tokens")
+        # Interleaved thinking has a budget for several answers.
         is_interleaved = "interleaved-thinking" in headers.get("anthropic-beta", "")
-        most = None if is_interleaved else body.get("max_tokens")
-        yield from _budget(thinking.get("budget_tokens"), most)
-    if thinking.get("type") in ("enabled", "adaptive"):
-        yield from _while_thinking(body, choice)
-
-
-def _budget(budget: object, most: object) -> Iterator[str]:
-    where = "thinking.budget_tokens"
-    if not isinstance(budget, int) or budget < _LEAST_BUDGET:
-        yield f"{where}: must be at least {_LEAST_BUDGET}"
-    elif isinstance(most, int) and most <= budget:
-        yield f"{where}: must be less than max_tokens"
-
-
-def _while_thinking(body: dict[str, Any], choice: dict[str, Any]) -> Iterator[str]:
+        if not isinstance(budget, int) or budget < _LEAST_BUDGET:
+            yield f"thinking.budget_tokens: must be at least {_LEAST_BUDGET}"
+        elif isinstance(most, int) and most <= budget and not is_interleaved:
+            yield "thinking.budget_tokens: must be less than max_tokens"
+    if thinking.get("type") not in ("enabled", "adaptive"):
+        return
     if choice.get("type") in ("any", "tool"):
         yield "tool_choice: thinking may not be enabled when a tool must be called"
     if body.get("temperature") not in (None, 1):
@@ -334,13 +312,11 @@ def _anthropic_thinking(
     messages: Placed, body: dict[str, Any], memory: Memory | None
 ) -> Iterator[str]:
     goes_on_from = _start_of_loop(messages)
-    match body.get("thinking"):
-        case {"type": "enabled"} if len(messages) > goes_on_from + 1:
-            where, message = messages[goes_on_from]
-            if not _begins_with_thought(message.get("content")):
-                yield f"{where}: with thinking, it must begin with a thought, as its tools go on"
-        case _:
-            pass
+    if _dict(body.get("thinking")).get("type") == "enabled" and len(messages) > goes_on_from + 1:
+        where, message = messages[goes_on_from]
+        first = _dict((_list(message.get("content")) or [None])[0])
+        if first.get("type") not in ("thinking", "redacted_thinking"):
+            yield f"{where}: with thinking, it must begin with a thought, as its tools go on"
     for n, (where, message) in enumerate(messages):
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list):
@@ -361,23 +337,12 @@ def _anthropic_thinking(
                 yield f"{where}: a tool_use came without the thinking blocks that were before it"
 
 
-def _begins_with_thought(content: object) -> bool:
-    match content:
-        case [{"type": "thinking" | "redacted_thinking"}, *_]:
-            return True
-        case _:
-            return False
-
-
 def _start_of_loop(messages: Placed) -> int:
     """Return the index after the last user message that has no tool result."""
     for n in reversed(range(len(messages))):
         message = messages[n][1]
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        has_result = any(
-            isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks
-        )
+        blocks = map(_dict, _list(message.get("content")))
+        has_result = any(block.get("type") == "tool_result" for block in blocks)
         if message.get("role") == "user" and not has_result:
             return n + 1
     return 0
@@ -427,15 +392,14 @@ def _chat_messages(messages: Placed) -> Iterator[str]:
         yield from _unanswered(asked)
         asked = []
         calls = message.get("tool_calls")
-        if (
-            role == "assistant"
-            and not any(map(message.get, _INSTEAD_OF_CONTENT))
-            and message.get("content") is None
-        ):
+        has_content = message.get("content") is not None or any(
+            map(message.get, _INSTEAD_OF_CONTENT)
+        )
+        if role == "assistant" and not has_content:
             yield f"{where}.content: must not be null, if there are no tool_calls"
         if not isinstance(calls, list | None):
             yield f"{where}.tool_calls: must be a list"
-        for m, call in enumerate(calls if isinstance(calls, list) else ()):
+        for m, call in enumerate(_list(calls)):
             place = f"{where}.tool_calls.{m}"
             match call:
                 case {
@@ -491,9 +455,7 @@ def _chat_thinking(messages: Placed, memory: Memory) -> Iterator[str]:
 
 
 def _chat_ids(message: dict[str, Any]) -> list[str]:
-    calls = message.get("tool_calls")
-    found = calls if isinstance(calls, list) else []
-    return _texts(call.get("id") for call in found if isinstance(call, dict))
+    return _texts(_dict(call).get("id") for call in _list(message.get("tool_calls")))
 
 
 def _reasoning(turn: ServedReply, call_ids: list[str]) -> set[str]:
@@ -590,7 +552,8 @@ def _reasoning_problems(
         yield f"{where}: this item was not found, and nothing is persisted when store is false"
     elif encrypted is not None and is_ours and encrypted != signature(_summary(item)):
         yield f"{where}: the encrypted content could not be verified: send the item unchanged"
-    if not following or following.get("role") == "user" or _is_output(following):
+    is_output = str(following.get("type")).endswith("_call_output")
+    if not following or following.get("role") == "user" or is_output:
         yield f"{where}: a reasoning item was provided without its required following item"
 
 
@@ -609,22 +572,24 @@ def _reasoning_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summary(item: dict[str, Any]) -> str:
-    summary = item.get("summary")
-    parts = summary if isinstance(summary, list) else []
+    parts = _list(item.get("summary"))
     return "".join(str(part.get("text")) for part in parts if isinstance(part, dict))
-
-
-def _is_output(item: dict[str, Any]) -> bool:
-    return str(item.get("type")).endswith("_call_output")
 
 
 # Shared by the APIs
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _objects(body: dict[str, Any], name: str) -> Placed:
     """Return the objects of a list, each with its path; none if it is not a list."""
-    found = body.get(name)
-    items = enumerate(found if isinstance(found, list) else ())
+    items = enumerate(_list(body.get(name)))
     return [(f"{name}.{n}", item) for n, item in items if isinstance(item, dict)]
 
 
@@ -636,15 +601,6 @@ def _name(where: str, name: object) -> Iterator[str]:
 def _schema(where: str, schema: object) -> Iterator[str]:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         yield f'{where}: a JSON schema with "type": "object" is required'
-
-
-def _same_names(names: Iterable[object]) -> Iterator[str]:
-    seen = set()
-    for name in names:
-        if isinstance(name, str) and name in seen:
-            yield f"tools: names must be unique, and {name!r} is there twice"
-        if isinstance(name, str):
-            seen.add(name)
 
 
 def _strict_schema(where: str, schema: object, *, is_root: bool = True) -> Iterator[str]:
@@ -662,13 +618,11 @@ def _strict_schema(where: str, schema: object, *, is_root: bool = True) -> Itera
         yield f"{where}: a strict schema must have a type"
     if is_root and ("anyOf" in schema or schema.get("type") != "object"):
         yield f'{where}: a strict schema must have "type": "object", and no anyOf'
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
+    properties = _dict(schema.get("properties"))
     if properties or "object" in types:
         if schema.get("additionalProperties") is not False:
             yield f"{where}: in a strict schema, additionalProperties must be false"
-        required = schema.get("required")
-        required = required if isinstance(required, list) else []
+        required = _list(schema.get("required"))
         if missing := [name for name in properties if name not in required]:
             yield f"{where}: in a strict schema, all are required: {', '.join(missing)}"
     if "array" in types and "items" not in schema:
@@ -679,11 +633,9 @@ def _strict_schema(where: str, schema: object, *, is_root: bool = True) -> Itera
 
 def _below(schema: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name in ("properties", "$defs"):
-        found = schema.get(name)
-        for key, value in found.items() if isinstance(found, dict) else ():
+        for key, value in _dict(schema.get(name)).items():
             yield f"{name}.{key}", value
-    variants = schema.get("anyOf")
-    for n, value in enumerate(variants if isinstance(variants, list) else ()):
+    for n, value in enumerate(_list(schema.get("anyOf"))):
         yield f"anyOf.{n}", value
     if "items" in schema:
         yield "items", schema["items"]

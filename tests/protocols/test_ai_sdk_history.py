@@ -88,13 +88,6 @@ def test_history_is_whole_when_the_first_run_is_added() -> None:
     assert history.is_whole
 
 
-def test_deleted_runs_are_restored_from_the_history_of_the_next() -> None:
-    found = messages_of(run("b", "More", *HELLO, user(TextPart(text="Again"))))
-    texts = [(one["id"], "".join(part.get("text", "") for part in one["parts"])) for one in found]
-    before = [("message-0", "Hello"), ("message-1", "a"), ("message-2", "Again")]
-    assert texts == [*before, ("b-prompt", "More"), ("b", "b")]
-
-
 def test_restored_answer_is_one_message_with_its_steps_and_calls() -> None:
     def call(call_id: str, **more: Any) -> CallPart:
         fields = {"name": "send", "kind": "function", "arguments": {"to": "ada"}, "raw": "{"}

@@ -1,15 +1,25 @@
-"""Common to all formats: text cannot end a frame, and a close reason says how to reconnect."""
+"""Encoders: what all formats have in common, the native format, and the bridge of source 004."""
 
+import json
+from typing import Any
+
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from argstream import events as ev
+from argstream.history import CallPart, Message, OpaquePart, TextPart
 from argstream.protocols import Encoder, Parting
 from argstream.protocols.ag_ui import AgUiEncoder
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.protocols.converse import ConverseEncoder
-from argstream.protocols.native import NativeEncoder
-from tests.protocols.reading import read, records_of
+from argstream.protocols.native import Frame, NativeEncoder
+from argstream.runs import RunView, with_arguments
+from tests.chance_runs import runs
+from tests.protocols.reading import in_portions, joined, read, records_of, snapshot_of
 
+START = ev.RunStarted("run_1", "Go")
 ENCODERS = [
     (NativeEncoder(), b"; come again"),
     (ConverseEncoder("run_1", "talk_1"), b"; follow the run by its id"),
@@ -50,3 +60,247 @@ def _texts(value: object) -> list[object]:
     if isinstance(value, dict):
         return [text for inner in value.values() for text in _texts(inner)]
     return [value]
+
+
+# The native format
+
+decode = msgspec.json.Decoder(Frame).decode
+cuts_of_records = st.lists(st.integers(0, 10_000), max_size=6)
+
+
+def frames(written: bytes) -> list[Frame]:
+    return [decode(json.dumps(event.data)) for event in read(written)]
+
+
+@given(events=runs(), cuts=cuts_of_records, join=st.integers(0, 10_000))
+def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
+    events: list[ev.Event], cuts: list[int], join: int
+) -> None:
+    records = records_of(events)
+    portions = in_portions(records, cuts)
+    place = join % (len(portions) + 1)
+    known = [record for portion in portions[:place] for record in portion]
+    encoder = NativeEncoder()
+    before = [encoder.take(portion) for portion in portions[:place]]
+    opening = encoder.opening(snapshot_of(known))
+    after = [encoder.take(portion) for portion in portions[place:]]
+
+    view, whole = RunView(), RunView()
+    seqs = []
+    for frame in frames(opening.data + b"".join(written.data for written in after)):
+        view.take(frame.event)
+        seqs.append(frame.seq)
+    for record in records:
+        whole.take(record.event)
+    # Items of the provider stay on the server. Everything else is the same.
+    seen, logged = (msgspec.structs.replace(one.snapshot(), history=()) for one in (view, whole))
+    assert seen == logged
+    assert seqs == sorted(set(seqs))
+    everything = b"".join(written.data for written in (*before, *after))
+    expected = [str(record.seq) for portion in portions for record in portion]
+    assert [event.id for event in read(everything)] == expected
+
+
+@given(events=runs(crashes=False), cuts=cuts_of_records)
+def test_frames_carry_the_argument_events(events: list[ev.Event], cuts: list[int]) -> None:
+    portions = in_portions(records_of(events), cuts)
+    encoder = NativeEncoder()
+    written = [frame for portion in portions for frame in frames(encoder.take(portion).data)]
+    kinds = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
+    stored = [record.event for portion in portions for record in portion]
+    expected = [event for event in with_arguments(stored) if isinstance(event, kinds)]
+    assert [view for frame in written for view in frame.arguments] == expected
+
+
+@given(events=runs())
+def test_log_line_equals_the_frame(events: list[ev.Event]) -> None:
+    streamed, lined = NativeEncoder(), NativeEncoder()
+    for record in records_of(events):
+        line = lined.line(record)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        assert [decode(line)] == frames(streamed.take([record]).data)
+
+
+def opening_of(*events: ev.Event) -> Frame:
+    [frame] = frames(NativeEncoder().opening(snapshot_of(records_of(events))).data)
+    return frame
+
+
+def test_snapshot_carries_incomplete_arguments_but_not_lost_ones() -> None:
+    call = ev.ToolCallStarted("c1", 0, "write")
+    delta = ev.ToolArgsDelta("c1", "write", '{"path": "a.txt", "content": "hel')
+    frame = opening_of(START, call, delta)
+    assert [(view.type, getattr(view, "path", None)) for view in frame.arguments] == [
+        ("argument_started", ("path",)),
+        ("argument_delta", ("path",)),
+        ("argument_completed", ("path",)),
+        ("argument_started", ("content",)),
+        ("argument_delta", ("content",)),
+    ]
+    assert (frame.session_id, frame.agent) == ("talk_1", "agent")
+    again = (ev.TurnStarted(1, 2), ev.ToolCallStarted("c1", 0, "list"))
+    assert [*opening_of(START, ev.TurnStarted(1), call, delta, *again).arguments] == []
+
+
+def test_items_of_the_provider_are_not_sent() -> None:
+    item = {"signature": "c2VjcmV0"}
+    fields: Any = {"kind": "function", "arguments": {}, "raw": "{}", "verdict": "complete"}
+    call = CallPart(call_id="c0", name="add", item=item, **fields)
+    parts = (TextPart(text="Hi", item=item), call, OpaquePart(item=item))
+    message = Message(role="assistant", parts=parts)
+    start = ev.RunStarted("run_1", "Go", (message,))
+    records = records_of([start, ev.TurnCompleted("end_turn", message)])
+    encoder = NativeEncoder()
+    written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
+    assert b"c2VjcmV0" not in written
+    started, completed, snapshot = frames(written)
+    assert isinstance(completed.event, ev.TurnCompleted)
+    assert completed.event.message.parts == ()  # it was sent in pieces
+    for event in (started.event, snapshot.event):
+        assert isinstance(event, ev.RunStarted | ev.RunSnapshot)
+        assert [type(part) for part in event.history[0].parts] == [TextPart, CallPart]
+
+
+def test_history_can_be_omitted() -> None:
+    before = Message(role="user", parts=(TextPart(text="before"),))
+    records = records_of([ev.RunStarted("run_1", "Go", (before,)), ev.TextDelta("Hi", 0)])
+    encoder = NativeEncoder(with_history=False)
+    written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
+    assert b"before" not in written
+    started, _, snapshot = frames(written)
+    assert isinstance(started.event, ev.RunStarted)
+    assert isinstance(snapshot.event, ev.RunSnapshot)
+    assert started.event.prompt == snapshot.event.prompt == "Go"
+
+
+def test_stream_ends_with_the_run() -> None:
+    encoder = NativeEncoder()
+    first, last = records_of([START, ev.RunCompleted("done")])
+    assert not encoder.take([first]).ends
+    assert encoder.take([last]).ends
+    assert encoder.opening(snapshot_of([first, last])).ends
+
+
+# The bridge of source 004
+
+KEYS = {
+    *("text", "thinking", "tool_start", "tool_delta", "block", "invalid", "tool_result"),
+    *("error", "done"),
+}
+WRITE = ev.ToolCallStarted("c1", 0, "write")
+SEND = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
+DONE = {"conversation": "talk_1", "run": "run_1"}
+
+
+def converse(*, with_deltas: bool = False) -> ConverseEncoder:
+    return ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
+
+
+def objects(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
+    written = converse(with_deltas=with_deltas).take(joined(records_of(events)))
+    return [event.data for event in read(written.data)]
+
+
+@given(events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=5))
+def test_objects_have_one_key_and_calls_start_before_their_block(
+    events: list[ev.Event], cuts: list[int]
+) -> None:
+    bridge = converse(with_deltas=True)
+    started: set[str] = set()
+    for portion in in_portions(records_of(events), cuts):
+        for [(key, value)] in (event.data.items() for event in read(bridge.take(portion).data)):
+            assert key in KEYS
+            if key == "tool_start":
+                started.add(value["id"])
+            elif key in ("block", "invalid", "tool_delta"):
+                assert value["id"] in started
+
+
+@given(events=runs(crashes=False), place=st.integers(0, 10_000))
+def test_late_client_receives_the_same(events: list[ev.Event], place: int) -> None:
+    records = records_of(events)
+    cut = 1 + place % len(records)
+    late = converse()
+    opening = late.opening(snapshot_of(records[:cut]))
+    late.begin(snapshot_of(records[:cut]))
+    written = opening.data + late.take(records[cut:]).data
+    assert _summary(written) == _summary(converse().take(records).data)
+
+
+def _summary(written: bytes) -> Any:
+    """The texts, and the ends of calls by their ids. Snapshots group them by block."""
+    texts: dict[str, str] = {"text": "", "thinking": ""}
+    calls = set()
+    for event in read(written):
+        [(key, value)] = event.data.items()
+        if key in texts:
+            texts[key] += value
+        elif key in ("tool_start", "block", "invalid", "tool_result"):
+            calls.add((key, value["id"]))
+    return {key: sorted(text) for key, text in texts.items()}, calls
+
+
+def test_call_from_its_start_to_its_result() -> None:
+    call = (
+        *(START, ev.ThinkingDelta("hm", 0), ev.TextDelta("I write.", 1), WRITE),
+        ev.ToolArgsDelta("c1", "write", '{"path": "a", "content": "one\\n'),
+        ev.ToolArgsDelta("c1", "write", 'two"}'),
+        ev.ToolArgsCompleted("c1", "write", {"path": "a", "content": "one\ntwo"}),
+        ev.ToolCallCompleted("c1", "write", {}, {"written": 7}),
+        ev.RunCompleted("done"),
+    )
+    assert objects(*call) == [
+        {"thinking": "hm"},
+        {"text": "I write."},
+        {"tool_start": {"id": "c1", "name": "write"}},
+        {"block": {"id": "c1", "name": "write", "input": {"path": "a", "content": "one\ntwo"}}},
+        {"tool_result": {"id": "c1", "name": "write", "output": {"written": 7}}},
+        {"done": DONE | {"status": "completed"}},
+    ]
+    deltas = [one["tool_delta"] for one in objects(*call, with_deltas=True) if "tool_delta" in one]
+    assert deltas == [
+        {"id": "c1", "path": ["path"], "text": "a"},
+        {"id": "c1", "path": ["content"], "text": "one\ntwo"},
+    ]
+
+
+def test_rejected_call_has_a_reason() -> None:
+    error = ev.ArgumentsError("type", "must be a number", 6, ("a",), "type")
+    rejected = ev.ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error)
+    failed = ev.ToolCallFailed("c1", "add", "must be a number")
+    _, invalid, result = objects(START, ev.ToolCallStarted("c1", 0, "add"), rejected, failed)
+    call = {"id": "c1", "name": "add"}
+    reason = {"reason": "type", "message": "must be a number", "path": ["a"]}
+    assert invalid == {"invalid": call | {"verdict": "rejected"} | reason}
+    assert result == {"tool_result": call | {"error": "must be a number"}}
+
+
+def test_every_end_sends_done_and_a_failure_sends_the_error_first() -> None:
+    assert objects(START, ev.RunStopped("enough")) == [{"done": DONE | {"status": "stopped"}}]
+    assert objects(START, ev.RunFailed("max_turns", "too many")) == [
+        {"error": {"code": "max_turns", "message": "too many"}},
+        {"done": DONE | {"status": "failed"}},
+    ]
+
+
+def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
+    written = converse().take(records_of([START, ev.RunPaused("run_1", (SEND,))]))
+    assert written.ends
+    call = {"id": "c1", "name": "send", "input": {"to": "ada"}}
+    pending = [call | {"digest": "d1gest", "reason": "it sends"}]
+    done = DONE | {"status": "paused", "pending": pending}
+    assert read(written.data)[-1].data["done"] == done
+
+
+def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() -> None:
+    bridge = converse()
+    records = records_of([START, WRITE, ev.ToolArgsCompleted("c1", "send", {}), SEND])
+    early, late = bridge.take(records), converse().opening(snapshot_of(records))
+    assert early.ends
+    assert late.ends
+    done = read(late.data)[-1].data["done"]
+    assert [one["digest"] for one in done["pending"]] == ["d1gest"]
+    assert done == read(early.data)[-1].data["done"]
+    over = bridge.take(records_of([ev.ToolCallFailed("c1", "send", "given up")]))
+    assert not over.ends  # no call is pending any more

@@ -10,10 +10,9 @@ import pytest
 
 from argstream.errors import UsageError
 from argstream.server import AgentServer, Limits
-from tests.agent.following import send
 from tests.server import raw
 from tests.server.raw import Answer, Asked, call, connect, read_answer, serving
-from tests.server.talking import eventually, problem, talking
+from tests.server.talking import problem, talking
 
 RUNS = "/api/runs"
 
@@ -125,12 +124,6 @@ def test_request_over_a_limit_is_refused_and_starts_no_run(
                 assert f"{limit}={value} is all{detail}" in refused.json()["detail"]
                 assert int(refused.headers["retry-after"]) > 0
         assert [run["run"] for run in client.listed()] == [run_id]
-
-
-def test_paused_run_does_not_count_as_running() -> None:
-    with talking(send("ada"), "Done.", limits=Limits(max_running=1)) as client:
-        client.run(until="paused")
-        eventually(lambda: client.post(RUNS, {"message": "Hi"}).status_code == 201)
 
 
 HEAD = b"POST /api/chat HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

@@ -16,7 +16,7 @@ from argstream.models import CallTool, Reply, Say
 from argstream.runs import MemoryStore, Record, RunInfo
 from argstream.server import AgentServer
 from tests.agent.following import only, send
-from tests.server.talking import agent_for, eventually, paused, talking
+from tests.server.talking import agent_for, eventually, talking
 
 SENT_TO_ADA = [("send", {"to": "ada"})]
 WRITING = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "line\n" * 40}))
@@ -95,16 +95,6 @@ def test_run_that_its_process_left_continues_here() -> None:
         events = client.events(run_id, "?after=0")
     assert len(only(events, ev.ToolCallCompleted)) == len(client.effects.seen) == 1
     assert "".join(event.text for event in only(events, ev.TextDelta)).endswith("Done.")
-
-
-def test_decision_that_was_made_without_a_server_is_carried_out() -> None:
-    store = MemoryStore()
-    with paused(store=store) as (_, run_id):
-        pass
-    asyncio.run(approve(store, run_id))
-    with talking("Sent.", store=store) as client:
-        client.until(run_id, "completed")
-    assert client.effects.seen == SENT_TO_ADA
 
 
 class FlakyStore(MemoryStore):

@@ -103,16 +103,6 @@ def test_only_named_proxies_are_trusted(trusted: list[str], expected: tuple[str,
     assert seen == [expected]
 
 
-def test_viewers_are_asked_to_reconnect_when_the_server_ends() -> None:
-    with waiting() as port:
-        viewer = connect(port)
-        viewer.sendall(EVENTS)
-        assert b"run_snapshot" in viewer.recv(65536)
-    with viewer:
-        received = b"".join(iter(lambda: viewer.recv(65536), b""))
-    assert received.endswith(b": the server ends; come again\n\n\r\n0\r\n\r\n")
-
-
 def test_server_ends_after_the_grace_period() -> None:
     head = b"content-type: application/json\r\ncontent-length: 50\r\n\r\n"
     with serving(limits=Limits(grace_seconds=0.2)) as (_, port):

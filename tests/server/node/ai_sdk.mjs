@@ -73,7 +73,7 @@ class Told {
 }
 
 async function until(look, what) {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + 40_000;
   while (!look()) {
     if (Date.now() > deadline) throw new Error(`it does not come: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
@@ -441,7 +441,7 @@ const escaped = (character) =>
   "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"); // it ends lines for some readers
 
 const late = () =>
-  new Promise((_, reject) => setTimeout(() => reject(new Error("it does not end")), 20_000));
+  new Promise((_, reject) => setTimeout(() => reject(new Error("it does not end")), 45_000));
 
 await Promise.all(
   Object.entries(scenes).map(async ([scene, play]) => {

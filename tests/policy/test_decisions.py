@@ -247,6 +247,25 @@ def test_exception_in_a_function_counts_in_the_order_of_the_rules(
         assert read(policy, text).decision.action == expected
 
 
+def test_exception_in_a_function_counts_in_any_order_of_items() -> None:
+    def fails_on_five(value: Any) -> bool:
+        return fails(value) if value == 5 else bool(value == 1)
+
+    action: Any
+    for action, item, values, expected in (
+        ("allow", EVERY_ITEM, (1, 5), "deny"),
+        ("allow", EVERY_ITEM, (0, 5), "ask"),  # it does not match
+        ("ask", EVERY_ITEM, (1, 5), "deny"),
+        ("deny", EVERY_ITEM, (0, 5), "ask"),
+        ("ask", ANY_ITEM, (0, 5), "deny"),
+        ("ask", ANY_ITEM, (1, 5), "deny"),
+        ("deny", ANY_ITEM, (1, 5), "deny"),
+    ):
+        policy = Policy([Rule(action, argument=("a", item), when=fails_on_five)])
+        for order in (values, values[::-1]):
+            assert read(policy, json.dumps({"a": order})).decision.action == expected
+
+
 def test_reason_against_allowing_is_given_before_a_function_is_called() -> None:
     policy = Policy([Rule("allow", where={"a": Prefix("x"), "b": fails})], default="deny")
     outcome = read(policy, '{"a": 5, "b": 1}')

@@ -243,6 +243,7 @@ def test_relative_directory_without_a_root_raises() -> None:
         ({"argument": ("a",) * 300, "when": Equals(1)}, "names no argument"),
         ({"argument": ("a", ANY_ITEM, EVERY_ITEM), "when": Equals(1)}, "about any item and"),
         ({"argument": "a", "when": 5}, "neither a condition nor a function"),
+        ({"where": {"a": Prefix}}, "neither a condition nor a function"),
         ({"name": 5}, "the name of a rule must be a string"),
         ({"reason": None}, "the reason of a rule must be a string"),
         ({"action": "allow", "argument": ("a", "*"), "when": Equals(1)}, "EVERY_ITEM"),
@@ -259,6 +260,7 @@ def test_wrong_rule_raises_with_advice(given: dict[str, Any], advice: str) -> No
     ("given", "advice"),
     [
         ({"default": "never"}, "give 'allow', 'ask' or 'deny'"),
+        ({"defaults": {"a": "never"}}, "give 'allow', 'ask' or 'deny'"),
         ({"defaults": {"": "ask"}}, "no name of a tool"),
         ({"root": "work"}, "must be an absolute directory"),
         ({"defaults": [("a", "ask")]}, 'give a dict, as in {"read_file": "allow"}'),

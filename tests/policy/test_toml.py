@@ -135,6 +135,8 @@ TWO = "there are two conditions on"
         (RULE + "name = 5", "the name of a rule must be a string"),
         (RULE + 'argument = "a"', "it says nothing about its argument: give one of equals, "),
         (RULE + "equals = 1", "it has no argument: give argument ="),
+        (RULE + 'argument = "a.b"\nequals = 1', 'as ["a.b"]'),
+        (RULE + 'argument = ["a", true]\nequals = 1', "is no step to an argument"),
         (RULE + "argument = 5\nequals = 1", "argument must be a key or an array of steps"),
         (RULE + "argument = [{ ky = 1 }]\nequals = 1", "a step to an argument is a key"),
         (RULE + 'argument = ["a", { item = "all" }]\nequals = 1', "a step to an argument is"),

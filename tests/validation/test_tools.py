@@ -298,6 +298,7 @@ COMPUTER = {"type": "computer_toolset_20260801"}
         ({"type": "openrouter:web_search", "parameters": {"x": 1}}, "itself, leave it out"),
         ({"type": "azure_function", "azure_function": {}}, "cannot be read: .* leave it out"),
         ({"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, "put a ToolSpec"),
+        ({"type": "computer_use"}, "put a ToolSpec"),
         (ToolSpec("first"), "two tools of the name 'first'"),
         # A typo must not turn the check off.
         ({"name": "w", "inputschema": SCHEMA}, "'w'.: 'inputschema' is not read, but seems to be"),

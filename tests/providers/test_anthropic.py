@@ -138,42 +138,33 @@ CALL_ITEM = {"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}, 
 END_WITH_CONTAINER = message_end()
 END_WITH_CONTAINER[0]["delta"]["container"] = {"id": "container_1"}
 
-test_parts_that_must_go_back_are_kept = READER.test_parts(
-    {
-        "streamed": (
-            turn(
-                *THINKING,
-                *(block_start(1, "redacted_thinking", data="xyz"), block_stop(1)),
-                block_start(2, "server_tool_use", id="s1", name="web_search", input={}),
-                *(input_json(2, '{"q":1}'), block_stop(2)),
-                block_start(3, "web_search_tool_result", tool_use_id="s1", content=[{"url": "u"}]),
-                *(block_stop(3), block_start(4, "text", text="", citations=[])),
-                block_delta(4, "text_delta", text="fact"),
-                *(block_delta(4, "citations_delta", citation=CITATION), block_stop(4)),
-                block_start(5, "compaction", content=""),
-                *(block_delta(5, "compaction_delta", content="summary"), block_stop(5)),
-                *(tool_use(6, **CALLER), input_json(6, "{}"), block_stop(6)),
-            ),
-            [
-                ThinkingPart(
-                    text="hm", item={"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-                ),
-                ThinkingPart(text="", item={"type": "redacted_thinking", "data": "xyz"}),
-                call_part("s1", "web_search", {"q": 1}, '{"q":1}', kind="server"),
-                ResultPart(call_id="s1", result=[{"url": "u"}], item=RESULT),
-                TextPart(
-                    text="fact", item={"type": "text", "text": "fact", "citations": [CITATION]}
-                ),
-                OpaquePart(item={"type": "compaction", "content": "summary"}),
-                call_part("toolu_1", "write", {}, "{}", item=CALL_ITEM),
-            ],
-        ),
-        "container": (
-            [message_start(), *END_WITH_CONTAINER],
-            [OpaquePart(item={"container": {"id": "container_1"}})],
-        ),
-    }
-)
+
+def test_parts_that_must_go_back_are_kept() -> None:
+    payloads = turn(
+        *THINKING,
+        *(block_start(1, "redacted_thinking", data="xyz"), block_stop(1)),
+        block_start(2, "server_tool_use", id="s1", name="web_search", input={}),
+        *(input_json(2, '{"q":1}'), block_stop(2)),
+        block_start(3, "web_search_tool_result", tool_use_id="s1", content=[{"url": "u"}]),
+        *(block_stop(3), block_start(4, "text", text="", citations=[])),
+        block_delta(4, "text_delta", text="fact"),
+        *(block_delta(4, "citations_delta", citation=CITATION), block_stop(4)),
+        block_start(5, "compaction", content=""),
+        *(block_delta(5, "compaction_delta", content="summary"), block_stop(5)),
+        *(tool_use(6, **CALLER), input_json(6, "{}"), block_stop(6)),
+    )
+    assert READER.parts(payloads) == [
+        ThinkingPart(text="hm", item={"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
+        ThinkingPart(text="", item={"type": "redacted_thinking", "data": "xyz"}),
+        call_part("s1", "web_search", {"q": 1}, '{"q":1}', kind="server"),
+        ResultPart(call_id="s1", result=[{"url": "u"}], item=RESULT),
+        TextPart(text="fact", item={"type": "text", "text": "fact", "citations": [CITATION]}),
+        OpaquePart(item={"type": "compaction", "content": "summary"}),
+        call_part("toolu_1", "write", {}, "{}", item=CALL_ITEM),
+    ]
+    assert READER.parts([message_start(), *END_WITH_CONTAINER]) == [
+        OpaquePart(item={"container": {"id": "container_1"}})
+    ]
 
 
 @pytest.mark.parametrize(

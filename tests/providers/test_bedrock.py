@@ -163,54 +163,40 @@ def image(*data: bytes) -> Payload:
     return {"image": {"format": "png", "source": {"bytes": encoded}}}
 
 
-test_parts_keep_the_form_of_converse = READER.test_parts(
-    {
-        "streamed": (
-            turn(
-                delta(0, reasoningContent={"text": "h"}),
-                delta(0, reasoningContent={"text": "m"}),
-                *(delta(0, reasoningContent={"signature": "c2ln"}), stop(0)),
-                *(delta(1, **redacted(b"secret")), stop(1)),
-                *(tool_use(2, type="server_tool_use"), tool_input(2, "{}"), stop(2)),
-                block_start(3, "toolResult", toolUseId="tooluse_1", status="success"),
-                *(delta(3, toolResult=[{"text": "4"}]), stop(3)),
-                *(delta(4, text="fa"), delta(4, text="ct"), delta(4, citation=CITATION), stop(4)),
-                block_start(5, "image", format="png"),
-                *(delta(5, image={"source": {"bytes": piece}}) for piece in (b"1st", b"second")),
-                stop(5),
-                *(tool_use(6, "tooluse_2"), tool_input(6, "{}"), stop(6)),
-            ),
-            [
-                ThinkingPart(text="hm", item=THOUGHT),
-                ThinkingPart(text="", item=redacted(base64.b64encode(b"secret").decode())),
-                call_part(
-                    "tooluse_1", "write", {}, "{}", kind="server", item={"toolUse": SERVER_CALL}
-                ),
-                ResultPart(
-                    call_id="tooluse_1", result=RESULT["content"], item={"toolResult": RESULT}
-                ),
-                TextPart(text="fact", item={"citationsContent": CITED}),
-                OpaquePart(item=image(b"1st", b"second")),
-                call_part("tooluse_2", "write", {}, "{}"),
-            ],
-        ),
-        "image that failed": (
-            turn(block_start(0, "image", format="png"), delta(0, image=NO_IMAGE), stop(0)),
-            [OpaquePart(item={"image": {"format": "png", **NO_IMAGE}})],
-        ),
-        "content that is not base64": (
-            turn(delta(0, **redacted("a-")), delta(0, **redacted("_b"))),
-            [ThinkingPart(text="", item=redacted("a-_b"))],
-        ),
-        "whole response": (
-            [response(THOUGHT, {"text": "so"}, CACHE_POINT, whole_call())],
-            [
-                *(ThinkingPart(text="hm", item=THOUGHT), TextPart(text="so")),
-                *(OpaquePart(item=CACHE_POINT), call_part("a", "write", {"a": 1}, '{"a":1}')),
-            ],
-        ),
-    }
-)
+def test_parts_keep_the_form_of_converse() -> None:
+    payloads = turn(
+        delta(0, reasoningContent={"text": "h"}),
+        delta(0, reasoningContent={"text": "m"}),
+        *(delta(0, reasoningContent={"signature": "c2ln"}), stop(0)),
+        *(delta(1, **redacted(b"secret")), stop(1)),
+        *(tool_use(2, type="server_tool_use"), tool_input(2, "{}"), stop(2)),
+        block_start(3, "toolResult", toolUseId="tooluse_1", status="success"),
+        *(delta(3, toolResult=[{"text": "4"}]), stop(3)),
+        *(delta(4, text="fa"), delta(4, text="ct"), delta(4, citation=CITATION), stop(4)),
+        block_start(5, "image", format="png"),
+        *(delta(5, image={"source": {"bytes": piece}}) for piece in (b"1st", b"second")),
+        stop(5),
+        *(tool_use(6, "tooluse_2"), tool_input(6, "{}"), stop(6)),
+    )
+    assert READER.parts(payloads) == [
+        ThinkingPart(text="hm", item=THOUGHT),
+        ThinkingPart(text="", item=redacted(base64.b64encode(b"secret").decode())),
+        call_part("tooluse_1", "write", {}, "{}", kind="server", item={"toolUse": SERVER_CALL}),
+        ResultPart(call_id="tooluse_1", result=RESULT["content"], item={"toolResult": RESULT}),
+        TextPart(text="fact", item={"citationsContent": CITED}),
+        OpaquePart(item=image(b"1st", b"second")),
+        call_part("tooluse_2", "write", {}, "{}"),
+    ]
+    assert READER.parts(
+        turn(block_start(0, "image", format="png"), delta(0, image=NO_IMAGE), stop(0))
+    ) == [OpaquePart(item={"image": {"format": "png", **NO_IMAGE}})]
+    assert READER.parts(turn(delta(0, **redacted("a-")), delta(0, **redacted("_b")))) == [
+        ThinkingPart(text="", item=redacted("a-_b"))
+    ]
+    assert READER.parts([response(THOUGHT, {"text": "so"}, CACHE_POINT, whole_call())]) == [
+        *(ThinkingPart(text="hm", item=THOUGHT), TextPart(text="so")),
+        *(OpaquePart(item=CACHE_POINT), call_part("a", "write", {"a": 1}, '{"a":1}')),
+    ]
 
 
 def test_text_results_and_usage_are_read_whole_and_streamed() -> None:

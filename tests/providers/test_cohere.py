@@ -134,31 +134,25 @@ PARTS: list[Part] = [
     OpaquePart(item={"citations": [CITATION]}),
 ]
 
-test_parts_keep_the_form_of_cohere = READER.test_parts(
-    {
-        "streamed": (
-            turn(
-                content("start", 0, "thinking", thinking="h"),
-                *(content("delta", 0, thinking="m"), TEXT_END, content("delta", 1, text="so")),
-                event("citation-start", 0, citations=CITATION),
-                *({"type": "citation-end", "index": 0}, plan("I will")),
-                *(call_start(arguments="{}"), call_end()),
-            ),
-            PARTS,
-        ),
-        "whole": (
-            [
-                response(
-                    tool_plan="I will",
-                    content=[THOUGHT, {"type": "text", "text": "so"}],
-                    tool_calls=[tool_call("write_1", "{}")],
-                    citations=[CITATION],
-                )
-            ],
-            [PARTS[2], *PARTS[:2], *PARTS[3:]],
-        ),
-    }
-)
+
+def test_parts_keep_the_form_of_cohere() -> None:
+    payloads = turn(
+        content("start", 0, "thinking", thinking="h"),
+        *(content("delta", 0, thinking="m"), TEXT_END, content("delta", 1, text="so")),
+        event("citation-start", 0, citations=CITATION),
+        *({"type": "citation-end", "index": 0}, plan("I will")),
+        *(call_start(arguments="{}"), call_end()),
+    )
+    assert READER.parts(payloads) == PARTS
+    payloads = [
+        response(
+            tool_plan="I will",
+            content=[THOUGHT, {"type": "text", "text": "so"}],
+            tool_calls=[tool_call("write_1", "{}")],
+            citations=[CITATION],
+        )
+    ]
+    assert READER.parts(payloads) == [PARTS[2], *PARTS[:2], *PARTS[3:]]
 
 
 def test_whole_response_is_read_like_a_stream() -> None:

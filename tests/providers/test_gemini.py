@@ -228,43 +228,33 @@ EMPTY_THOUGHT = {"text": "", "thought": True, **SIGNED}
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, **SIGNED}
 NAMED = {"functionCall": {"name": "write", "id": "x"}, **SIGNED}
 
-test_parts_that_must_go_back_are_kept = READER.test_parts(
-    {
-        "signatures": (
-            [
-                *(chunk({"text": "hm", "thought": True}), chunk({**EMPTY_THOUGHT, "text": "!"})),
-                *(chunk({"text": "one "}), chunk({"text": "two", **SIGNED})),
-                chunk({"text": " three"}),
-                chunk(call(args={"a": 1}, id="x", part=SIGNED)),
-                *(begin("other", **SIGNED), chunk(piece(leaf("$.a", stringValue="y")))),
-                *(chunk(END), chunk({"text": "", **SIGNED}, finish="STOP")),
-            ],
-            [
-                ThinkingPart(text="hm"),
-                ThinkingPart(text="!", item={**EMPTY_THOUGHT, "text": "!"}),
-                *(TextPart(text="one "), TextPart(text="two", item={"text": "two", **SIGNED})),
-                TextPart(text=" three"),
-                call_part("x", "write", {"a": 1}, '{"a":1}', item=NAMED),
-                call_part(
-                    *("call_r1_0_1", "other", {"a": "y"}, '{"a":"y"}'),
-                    item={"functionCall": {"name": "other"}, **SIGNED},
-                ),
-                OpaquePart(item={"text": "", **SIGNED}),
-            ],
+
+def test_parts_that_must_go_back_are_kept() -> None:
+    payloads = [
+        *(chunk({"text": "hm", "thought": True}), chunk({**EMPTY_THOUGHT, "text": "!"})),
+        *(chunk({"text": "one "}), chunk({"text": "two", **SIGNED})),
+        chunk({"text": " three"}),
+        chunk(call(args={"a": 1}, id="x", part=SIGNED)),
+        *(begin("other", **SIGNED), chunk(piece(leaf("$.a", stringValue="y")))),
+        *(chunk(END), chunk({"text": "", **SIGNED}, finish="STOP")),
+    ]
+    assert READER.parts(payloads) == [
+        ThinkingPart(text="hm"),
+        ThinkingPart(text="!", item={**EMPTY_THOUGHT, "text": "!"}),
+        *(TextPart(text="one "), TextPart(text="two", item={"text": "two", **SIGNED})),
+        TextPart(text=" three"),
+        call_part("x", "write", {"a": 1}, '{"a":1}', item=NAMED),
+        call_part(
+            *("call_r1_0_1", "other", {"a": "y"}, '{"a":"y"}'),
+            item={"functionCall": {"name": "other"}, **SIGNED},
         ),
-        "empty thought": (
-            [chunk(EMPTY_THOUGHT), STOP],
-            [ThinkingPart(text="", item=EMPTY_THOUGHT)],
-        ),
-        "other parts": (
-            [chunk({"text": "look: "}, PICTURE, {"brandNew": {"x": 1}}), STOP],
-            [
-                TextPart(text="look: "),
-                *(OpaquePart(item=PICTURE), OpaquePart(item={"brandNew": {"x": 1}})),
-            ],
-        ),
-    }
-)
+        OpaquePart(item={"text": "", **SIGNED}),
+    ]
+    assert READER.parts([chunk(EMPTY_THOUGHT), STOP]) == [ThinkingPart(text="", item=EMPTY_THOUGHT)]
+    assert READER.parts([chunk({"text": "look: "}, PICTURE, {"brandNew": {"x": 1}}), STOP]) == [
+        TextPart(text="look: "),
+        *(OpaquePart(item=PICTURE), OpaquePart(item={"brandNew": {"x": 1}})),
+    ]
 
 
 @pytest.mark.parametrize("ids", [{}, {"id": "code1"}])

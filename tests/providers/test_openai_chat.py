@@ -43,20 +43,10 @@ TWO_CALLS = [
     tool_calls(entry('{"a":1}', index=0, id="a", name="first")),
     tool_calls(entry('{"b":1}', index=1, id="b", name="second")),
 ]
-RESPONSE = {
-    "object": "chat.completion",
-    "choices": [
-        {
-            "index": 0,
-            "message": {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [entry('{"a":1}', id="a", name="f"), entry("{}", id="b", name="f")],
-            },
-            "finish_reason": "tool_calls",
-        }
-    ],
-}
+ENTRIES = [entry('{"a":1}', id="a", name="f"), entry("{}", id="b", name="f")]
+MESSAGE = {"role": "assistant", "content": None, "tool_calls": ENTRIES}
+CHOICE = {"index": 0, "message": MESSAGE, "finish_reason": "tool_calls"}
+RESPONSE = {"object": "chat.completion", "choices": [CHOICE]}
 PADDED = [{**payload, "p": "abc", "obfuscation": "xyz"} for payload in chat_call("{}")]
 UNKNOWN = {"object": "brand.new", "choices": None}
 
@@ -120,38 +110,22 @@ DETAILS: list[Any] = [
 ]
 JOINED = [{**DETAILS[1], "text": "ab"}, DETAILS[2]]
 
-test_parts_that_must_go_back_are_kept = READER.test_parts(
-    {
-        "reasoning details": (
-            [
-                chunk(reasoning="a", reasoning_details=DETAILS[:1]),
-                chunk(reasoning="b", reasoning_details=DETAILS[1:]),
-                *(chunk(content="so"), chunk(finish="stop")),
-            ],
-            [ThinkingPart(text="ab", item={"reasoning_details": JOINED}), TextPart(text="so")],
-        ),
-        **{
-            field: (
-                [thought(field, "h"), thought(field, "m"), chunk(content="so", finish="stop")],
-                [ThinkingPart(text="hm", item={"field": field}), TextPart(text="so")],
-            )
-            for field in ("reasoning_content", "reasoning")
-        },
-        "extra content of calls": (
-            [
-                *(chunk(reasoning="hm"), chunk(content="so")),
-                tool_calls(
-                    *(entry("{}", index=n, id=f"c{n}", name="f", **EXTRAS[n]) for n in range(3))
-                ),
-                chunk(finish="tool_calls"),
-            ],
-            [
-                *(ThinkingPart(text="hm", item={"field": "reasoning"}), TextPart(text="so")),
-                *(call_part(f"c{n}", "f", {}, "{}", item=EXTRAS[n]) for n in range(3)),
-            ],
-        ),
-    }
-)
+
+def test_parts_that_must_go_back_are_kept() -> None:
+    so, text = chunk(content="so"), TextPart(text="so")
+    for field in ("reasoning_content", "reasoning"):
+        kept = ThinkingPart(text="hm", item={"field": field})
+        payloads = [thought(field, "h"), thought(field, "m"), so, chunk(finish="stop")]
+        assert READER.parts(payloads) == [kept, text]
+    first = chunk(reasoning="a", reasoning_details=DETAILS[:1])
+    second = chunk(reasoning="b", reasoning_details=DETAILS[1:])
+    kept = ThinkingPart(text="ab", item={"reasoning_details": JOINED})
+    assert READER.parts([first, second, so, chunk(finish="stop")]) == [kept, text]
+    entries = [entry("{}", index=n, id=f"c{n}", name="f", **EXTRAS[n]) for n in range(3)]
+    payloads = [thought("reasoning", "hm"), so, tool_calls(*entries), chunk(finish="tool_calls")]
+    calls = [call_part(f"c{n}", "f", {}, "{}", item=EXTRAS[n]) for n in range(3)]
+    kept = ThinkingPart(text="hm", item={"field": "reasoning"})
+    assert READER.parts(payloads) == [kept, text, *calls]
 
 
 def test_usage_comes_after_the_finish_reason() -> None:

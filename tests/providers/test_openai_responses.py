@@ -180,24 +180,19 @@ MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": CONTENT
 SEARCH = {"type": "web_search_call", "id": "ws", "status": "completed"}
 KEPT = {name: value for name, value in FUNCTION_CALL.items() if name != "arguments"}
 
-test_parts_that_must_go_back_are_kept = READER.test_parts(
-    {
-        "items": (
-            turn(
-                item_added(0, **{**REASONING, "encrypted_content": ""}),
-                item_done(0, **REASONING),
-                *(item_done(1, **MESSAGE), item_done(2, **SEARCH)),
-                *(item_added(3, **FUNCTION_CALL), arguments_done(3, "{}")),
-                item_done(3, **{**FUNCTION_CALL, "arguments": "{}", "status": "completed"}),
-            ),
-            [
-                ThinkingPart(text="", item=REASONING),
-                *(TextPart(text="hi", item=MESSAGE), OpaquePart(item=SEARCH)),
-                call_part("call_1", "write", {}, "{}", item={**KEPT, "status": "completed"}),
-            ],
-        )
-    }
-)
+
+def test_parts_that_must_go_back_are_kept() -> None:
+    payloads = turn(
+        item_added(0, **{**REASONING, "encrypted_content": ""}),
+        *(item_done(0, **REASONING), item_done(1, **MESSAGE), item_done(2, **SEARCH)),
+        *(item_added(3, **FUNCTION_CALL), arguments_done(3, "{}")),
+        item_done(3, **{**FUNCTION_CALL, "arguments": "{}", "status": "completed"}),
+    )
+    assert READER.completed(payloads).message.parts == (
+        *(ThinkingPart(text="", item=REASONING), TextPart(text="hi", item=MESSAGE)),
+        OpaquePart(item=SEARCH),
+        call_part("call_1", "write", {}, "{}", item={**KEPT, "status": "completed"}),
+    )
 
 
 def test_thinking_comes_from_summaries_and_from_reasoning_text() -> None:

@@ -59,68 +59,70 @@ def no_id(text: Any, **fields: Any) -> dict[str, Any]:
 
 
 A1, A2, B2 = '{"a":1}', '{"a":2}', '{"b":2}'
-EXISTING = [entry("", id="x", name="edit_ex"), entry("", name="isting_file"), entry(A1)]
-ENTRIES: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
-    "1 a new ID with a name is a new call": (
-        [f('{"a":'), entry("1}"), g('{"b":'), entry("2}")],
-        TWO,
-    ),
-    "1 a new ID without a name is the same call": (
-        [f(""), entry('{"a":', id="other"), entry("1}", id="other")],
+Calls = list[tuple[str, Any]]
+
+
+def expecting(expected: Calls, entries: dict[str, list[Any]]) -> dict[str, tuple[list[Any], Calls]]:
+    return {name: (given, expected) for name, given in entries.items()}
+
+
+ENTRIES = {
+    **expecting(
         ONE,
+        {
+            "1 a new ID without a name": [f(""), *(entry(x, id="z") for x in ('{"a":', "1}"))],
+            "2 the same ID at another index": [f(""), f(A1, index=1)],
+            "6 a name in every chunk": [f('{"a"'), f(":1"), entry("}", name="f")],
+            "6 a name after the arguments": [entry('{"a"', id="x"), entry(":1}", name="f")],
+        },
     ),
-    "2 the same ID at another index is the same call": ([f(""), f(A1, index=1)], ONE),
-    "2 the same ID for another tool is another call": ([f(A1), g(B2, id="x")], TWO),
-    "2 empty IDs, whole calls": ([no_id(A1), no_id(A2)], SAME_TWICE),
-    "2 empty IDs, calls in pieces": (
-        [no_id('{"a"'), entry(":1}"), no_id('{"a":'), entry("2}")],
-        SAME_TWICE,
-    ),
-    "2 empty IDs, the name before the arguments": (
-        [
-            *(no_id(""), entry(A1, id=""), no_id("")),
-            *(entry(text, id="") for text in ("", '{"a":', "2}")),
-        ],
-        SAME_TWICE,
-    ),
-    "2 the ID 'null', arguments as objects": (
-        [f({"a": 1}, id="null"), f({"a": 2}, id="null")],
-        SAME_TWICE,
-    ),
-    "2 empty IDs, a name in every chunk of both": (
-        [no_id(text) for text in ('{"a":', "1}", "", '{"a":', "2}")],
-        SAME_TWICE,
-    ),
-    "3 without an index the ID decides": (
-        [
-            *(f('{"a":', index=None), g('{"b":', index=None)),
-            *(entry("1}", index=None, id="x"), entry("2}", index=None, id="y")),
-        ],
+    **expecting(
         TWO,
+        {
+            "1 a new ID with a name": [f('{"a":'), entry("1}"), g('{"b":'), entry("2}")],
+            "2 the same ID for another tool": [f(A1), g(B2, id="x")],
+            "3 no index, the ID decides": [
+                *(f('{"a":', index=None), g('{"b":', index=None)),
+                *(entry("1}", index=None, id="x"), entry("2}", index=None, id="y")),
+            ],
+            "3 indexes that begin at one": [f(A1, index=1), g(B2, index=2)],
+            "3 an index that is a string": [
+                *(f("", index="0"), g("", index="1")),
+                *(entry(A1, index="0"), entry(B2, index="1")),
+            ],
+            **{
+                f"7 the ID {id_!r} is replaced": [f(A1, id=id_), g(B2, index=1, id=id_)]
+                for id_ in ("", None, "null")
+            },
+        },
     ),
-    "3 without index and ID a name that begins an object is a new call": (
-        [
-            *(entry(text, index=None, name="f") for text in (A1, '{"a":')),
-            entry("2}", index=None),
-        ],
+    **expecting(
         SAME_TWICE,
+        {
+            "2 empty IDs, whole calls": [no_id(A1), no_id(A2)],
+            "2 empty IDs, pieces": [no_id('{"a"'), entry(":1}"), no_id('{"a":'), entry("2}")],
+            "2 empty IDs, the name before the arguments": [
+                *(no_id(""), entry(A1, id=""), no_id("")),
+                *(entry(text, id="") for text in ("", '{"a":', "2}")),
+            ],
+            "2 the ID 'null', objects": [f({"a": 1}, id="null"), f({"a": 2}, id="null")],
+            "2 empty IDs, a name in every chunk": [
+                no_id(text) for text in ('{"a":', "1}", "", '{"a":', "2}")
+            ],
+            "3 no index and no ID, a name that begins an object": [
+                *(entry(text, index=None, name="f") for text in (A1, '{"a":')),
+                entry("2}", index=None),
+            ],
+        },
     ),
-    "3 indexes may begin at one": ([f(A1, index=1), g(B2, index=2)], TWO),
-    "3 an index may be a string": (
-        [f("", index="0"), g("", index="1"), entry(A1, index="0"), entry(B2, index="1")],
-        TWO,
+    "6 a name in pieces": (
+        [entry("", id="x", name="edit_ex"), entry("", name="isting_file"), entry(A1)],
+        [("edit_existing_file", {"a": 1})],
     ),
-    "6 a name in every chunk is one name": ([f('{"a"'), f(":1"), entry("}", name="f")], ONE),
-    "6 a name in pieces is joined": (EXISTING, [("edit_existing_file", {"a": 1})]),
-    "6 a name that grows is replaced": (
+    "6 a name that grows": (
         [entry(None, id="x", name="edit"), entry(A1, name="edit_file")],
         [("edit_file", {"a": 1})],
     ),
-    "6 a name may follow the arguments": ([entry('{"a"', id="x"), entry(":1}", name="f")], ONE),
-    **{
-        f"7 an ID is generated in place of {id_!r}": ([f(A1, id=id_), g(B2, index=1, id=id_)], TWO)
-        for id_ in ("", None, "null")
-    },
 }
 
 

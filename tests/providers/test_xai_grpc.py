@@ -157,34 +157,26 @@ CALL = tool_call('{"q":1}', type=SEARCH)
 ANSWER = {"error_message": "", **CALL, "status": COMPLETED}
 LAST = finished(index=2, citations=["u"], output_files=[{"file_id": "f"}])
 
-test_parts_that_must_go_back_are_kept = READER.test_parts(
-    {
-        "streamed": (
-            [
-                *(called(CALL, encrypted_content="e1"), finished("REASON_TOOL_CALLS")),
-                answered({**CALL, "status": COMPLETED}, encrypted_content="e2"),
-                chunk(output(2, reasoning_content="hm", encrypted_content="e")),
-                chunk(output(2, encrypted_content="3")),
-                *(chunk(output(2, content="so", citations=[CITATION])), LAST),
-            ],
-            [
-                ThinkingPart(text="", item={"encrypted_content": "e1"}),
-                call_part(
-                    "call_1", "write", {"q": 1}, '{"q":1}', kind="server", item={"type": SEARCH}
-                ),
-                ResultPart(
-                    call_id="call_1",
-                    result=None,
-                    item={"role": "ROLE_TOOL", "tool_calls": [ANSWER], "encrypted_content": "e2"},
-                ),
-                ThinkingPart(text="hm", item={"encrypted_content": "e3"}),
-                TextPart(text="so", item={"citations": [CITATION]}),
-                OpaquePart(item={"citations": ["u"]}),
-                OpaquePart(item={"output_files": [{"file_id": "f"}]}),
-            ],
-        )
-    }
-)
+
+def test_parts_that_must_go_back_are_kept() -> None:
+    payloads = [
+        *(called(CALL, encrypted_content="e1"), finished("REASON_TOOL_CALLS")),
+        answered({**CALL, "status": COMPLETED}, encrypted_content="e2"),
+        chunk(output(2, reasoning_content="hm", encrypted_content="e")),
+        chunk(output(2, encrypted_content="3")),
+        *(chunk(output(2, content="so", citations=[CITATION])), LAST),
+    ]
+    result = {"role": "ROLE_TOOL", "tool_calls": [ANSWER], "encrypted_content": "e2"}
+    assert completed(payloads).message.parts == (
+        ThinkingPart(text="", item={"encrypted_content": "e1"}),
+        call_part("call_1", "write", {"q": 1}, '{"q":1}', kind="server", item={"type": SEARCH}),
+        ResultPart(call_id="call_1", result=None, item=result),
+        ThinkingPart(text="hm", item={"encrypted_content": "e3"}),
+        TextPart(text="so", item={"citations": [CITATION]}),
+        OpaquePart(item={"citations": ["u"]}),
+        OpaquePart(item={"output_files": [{"file_id": "f"}]}),
+    )
+
 
 test_error_truncates_the_call = READER.test_failures(
     [called(tool_call(""))],

@@ -32,10 +32,10 @@ def test_code_is_coloured() -> None:
     shown = " ".join(f"{text}/{role}" for text, role in line if text.strip())
     assert shown == "def/keyword f/name (x): /plain return/keyword 1/number # one/comment"
     assert "".join(text for text, _ in line) == "def f(x): return 1  # one"
-    (line,) = written("import os", language="python", path="a.txt")  # a language wins
-    assert roles(line)[0][1] == "keyword"
-    (line,) = written('x = "\x1b[2J\u202e"\r', language="python")
-    assert text_of(line.spans) == 'x = "⟦ESC⟧[2J⟦RLO⟧"⟦CR⟧'
+    (named,) = written("import os", language="python", path="a.txt")  # a language wins
+    assert roles(named)[0][1] == "keyword"
+    (hostile,) = written('x = "\x1b[2J\u202e"\r', language="python")
+    assert text_of(hostile.spans) == 'x = "⟦ESC⟧[2J⟦RLO⟧"⟦CR⟧'
 
 
 C_LIKE = ["a.c", "a.js", "a.css", "a.go", "a.rs", "a.sql"]

@@ -34,8 +34,8 @@ BEGUN: list[Event] = [e.RunStarted("r", "Go"), e.TurnStarted(1), TURN_OVER]
 COST = "7 tokens in, 5 out"
 DONE = e.RunCompleted(None, e.Usage(7, 5), "end_turn")
 THOUGHT = "~ thought for 1.0 s, and does not say what"
+ALWAYS = ("approved", "", None)
 APPROVED = "✓ write is approved"
-EDITED = e.ApprovalDecided("c1", "write", "edited", "", {"a": 2})
 CUT = e.StreamFailed("cut", "hung up")
 REQUEST = e.ApprovalRequested(
     "c1", "write", {"path": "a.txt", "text": "line\n" * 40}, "digest", "it writes", "files"
@@ -64,10 +64,6 @@ def decided(*fields: Any) -> Event:
         ([e.RunResumed("r")], ["▶ goes on after a pause"]),
         ([REQUEST, decided("approved")], [..., "✓ write is approved"]),
         ([REQUEST, decided("denied", "no!")], [..., "✗ write is denied: no!"]),
-        (
-            [*call({"a": 1}), EDITED],
-            [..., f"{APPROVED} with other arguments", "  a", "  - 1", "  + 2"],
-        ),
         ([*BEGUN, DONE], ["> Go", f"■ done (end_turn) · 3.0 s · {COST}"]),
         ([*BEGUN, e.RunStopped("enough")], [..., f"■ stopped: enough · 3.0 s · {COST}"]),
         ([BEGUN[0], CUT, e.RunFailed("cut", "hung up")], [..., "■ failed (cut) · 2.0 s"]),
@@ -86,24 +82,18 @@ def test_rows_of_single_events(events: list[Event], rows: list[object]) -> None:
     ("event", "row"),
     [
         (
-            e.TurnCompleted("rejected", EMPTY, characters_read=28),
-            "— rejected: not read further than 28 characters",
+            e.TurnCompleted("no", EMPTY, characters_read=8),
+            "— no: not read further than 8 characters",
         ),
         (
-            e.StreamFailed("cut", "hung up", retryable=True),
-            "✗ the stream failed (cut): hung up; it may be tried again",
+            e.StreamFailed("x", "y", retryable=True),
+            "✗ the stream failed (x): y; it may be tried again",
         ),
         (e.RunFailed("max_turns", "too many"), "■ failed (max_turns): too many · 1.0 s"),
         (decided("expired"), "✗ write is denied, since nobody decided in time"),
         (decided("withdrawn"), "✗ write is withdrawn: there is nothing left to decide"),
-        (
-            decided("approved", "", None, "session"),
-            f"{APPROVED}; later calls of this tool are, too",
-        ),
-        (
-            decided("approved", "", None, "rule"),
-            f"{APPROVED}; what this rule asks about later is, too",
-        ),
+        (decided(*ALWAYS, "session"), f"{APPROVED}; later calls of this tool are, too"),
+        (decided(*ALWAYS, "rule"), f"{APPROVED}; what this rule asks about later is, too"),
     ],
 )
 def test_last_sentence_of_single_events(event: Event, row: str) -> None:
@@ -282,11 +272,7 @@ class TestTools:
         [
             (TEXT, TEXT, []),
             (TEXT, f"exit 0\n{TEXT}", ["  └ exit 0", "    (the output above)"]),
-            (
-                TEXT,
-                {"code": 0, "out": TEXT},
-                ['  └ {"code": 0, "out": "(the output above)"}'],
-            ),
+            (TEXT, {"out": TEXT}, ['  └ {"out": "(the output above)"}']),
             (TEXT, "another", ["  └ another"]),
             # Only the end of a result repeats an output that is short.
             ("one\n", "exit status 0\none\n", ["  └ exit status 0", "    (the output above)"]),

@@ -59,14 +59,13 @@ def test_pause_ends_an_incomplete_sequence() -> None:
     decoder = KeyDecoder()
     assert decoder.pause() == []
     assert decoder.feed(b"\x1b") == []
-    assert decoder.is_after_escape
+    assert (decoder.is_inside, decoder.is_after_escape) == (True, True)
     assert decoder.pause() == [Key("escape")]
     assert decoder.feed(b"n\x1b]y") == [N]
-    assert decoder.is_inside
-    assert not decoder.is_after_escape
+    assert (decoder.is_inside, decoder.is_after_escape) == (True, False)
     assert decoder.pause() == [OTHER]
     assert decoder.feed(b"n") == [N]
-    assert not decoder.is_inside
+    assert (decoder.is_inside, decoder.is_after_escape) == (False, False)
 
 
 @given(st.binary(max_size=60), st.integers(2, 7))

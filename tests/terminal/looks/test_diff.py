@@ -110,7 +110,7 @@ DELETED = "     1   │ x\n     2 - │     a = 1\n     2   │ y\n"
 def test_edits_of_special_places(
     path: str | None, old: str | None, new: str, file: str, shown: str
 ) -> None:
-    arguments = {"path": path, "old": old, "new": new}
+    arguments: dict[str, object] = {"path": path, "old": old, "new": new}
     given_ = {name: value for name, value in arguments.items() if value is not None}
     assert edit(given_, text=file).text == shown
 

@@ -1,7 +1,4 @@
-"""What the page's waterfall and replay compute, against what the terminal's computes of the same.
-
-The terminal's timeline is what ``argstream inspect`` shows.
-"""
+"""The page's waterfall and replay compute the same times as ``argstream inspect``."""
 
 import json
 from collections.abc import Sequence
@@ -13,17 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from argstream import events as ev
 from argstream import server
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    SeenBlock,
-    SeenCall,
-    TurnCompleted,
-    TurnStarted,
-)
 from argstream.runs import RunView, with_arguments
 from argstream.terminal.timeline import Timeline, conclusion, name_of, silence
 from argstream.terminal.waterfall import Axis
@@ -33,17 +21,17 @@ from tests.server.nodes import run_node
 
 FOLDER = Path(server.__file__).parent / "static" / "page"
 SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
+# Seconds between two events are multiples of this. None of them is half-way between two texts for a
+# duration, where Python and JavaScript round differently.
 TICK = 0.01373
-"""Seconds between two events are multiples of it: of these, none lies half way between two words
-for a duration, which Python and JavaScript round differently."""
 
-Timed = list[tuple[float, Event]]
-_VIEWS = (ArgumentStarted, ArgumentDelta, ArgumentCompleted)  # which no log holds
+Timed = list[tuple[float, ev.Event]]
+_VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)  # not stored in a log
 _few = settings(max_examples=12, deadline=None)
 
 
 def computed(path: Path, **given: Any) -> list[Any]:
-    """Have the page's modules compute something."""
+    """Run the modules of the page in Node."""
     file = path / "given.json"
     file.write_text(json.dumps({"folder": FOLDER.as_uri(), **given}))
     return run_node(str(SCRIPT), str(file))
@@ -51,7 +39,7 @@ def computed(path: Path, **given: Any) -> list[Any]:
 
 @st.composite
 def timed_runs(draw: st.DrawFn) -> Timed:
-    """A run by chance, whose events come some time after each other."""
+    """Generate a run with pauses between its events."""
     events = [event for event in draw(runs()) if not isinstance(event, _VIEWS)]
     pauses = st.lists(st.integers(0, 400), min_size=len(events), max_size=len(events))
     return list(zip(accumulate(TICK * pause for pause in draw(pauses)), events, strict=True))
@@ -64,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @_few
 @given(st.lists(timed_runs(), min_size=1, max_size=8))
-def test_the_page_tells_the_times_that_the_terminal_tells(folder: Path, given: list[Timed]) -> None:
+def test_times_are_those_of_the_terminal(folder: Path, given: list[Timed]) -> None:
     told = computed(folder, runs=[frames_of(timed) for timed in given])
     for timed, run in zip(given, told, strict=True):
         deep = deep_timeline(timed)
@@ -83,7 +71,7 @@ def test_the_page_tells_the_times_that_the_terminal_tells(folder: Path, given: l
 
 
 def deep_timeline(timed: Timed) -> Timeline:
-    """Note when what came; like frames since 1970, where a second is a little less exact."""
+    """Return the terminal's timeline, computed from Unix times as in frames."""
     timeline = Timeline(is_deep=True)
     times = (record.time for record in records_of(timed))
     now = 0.0
@@ -94,22 +82,22 @@ def deep_timeline(timed: Timed) -> Timeline:
 
 
 def turns_of(timed: Timed) -> list[list[Any]]:
-    """Give turns with their attempts, and when they began and ended."""
+    """Return turn, attempt, start and end of each turn."""
     turns: list[list[Any]] = []
     records = records_of(timed)
     for record in records:
         at, event = round(record.time - records[0].time, 6), record.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, ev.TurnStarted):
             turns.append([event.turn, event.attempt, at, None])
-        elif isinstance(event, TurnCompleted) and event.parent_id is None:
-            if not turns or turns[-1][3] is not None:  # agents that do not say when one begins
+        elif isinstance(event, ev.TurnCompleted) and event.parent_id is None:
+            if not turns or turns[-1][3] is not None:  # not all agents report it
                 turns.append([len(turns) + 1, 1, turns[-1][3] if turns else 0.0, None])
             turns[-1][3] = at
     return turns
 
 
-def calls_of(blocks: Sequence[SeenBlock], deep: Timeline) -> list[dict[str, Any]]:
-    seen = [block for block in blocks if isinstance(block, SeenCall)]
+def calls_of(blocks: Sequence[ev.SeenBlock], deep: Timeline) -> list[dict[str, Any]]:
+    seen = [block for block in blocks if isinstance(block, ev.SeenCall)]
     return [
         {
             "id": call.call_id,
@@ -139,23 +127,14 @@ def _at(moment: Any) -> Any:
 
 
 def numbers(value: Any) -> Any:
-    """Round what was computed, wherever it stands."""
+    """Round all numbers of a value."""
     if isinstance(value, list):
         return [numbers(one) for one in value]
     return round(value, 4) if isinstance(value, float) else value
 
 
 @_few
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(1e-4, 2e5).filter(lambda length: length > 0),
-            st.integers(1, 12),
-        ),
-        min_size=20,
-        max_size=60,
-    )
-)
+@given(st.lists(st.tuples(st.floats(1e-4, 2e5), st.integers(1, 12)), min_size=20, max_size=60))
 def test_ticks_are_those_of_the_terminal(folder: Path, given: list[tuple[float, int]]) -> None:
     axes = [{"stretches": [[0, length]], "most": most, "times": []} for length, most in given]
     for axis, (length, most) in zip(computed(folder, axes=axes), given, strict=True):
@@ -172,7 +151,7 @@ _stretches = st.lists(
 @_few
 @given(st.lists(_stretches, min_size=10, max_size=40))
 @example([[[0.0, 5e-324]], [[0.0, 2.2e-308]], [[3.0, 3.0]]])
-def test_the_axis_goes_forward_and_leaves_long_pauses_out(
+def test_axis_is_monotonic_and_omits_long_pauses(
     folder: Path, given: list[list[list[float]]]
 ) -> None:
     times = [0.0, *(index * 77.7 for index in range(1, 140))]

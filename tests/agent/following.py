@@ -1,4 +1,4 @@
-"""Helpers for tests that follow an agent's run."""
+"""Helpers for tests that follow the run of an agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

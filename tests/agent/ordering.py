@@ -1,6 +1,6 @@
 """The order of events in a run: an oracle that shares no code with the agent loop.
 
-It receives one event after the other, and fails at the first that is out of order.
+It receives one event after the other and fails at the first that is out of order.
 """
 
 from collections.abc import Collection, Iterable

@@ -46,7 +46,7 @@ async def test_run_can_be_stopped_at_any_time(after: type[Event]) -> None:
     model = ScriptedModel(Reply("I sleep.", CallTool("sleep")), "Never", delay=0.01)
     run = Agent(model, [sleeper.sleep]).run_stream("Go", conversation)
 
-    async def stop(_: Event) -> None:
+    async def stop(_: object) -> None:
         if after is ToolExecutionStarted:
             await sleeper.started.wait()
         run.stop("enough")
@@ -190,7 +190,8 @@ async def test_slow_consumer_slows_the_model_down() -> None:
     async def model(_: ModelRequest) -> AsyncIterator[object]:
         nonlocal written
         yield ps.message_start()
-        for written in range(1, 10_000):
+        while written < 10_000:
+            written += 1
             yield ps.block_delta(0, "text_delta", text="x")
         for payload in ps.message_end("end_turn"):
             yield payload

@@ -17,6 +17,7 @@ from tests.support.provider_rules import strict_provider
 Go = Callable[..., tuple[int, str]]
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
+HOW_TO_ALLOW = "to allow it, run it in a terminal to be asked, or allow everything with --yes"
 EDITS = [{"old": "two", "new": "2"}]
 
 
@@ -72,7 +73,7 @@ def test_store_cannot_be_written_by_the_tools(
 
 
 def test_json_is_the_events(go: Go) -> None:
-    _status, shown = go(Reply(WRITE), Reply("Written."), options="--json")
+    _, shown = go(Reply(WRITE), Reply("Written."), options="--json")
     types = [json.loads(line)["type"] for line in shown.splitlines()]
     assert (types[0], types[-1]) == ("run_started", "run_completed")
     assert "argument_delta" in types
@@ -81,8 +82,11 @@ def test_json_is_the_events(go: Go) -> None:
 @pytest.mark.parametrize(
     ("options", "runs", "message"),
     [
-        ("--tools shell", False, "run_command is denied"),
-        ("--tools shell", False, "--yes"),  # how to allow it
+        (
+            "--tools shell",
+            False,
+            f"run_command is denied: nobody can be asked here: {HOW_TO_ALLOW}",
+        ),
         ("--tools files,shell --yes", True, "run_command is approved"),
         ("--yes", False, ""),  # the shell is not among the tools
     ],
@@ -99,7 +103,7 @@ def test_shell_runs_only_if_it_is_allowed(
 def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('default = "allow"\n[defaults]\nwrite_file = "ask"\n')
-    _status, shown = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
+    _, shown = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
     assert not (folder / "notes").exists()
     assert "write_file is denied" in shown
 
@@ -107,7 +111,7 @@ def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: P
 class TestFolder:
     def test_paths_that_lead_out_are_refused(self, go: Go, folder: Path) -> None:
         call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-        _status, shown = go(Reply(call), Reply("No."))
+        _, shown = go(Reply(call), Reply("No."))
         assert not (folder.parent / "outside.txt").exists()
         assert "✗ ../outside.txt leads out of the folder" in shown
 
@@ -118,7 +122,7 @@ class TestFolder:
             Reply(CallTool("edit_file", {"path": path, "edits": EDITS}))
             for path in ("a.txt", str(folder.parent / "a.txt"))
         )
-        _status, shown = go(inside, outside, Reply("Ok."))
+        _, shown = go(inside, outside, Reply("Ok."))
         assert "canary of a.txt" in shown
         assert "canary of ../a.txt" not in shown
 
@@ -128,7 +132,7 @@ class TestFolder:
         monkeypatch.setenv("HOME", str(folder.parent))
         (folder / "a.txt").write_text("one\ntwo\n")
         call = CallTool("edit_file", {"path": "a.txt", "edits": EDITS})
-        _status, shown = go(Reply(call), Reply("Ok."), options="--folder ~/project")
+        _, shown = go(Reply(call), Reply("Ok."), options="--folder ~/project")
         assert (folder / "a.txt").read_text() == "one\n2\n"
         assert "     1   │ one" in shown
 

@@ -25,7 +25,6 @@ from argstream.terminal import (
     line,
     open_terminal,
 )
-from tests.chance_runs import claude_code, runs
 
 
 def call(arguments: dict[str, str], cut_at: str = "import") -> list[Event]:
@@ -124,16 +123,6 @@ def test_dumb_terminal_gets_wrapped_rows_with_margins(monkeypatch: pytest.Monkey
     assert len(rows) == 4
     assert all(row.startswith("│ word") and len(row) < 80 for row in rows)
     assert b"\x1b" not in shown
-
-
-@given(st.one_of(runs(), st.just(claude_code())), st.text())
-def test_no_event_acts_on_a_terminal(events: list[Event], text: str) -> None:
-    pipe = io.StringIO()
-    with PlainTerminal(pipe) as terminal:
-        for event in [*events, TextDelta(text + "\x1b[2J\u202e\r", 9)]:
-            terminal.show(event)
-        terminal.show(ToolCallStarted("x", 0, text + "\n"))
-    assert all(mark.isprintable() or mark in "\n\u3000" for mark in pipe.getvalue())
 
 
 class TestPalette:

@@ -87,7 +87,7 @@ def test_output_of_a_running_tool_is_preliminary_and_bounded() -> None:
     call = shown(*WHOLE, *long)
     assert call["output"].endswith("4998\n4999\n")
     assert len(call["output"]) == 4_000
-    early = (*WRITTEN, EXECUTING, *output)
+    early: list[ev.Event] = [*WRITTEN, EXECUTING, *output]
     assert shown(*early)["state"] == "input-streaming"
     assert shown(*early, WHOLE[-1])["output"] == "one two"  # held back until the input is complete
 

@@ -347,8 +347,8 @@ def test_lifespan_is_completed_and_websockets_are_not_served(port: int, caplog: 
     received: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
     sent = raw.exchange(Asked().app, {"type": "lifespan"}, *received)
     assert kinds(sent) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    scope = raw.scope_of("/api/runs", "POST", content_type="application/json")
-    assert raw.exchange(Asked().app, scope, {"type": "http.disconnect"}) == []
+    lost = raw.scope_of("/api/runs", "POST", content_type="application/json")
+    assert raw.exchange(Asked().app, lost, {"type": "http.disconnect"}) == []
 
 
 def kinds(sent: list[Message]) -> list[str]:

@@ -460,9 +460,6 @@ def test_deeply_nested_payload_is_a_failure() -> None:
     assert "nested too deeply" in failures(events)[0].message
 
 
-# Google's own client
-
-
 @pytest.fixture
 def client() -> Iterator[genai.Client]:
     body = b"".join(b"data: " + json.dumps(payload).encode() + b"\r\n\r\n" for payload in TURN)

@@ -50,9 +50,6 @@ LAST = chunk(chunk_position="last")
 WRITTEN = [chunk(piece('{"path": "/t', "write", "call_1")), chunk(piece('mp"}'))]
 
 
-# A model of LangChain that streams
-
-
 class Scripted(BaseChatModel):
     """A chat model that streams these chunks."""
 
@@ -107,9 +104,6 @@ def test_result_equals_the_sum_that_langchain_computes() -> None:
     assert found == [(call["id"], call["name"], call["args"]) for call in whole.tool_calls]
     assert "".join(texts(events)) == whole.text
     assert turns(events)[0].usage == ev.Usage(3, 4)
-
-
-# Which call a piece belongs to, and its verdict
 
 
 def one_call(text: str, *ends: Any) -> list[Any]:
@@ -218,9 +212,6 @@ def test_parts_of_the_usage_are_added_also_after_the_stop_reason() -> None:
     }
     _, events = assemble([usage(10, 0), *WRITTEN, end(), usage(0, 5, **details), LAST])
     assert [turn.usage for turn in turns(events)] == [ev.Usage(10, 5, 2, 1, 3)]
-
-
-# Content
 
 
 def test_blocks_of_anthropic_do_not_repeat_a_call() -> None:
@@ -396,9 +387,6 @@ def test_calls_that_openai_ran_end_with_their_results() -> None:
     assert results(events) == [ev.ToolCallCompleted("c1", "program", "1+1", "2")]
 
 
-# Several messages
-
-
 def test_each_message_is_a_turn_and_a_tool_message_completes_its_call() -> None:
     payloads = [HumanMessage("hi"), *WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
     _, events = assemble([*payloads, *ANSWER])
@@ -456,9 +444,6 @@ def test_run_is_not_merged_into_a_message_that_continues_under_its_own_id() -> N
     ]
     found = {call.name: call.arguments for call in assemble(payloads)[0]}
     assert found == {"rm": {"path": "/a"}, "ls": {"path": "/b"}}
-
-
-# Messages that were not streamed
 
 
 def whole(*calls: tuple[str, dict[str, Any]], reason: str = "", **fields: Any) -> AIMessage:
@@ -523,9 +508,6 @@ def test_copy_of_a_streamed_message_is_ignored() -> None:
     assert len(turns(events)) == 1
     calls, _ = assemble([*streamed, RESULT, again])
     assert [call.id for call in calls] == ["c1", "c1"]  # IDs may repeat across turns
-
-
-# Envelopes of a message
 
 
 PAYLOADS: list[BaseMessage] = [*WRITTEN, end(), LAST, ToolMessage("ok", tool_call_id="call_1")]
@@ -599,9 +581,6 @@ def test_end_event_of_a_run_repeats_nothing() -> None:
     assert types(events)[-2:] == ["turn_completed", "tool_call_completed"]
 
 
-# Concurrent messages
-
-
 def zipped(first: list[Any], second: list[Any]) -> list[Any]:
     return [one for pair in zip(first, second, strict=True) for one in pair]
 
@@ -638,9 +617,6 @@ def test_end_of_a_run_belongs_to_the_message_that_has_ended() -> None:
     calls, events = assemble([*payloads, last[1]])
     assert [call.verdict for call in calls] == ["complete", "complete"]
     assert [turn.message.id for turn in turns(events)] == ["two", "one"]
-
-
-# Unreadable payloads
 
 
 test_unreadable_payload_truncates_the_call = READER.test_unreadable(

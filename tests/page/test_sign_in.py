@@ -91,7 +91,7 @@ def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(page: Page) -> N
         assert page.url == f"{stage.url}/#/r/{run_id}"
         check_no_token_left(visitor, TOKEN)
 
-        # Nothing changes for a user who is signed in.
+        # Nothing changes for a signed-in user.
         visitor.message.fill("Not sent yet")
         page.evaluate("location.hash = '#token=another-token-altogether'")
         page.wait_for_url(f"{stage.url}/#/r/{run_id}")

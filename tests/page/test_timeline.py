@@ -53,8 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @_few
 @given(st.lists(timed_runs(), min_size=1, max_size=8))
 def test_times_are_those_of_the_terminal(folder: Path, given: list[Timed]) -> None:
-    told = computed(folder, runs=[frames_of(timed) for timed in given])
-    for timed, run in zip(given, told, strict=True):
+    results = computed(folder, runs=[frames_of(timed) for timed in given])
+    for timed, run in zip(given, results, strict=True):
         deep = deep_timeline(timed)
         view = RunView()
         for _, event in timed:
@@ -166,8 +166,8 @@ def test_axis_is_monotonic_and_omits_long_pauses(
 
 
 def test_long_pauses_of_a_replay_are_shortened(folder: Path) -> None:
-    (told,) = computed(folder, schedules=[[100.0, 100.5, 103.5, 103.0, 103.25, 903.25]])
-    assert told["recorded"] == [0, 0.5, 3.5, 3.5, 3.75, 803.75]
-    assert told["shortened"] == [0, 0.5, 2.5, 2.5, 2.75, 4.75]
-    assert told["counts"] == [1, 2, 4, 4, 5, 6]
-    assert (told["seconds"], told["saved"]) == (4.75, 799.0)
+    (result,) = computed(folder, schedules=[[100.0, 100.5, 103.5, 103.0, 103.25, 903.25]])
+    assert result["recorded"] == [0, 0.5, 3.5, 3.5, 3.75, 803.75]
+    assert result["shortened"] == [0, 0.5, 2.5, 2.5, 2.75, 4.75]
+    assert result["counts"] == [1, 2, 4, 4, 5, 6]
+    assert (result["seconds"], result["saved"]) == (4.75, 799.0)

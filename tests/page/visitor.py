@@ -1,4 +1,4 @@
-"""A user of the page, who finds things by their accessible names, as a screen reader does."""
+"""A user of the page. Finds things by their accessible names, as a screen reader does."""
 
 import re
 

@@ -57,9 +57,9 @@ def feed_all(chunks: Iterable[str | bytes], limits: Limits | None = None) -> Par
     return parser
 
 
-def encode(said: object) -> bytes:
+def encode(value: object) -> bytes:
     """Encode all strings of a value. Fails for lone surrogates, which repr would escape."""
-    return json.dumps(said, ensure_ascii=False, default=repr).encode()
+    return json.dumps(value, ensure_ascii=False, default=repr).encode()
 
 
 def loads(text: str | bytes) -> Any:

@@ -441,11 +441,11 @@ def _chat_thinking(messages: Placed, memory: Memory) -> Iterator[str]:
         ids = _chat_ids(message)
         turns = memory.with_call("openai-chat", ids)
         turns = turns or memory.with_text("openai-chat", message.get("content"))
-        said = str(message.get("reasoning_content") or "")
+        reasoning = str(message.get("reasoning_content") or "")
         allowed = {text for turn in turns for text in _reasoning(turn, ids)}
-        if said in allowed:
+        if reasoning in allowed:
             returned.update(ids)
-        elif said and allowed:
+        elif reasoning and allowed:
             changed.append((where, ids))
         elif allowed and ids and n > max(users, default=-1):
             yield f"{where}.reasoning_content: this must be passed back with the call"

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -21,14 +21,13 @@ import pytest
 from argstream.server import AgentServer
 from argstream.testing import CallTool, MockProvider, Reply, Status
 from tests.cli.in_process import argstream
-from tests.cli.processes import COMMAND, ENVIRONMENT, running
+from tests.cli.processes import ENVIRONMENT, Process, running
 from tests.server.talking import agent_for, routes_of
 from tests.support import program_is_missing
 from tests.support.provider_rules import strict_provider
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
 TOKEN = "canary-token-1234567890"
-BEARER = {"authorization": f"Bearer {TOKEN}"}
 MODEL = ("--model", "anthropic:claude-any")
 HELLO = {"message": "Hello"}
 
@@ -44,55 +43,48 @@ def text_in(frames: list[dict[str, Any]]) -> str:
 class Running:
     """The process, and its output so far."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        assert process.stdout is not None
-        self.process = process
-        self.folder = folder
-        output: IO[str] = process.stdout
+    def __init__(self, process: Process, folder: Path, token: str) -> None:
+        self.process, self.folder = process, folder
         self.greeting = ""
         while "/decisions" not in self.greeting:
-            line = output.readline()
-            assert line, "it has ended: " + (process.stderr.read() if process.stderr else "")
+            line = process.stdout.readline().decode()
+            assert line, f"it has ended: {process.stderr.read().decode()}"
             self.greeting += line
         self.url = self.greeting.split()[2]  # without a token
         link = re.search(r"Open (\S+)", self.greeting)
         self.link = link[1] if link else ""  # to be opened in a browser
-        token = re.search(r"'authorization: Bearer (\S+)'", self.greeting)
-        self.token = token[1] if token else ""  # "" if the command did not create one
-
-    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
-        return ({"authorization": f"Bearer {self.token}"} if self.token else {}) | headers
+        created = re.search(r"'authorization: Bearer ([^$\s]+)'", self.greeting)
+        self.token = created[1] if created else ""  # "" if the command did not create one
+        token = self.token or token
+        self.headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers=self._headers(headers), timeout=20)
+        return httpx.get(self.url + path, headers=self.headers | headers, timeout=20)
 
     def post(self, path: str, body: dict[str, Any], **headers: str) -> httpx.Response:
-        address = f"{self.url}{path}"
-        return httpx.post(address, json=body, headers=self._headers(headers), timeout=20)
+        headers = self.headers | headers
+        return httpx.post(self.url + path, json=body, headers=headers, timeout=20)
 
-    def converse(
-        self, message: str, conversation: str = "c", **headers: str
-    ) -> list[dict[str, Any]]:
+    def converse(self, message: str, conversation: str = "c") -> list[dict[str, Any]]:
         body = {"message": message, "conversation": conversation}
-        answer = self.post("/api/converse", body, **headers)
+        answer = self.post("/api/converse", body)
         assert answer.status_code == 200, answer.text
         return data_lines(answer.text)
 
-    def decide(self, done: dict[str, Any], headers: dict[str, str], **decision: object) -> str:
+    def decide(self, done: dict[str, Any], **decision: object) -> str:
         """Decide on the pending call, and return the text of all events of the run."""
         (request,) = done["pending"]
         path = f"/api/runs/{done['run']}"
-        answer = {"digest": request["digest"], **decision}
-        decided = self.post(f"{path}/decisions", {"decisions": {request["id"]: answer}}, **headers)
+        decisions = {request["id"]: {"digest": request["digest"], **decision}}
+        decided = self.post(f"{path}/decisions", {"decisions": decisions})
         assert decided.is_success, decided.text
-        events = data_lines(self.get(f"{path}/events", **headers).text)
-        return json.dumps(events, ensure_ascii=False)
+        return json.dumps(data_lines(self.get(f"{path}/events").text), ensure_ascii=False)
 
     def answer(self, message: str, conversation: str, **decision: object) -> tuple[Any, str]:
         """Return the arguments of the pending call, and the text before and after the decision."""
         frames = self.converse(message, conversation)
         done = frames[-1]["done"]
-        text = self.decide(done, {}, **(decision or {"decision": "approve"}))
+        text = self.decide(done, **(decision or {"decision": "approve"}))
         return done["pending"][0]["input"], text_in(frames) + text
 
     def files(self) -> dict[str, str]:
@@ -101,25 +93,16 @@ class Running:
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
         self.process.send_signal(number)
-        output, errors = self.process.communicate(timeout=10)
-        return self.process.returncode, output, errors
+        output, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, output.decode(), errors.decode()
 
 
 @contextmanager
 def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running]:
     places = {"TMPDIR": str(folder), "XDG_STATE_HOME": str(folder / "state")}
-    with subprocess.Popen(
-        [COMMAND, "serve", "--port", "0", "--pace", "0", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=QUIET | places | environment,
-        cwd=folder,
-        text=True,
-    ) as process:
-        try:
-            yield Running(process, folder)
-        finally:
-            process.kill()
+    command = ("serve", "--port", "0", "--pace", "0", *arguments)
+    with running(*command, env=QUIET | places | environment, cwd=folder) as process:
+        yield Running(process, folder, environment.get("ARGSTREAM_TOKEN", ""))
 
 
 def provided(provider: MockProvider) -> dict[str, str]:
@@ -277,7 +260,7 @@ class TestToken:
             assert running.token == token
             cookies = {"cookie": session.headers["set-cookie"].partition(";")[0]}
             assert httpx.get(f"{running.url}/api/runs", headers=cookies).status_code == 200
-            assert "“not today”" in running.decide(done, {}, decision="deny", reason="not today")
+            assert "“not today”" in running.decide(done, decision="deny", reason="not today")
             assert "message 2" in text_in(running.converse("And then?"))
 
     @pytest.mark.parametrize("state_home", ["state/deep", ""])
@@ -306,8 +289,8 @@ class TestToken:
             assert "Bearer $ARGSTREAM_TOKEN" in running.greeting
             assert f"Open {running.url} and sign in with the token\n" in running.greeting
             assert httpx.get(f"{running.url}/static/argstream.js").status_code == 200
-            assert running.post("/api/runs", HELLO).status_code == 401
-            assert running.post("/api/runs", HELLO, **BEARER).status_code == 201
+            assert httpx.post(f"{running.url}/api/runs", json=HELLO).status_code == 401
+            assert running.post("/api/runs", HELLO).status_code == 201
             status, output, errors = running.end()
         assert status == 0
         assert TOKEN not in running.greeting + output + errors
@@ -344,10 +327,10 @@ class TestOptions:
             environment = {"TMPDIR": str(tmp_path.parent), "ARGSTREAM_TOKEN": TOKEN}
             options = (*MODEL, "--tools", "files,shell")
             with serve(tmp_path, *options, **environment, **provided(provider)) as running:
-                frames = running.converse("Write.", **BEARER)
-                done = running.converse("Look.", **BEARER)[-1]["done"]
-                text = running.decide(done, BEARER, decision="approve")
-                run = running.converse("Fail.", **BEARER)[-1]["done"]["run"]
+                frames = running.converse("Write.")
+                done = running.converse("Look.")[-1]["done"]
+                text = running.decide(done, decision="approve")
+                run = running.converse("Fail.")[-1]["done"]["run"]
                 _, _, errors = running.end()
         results = [frame["tool_result"] for frame in frames if "tool_result" in frame]
         outputs = [result.get("error") or result["output"] for result in results]
@@ -370,10 +353,10 @@ class TestOptions:
         with serve(tmp_path, *everywhere, ARGSTREAM_TOKEN=TOKEN) as running:
             assert others(running.greeting, "by any name of this machine")
             assert "Open" not in running.greeting
-            assert running.get("/static/argstream.js", **BEARER).status_code == 404
+            assert running.get("/static/argstream.js").status_code == 404
         host = ("--allowed-host", "agent.example")
-        forwarded = {"x-forwarded-proto": "https", "origin": "https://agent.example"}
-        headers = {"host": "agent.example", **forwarded, **BEARER}
+        origin = {"host": "agent.example", "origin": "https://agent.example"}
+        headers = {"x-forwarded-proto": "https", **origin}
         with serve(tmp_path, *everywhere, *host, ARGSTREAM_TOKEN=TOKEN) as running:
             assert others(running.greeting, "as localhost, 127.0.0.1, ::1, agent.example")
             assert running.post("/api/runs", HELLO, **headers).status_code == 403

@@ -149,6 +149,7 @@ async def test_viewer_resumes_after_the_seq_that_it_names(world: World) -> None:
     await world.say("two ", "three ")
     first = await world.watch()
     live = [await world.watch(f"?after={after}") for after in range(5)]
+    unknown = await world.watch("?after=100000")  # of another log
     await world.write(END)
     late = [await world.watch(f"?after={after}") for after in range(5)]
     await first.all()
@@ -159,6 +160,7 @@ async def test_viewer_resumes_after_the_seq_that_it_names(world: World) -> None:
         ["three ", "run_completed"],
         ["run_completed"],
     ]
+    assert names(await unknown.all()) == ["run_snapshot", "run_completed"]
     for watchers in (live, late):
         assert [names(await watcher.all()) for watcher in watchers] == expected
 

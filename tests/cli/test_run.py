@@ -41,7 +41,7 @@ def go(folder: Path) -> Go:
         if "--folder" not in options:
             arguments += ["--folder", str(folder)]
         with strict_provider(list(replies)) as provider:
-            ran = argstream("run", "Go", *arguments, **provided(provider))
+            ran = argstream("run", "Go", *arguments, stdin=b"", **provided(provider))
         assert b"sk-canary" not in ran.stdout + ran.stderr
         return ran.returncode, ran.stdout.decode()
 

@@ -389,7 +389,7 @@ class TestWrongUse:
     def refused(self, *arguments: str, **variables: str) -> str:
         """Return the message of a refused start. It leaves no file and shows no secret."""
         before = sorted(Path.cwd().rglob("*"))
-        done = argstream("serve", "--port", "0", *arguments, **variables)
+        done = argstream("serve", "--port", "0", *arguments, stdin=b"", **variables)
         assert (done.returncode, done.stdout) == (2, b"")
         assert sorted(Path.cwd().rglob("*")) == before
         message = done.stderr.decode()

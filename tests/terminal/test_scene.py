@@ -444,8 +444,9 @@ class TestSnapshots:
         assert watcher.tail()[-1].startswith("* waiting for a decision on write")
 
     def test_lost_text_and_the_end_are_shown(self) -> None:
-        again = [e.TurnStarted(1), TextDelta("Wel", 0), e.TurnStarted(1, 2), TextDelta("Well.", 0)]
-        assert watch([self.snapshot(*again)])[2:] == [
+        lost: list[Event] = [e.TurnStarted(1), TextDelta("Wel", 0)]
+        again: list[Event] = [e.TurnStarted(1, 2), TextDelta("Well.", 0)]
+        assert watch([self.snapshot(*lost, *again)])[2:] == [
             "│ Wel",
             "▶ turn 1 begins again, attempt 2: what came of it is lost",
             "│ Well.",

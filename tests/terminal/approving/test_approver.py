@@ -5,7 +5,7 @@ import io
 import os
 import termios
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import pytest
@@ -287,12 +287,9 @@ class TestKeyboards:
         ours, theirs = os.openpty()
         with Path("/dev/null").open() as nothing, os.fdopen(theirs) as keys:
             plain = PlainTerminal(io.StringIO())
-            for terminal, source in [
-                (Nowhere(), nothing),
-                (Nowhere(), io.StringIO()),
-                (Nowhere(), closed),
-                (plain, keys),
-            ]:
+            nowhere: Any = Nowhere()
+            sources: list[Any] = [nothing, io.StringIO(), closed, keys]
+            for terminal, source in zip([nowhere] * 3 + [plain], sources, strict=True):
                 how = "run it with --yes"
                 approver = TerminalApprover(terminal, source=source, how_to_allow=how)
                 assert await approver(REQUEST) == DENIED

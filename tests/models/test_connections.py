@@ -87,12 +87,12 @@ def test_unreferenced_model_closes_its_connections() -> None:
 
 def test_more_than_a_hundred_responses_are_read_at_once() -> None:
     """No response begins before all are requested. The default of httpx is 100 connections."""
-    all_there = threading.Barrier(120, timeout=15)
+    all_there = threading.Barrier(101, timeout=50)
 
     async def all_at_once() -> None:
-        model = model_of(provider)
+        model = model_of(provider, timeout=50)
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(120):
+            for _ in range(101):
                 tasks.create_task(ask(model))
         await model.aclose()
 
@@ -100,8 +100,8 @@ def test_more_than_a_hundred_responses_are_read_at_once() -> None:
         all_there.wait()
 
     with strict_provider(ANSWER, on_request=wait_for_all) as provider:
-        run(all_at_once())
-        assert len(provider.requests) == 120
+        asyncio.run(all_at_once())
+        assert len(provider.requests) == 101
     assert not all_there.broken
 
 

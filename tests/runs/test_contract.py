@@ -396,7 +396,7 @@ async def test_first_stop_reason_counts(store: Store, other: Store, reason: str)
 
 @store_test
 async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Store) -> None:
-    calls = [requested("c1"), requested("c2"), decided("c1"), requested("c3")]
+    calls: list[Event] = [requested("c1"), requested("c2"), decided("c1"), requested("c3")]
     writer, claim, _ = await begin_run(store, "run-1", *calls)
     await store.stop("run-1", "enough")
     await store.decide("run-1", {"c2": Approve()})

@@ -208,8 +208,13 @@ async def test_driver_receives_commands_until_the_run_is_over(store: Store, othe
         assert await anext(listening) == Posts()
         await other.stop("run-1", "enough")
         assert await anext(listening) == Posts(stop_reason="enough")
+        rest = asyncio.ensure_future(anext(listening, None))
+        await store.append(claim, writer.records(requested("c3"), decided("c3")))
+        await store.reopen(claim, "c3")
+        await asyncio.sleep(0.05)
+        assert not rest.done(), "only changes are sent"
         await store.append(claim, writer.completed())
-        assert [posts async for posts in listening] == []
+        assert await rest is None
 
 
 async def write_run(store: Store, claim: Claim, writer: Writer, random: random.Random) -> None:

@@ -110,6 +110,17 @@ def is_reading(task: "asyncio.Task[list[int]]") -> bool:
 
 
 @async_test
+async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> None:
+    log = Log(3, is_open=True)
+    waiting: list[Any] = [*await log.followers(3)]
+    log.tail.stale()
+    chosen = [task for task in waiting if task._fut_waiter.done()]  # woken, and has not run yet
+    assert len(chosen) == 1
+    chosen[0].cancel()
+    assert await asyncio.gather(*(set(waiting) - set(chosen))) == [[2, 3]] * 2
+
+
+@async_test
 async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> None:
     """A record comes while the first follower reads, too late for that read."""
     log = Log(3)

@@ -67,5 +67,6 @@ def test_stores_are_imported_on_first_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+    assert set(argstream.runs.__all__) <= set(dir(argstream.runs))
     with pytest.raises(AttributeError, match="no attribute 'MangoStore'"):
         argstream.runs.MangoStore  # type: ignore[attr-defined]  # noqa: B018 - it raises

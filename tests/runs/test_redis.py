@@ -129,13 +129,13 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
     """Runs are read in pages. Between two pages some are deleted, and one is written to."""
     writers = [Writer(f"run-{number:03}", time=1.0 + number) for number in range(450)]
     claims = [await store.begin(writer.started(), "me", 30) for writer in writers]
-    names = [writer.run_id for writer in writers]
-    assert ids(await store.runs()) == names[::-1]
-    assert ids(await store.runs(limit=300)) == names[:-301:-1]
+    all_ids = [writer.run_id for writer in writers]
+    assert ids(await store.runs()) == all_ids[::-1]
+    assert ids(await store.runs(limit=300)) == all_ids[:-301:-1]
     infos = store._lists._infos
 
-    async def change_then_read(page: Sequence[bytes]) -> list[RunInfo]:
-        found = await infos(page)
+    async def read_then_change(names: Sequence[bytes]) -> list[RunInfo]:
+        found = await infos(names)
         while len(claims) > 300:
             await store.release(claims[-1])
             await store.delete(claims.pop().run_id)
@@ -143,7 +143,7 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
         await store.append(claims[0], writers[0].texts("a"))
         return found
 
-    store._lists._infos = change_then_read  # type: ignore[method-assign]
+    store._lists._infos = read_then_change  # type: ignore[method-assign]
     assert set(ids(await store.runs())) >= {claim.run_id for claim in claims}
 
 

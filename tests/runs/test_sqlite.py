@@ -171,8 +171,8 @@ async def test_file_of_the_first_version_is_read_and_written(path: Path) -> None
         await store.begin(Writer("new", user="ada").started(), "me", SECONDS)
         await store.claim("old", "me", SECONDS)
     async with SqliteStore(path) as store:
-        for query, found in (({"user": ""}, "old"), ({"user": "ada"}, "new")):
-            assert [info.run_id for info in await store.runs(**query)] == [found]
+        for user, found in (("", "old"), ("ada", "new")):
+            assert [info.run_id for info in await store.runs(user=user)] == [found]
         assert [info.run_id for info in await store.runs(status="paused")] == ["old"]
 
 

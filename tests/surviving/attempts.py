@@ -134,7 +134,7 @@ class Attempt:
             ending = self.traces.ending(number)
             assert ending is not None
             kills.appendleft(at - ending.points)
-        return process.exitcode != 0
+        return bool(process.exitcode)
 
     def _start(self, number: int, **more: Any) -> Any:
         part = Part(

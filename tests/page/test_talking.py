@@ -1,6 +1,7 @@
 """Runs in the page: from the prompt to the answer, each way to end, and the list of runs."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -127,7 +128,7 @@ def test_run_is_stopped_and_the_next_can_start(page: Page) -> None:
     ],
     ids=["rejected", "truncated"],
 )
-def test_invalid_call_is_shown_and_does_not_run(page: Page, call: CallTool, stop: str) -> None:
+def test_invalid_call_is_shown_and_does_not_run(page: Page, call: CallTool, stop: Any) -> None:
     with on_stage(Reply(call, stop=stop), "I was wrong.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Write a file")

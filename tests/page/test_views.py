@@ -536,13 +536,12 @@ def test_counter_grows_with_each_piece(views: Page) -> None:
         counts.append(views.evaluate("counting.count(call.root)"))
     assert [count["characters"] for count in counts] == [8, 10, 12, 13]
     assert [count["lines"] for count in counts] == [0, 2, 3, 3]  # as many as there are rows
-    before = 13
     for value, characters in (("12", 2), ("{}", 2), ("[]", 2), ("null", 4), ("'x\\n'", 2)):
         views.evaluate(f"settle(['n' + call.root.children.length], {value})")
-        after = views.evaluate("counting.count(call.root)")
-        assert after["characters"] - before == characters + 2  # and its name
-        before = after["characters"]
-    assert (after["lines"], after["isWhole"]) == (5, True)
+        counts.append(views.evaluate("counting.count(call.root)"))
+        added = counts[-1]["characters"] - counts[-2]["characters"]
+        assert added == characters + 2  # and its name
+    assert (counts[-1]["lines"], counts[-1]["isWhole"]) == (5, True)
 
 
 def test_many_values_are_counted_in_steps(views: Page) -> None:

@@ -359,7 +359,7 @@ def test_fault_raises_in_the_sdk(ask: Ask) -> None:
                 with pytest.raises(BROKEN):
                     ask(provider)
     for at in (2, "call"):
-        error = ErrorEvent(at, message="too much")  # type: ignore[arg-type]
+        error = ErrorEvent(at, message="too much")
         with (
             MockProvider(SCRIPT, faults=[error]) as provider,
             pytest.raises((anthropic.APIStatusError, openai.APIError), match="too much"),
@@ -450,7 +450,9 @@ def test_requests_are_served_concurrently() -> None:
             asked = [client.messages.create(**ANTHROPIC) for _ in range(10)]
             return await asyncio.gather(*asked)
 
-    # No request is answered before all of them have arrived.
-    with MockProvider(SCRIPT, on_request=lambda _: all_arrived.wait(20) and None) as provider:
+    def wait_for_all(_: object) -> None:  # before any of them is answered
+        all_arrived.wait(20)
+
+    with MockProvider(SCRIPT, on_request=wait_for_all) as provider:
         messages = asyncio.run(ask_all(provider))
     assert len({message.id for message in messages}) == 10

@@ -34,16 +34,16 @@ def played(request: pytest.FixtureRequest) -> Played:
     return Played(request.param, {line["scene"]: line["seen"] for line in lines}, effects.seen)
 
 
-def said(seen: Any) -> list[tuple[str, str | None]]:
+def contents(seen: Any) -> list[tuple[str, str | None]]:
     return [(message["role"], message.get("content")) for message in seen["messages"]]
 
 
 def test_reasoning_and_text_arrive_unchanged(played: Played) -> None:
     seen = played.seen["hello"]
-    assert said(seen) == [("user", "hello"), ("reasoning", "Hm."), ("assistant", SEPARATORS)]
+    assert contents(seen) == [("user", "hello"), ("reasoning", "Hm."), ("assistant", SEPARATORS)]
     assert seen["events"][0] == "RUN_STARTED"
     assert seen["events"][-4:] == ENDING
-    assert said(played.seen["talk"])[-1] == ("assistant", "You said: hello, count")
+    assert contents(played.seen["talk"])[-1] == ("assistant", "You said: hello, count")
 
 
 def test_approved_call_runs_and_its_result_arrives(played: Played) -> None:
@@ -52,15 +52,15 @@ def test_approved_call_runs_and_its_result_arrives(played: Played) -> None:
     assert interrupt["metadata"]["argstream"]["arguments"] == {"to": "ada"}
     assert first["last"]["outcome"]["type"] == "interrupt"
     result = [("assistant", None), ("tool", "sent to ada"), ("assistant", "sent to ada")]
-    assert said(second)[2:] == result
+    assert contents(second)[2:] == result
     assert second["interrupts"] == []
     assert second["last"]["outcome"] == {"type": "success"}
 
 
 def test_edited_call_runs_as_edited_and_denied_call_does_not_run(played: Played) -> None:
-    assert said(played.seen["edit"]["second"])[-2] == ("tool", "sent to grace")
+    assert contents(played.seen["edit"]["second"])[-2] == ("tool", "sent to grace")
     assert ("send", {"to": "grace"}) in played.done
-    role, content = said(played.seen["deny"]["second"])[-2]
+    role, content = contents(played.seen["deny"]["second"])[-2]
     assert role == "tool"
     assert "not today" in (content or "")
     assert played.done.count(("send", {"to": "ada"})) == 2  # in "approve" and in "reload"
@@ -82,7 +82,7 @@ def test_invalid_calls_failed_runs_and_busy_threads_are_reported(played: Played)
     seen = played.seen["invalid"]
     [custom] = seen["customs"]
     assert (custom["value"]["verdict"], custom["value"]["path"]) == ("rejected", ["to"])
-    assert [role for role, _ in said(seen)] == ["user", "assistant", "tool", "assistant"]
+    assert [role for role, _ in contents(seen)] == ["user", "assistant", "tool", "assistant"]
     last = played.seen["error"]["last"]
     assert (last["type"], last["code"]) == ("RUN_ERROR", "overloaded")
     assert played.seen["busy"]["failure"].startswith("HTTP 409")
@@ -93,14 +93,14 @@ def test_client_that_lost_the_connection_gets_the_whole_answer_once(
     played: Played, scene: str
 ) -> None:
     first, second = played.seen[scene]["first"], played.seen[scene]["second"]
-    assert len(said(first)[-1][1] or "") < len(SPEECH)
-    assert said(second) == [("user", "speak at length"), ("assistant", SPEECH)]
+    assert len(contents(first)[-1][1] or "") < len(SPEECH)
+    assert contents(second) == [("user", "speak at length"), ("assistant", SPEECH)]
     assert second["last"]["outcome"] == {"type": "success"}
 
 
 def test_call_whose_stream_was_cut_is_complete_in_the_end(played: Played) -> None:
     second = played.seen["cutWhileWriting"]["second"]
-    assert [role for role, _ in said(second)] == ["user", "assistant", "tool", "assistant"]
+    assert [role for role, _ in contents(second)] == ["user", "assistant", "tool", "assistant"]
     [call] = second["messages"][1]["toolCalls"]
     assert MUCH in call["function"]["arguments"]
     assert played.done.count(("write", {"path": "a", "content": MUCH})) == 1
@@ -108,7 +108,7 @@ def test_call_whose_stream_was_cut_is_complete_in_the_end(played: Played) -> Non
 
 def test_run_is_stopped_by_its_own_request(played: Played) -> None:
     seen = played.seen["stop"]
-    assert len(said(seen)[-1][1] or "") < len(SPEECH)
+    assert len(contents(seen)[-1][1] or "") < len(SPEECH)
     if played.version == "1.0":
         assert seen["last"]["outcome"] == {"type": "cancelled"}
     else:
@@ -118,10 +118,10 @@ def test_run_is_stopped_by_its_own_request(played: Played) -> None:
 def test_reloaded_page_has_the_thread_and_its_late_decision_is_refused(played: Played) -> None:
     reload = played.seen["reload"]
     assert reload["messages"] == reload["first"]["messages"]
-    assert said(reload["second"])[-2] == ("tool", "sent to ada")
+    assert contents(reload["second"])[-2] == ("tool", "sent to ada")
     assert reload["late"]["failure"].startswith("HTTP 403")
     assert reload["way"]["interrupts"] == []
-    assert said(reload["way"]) == said(reload["second"])
+    assert contents(reload["way"]) == contents(reload["second"])
 
 
 # Requests that are forged, stale or unusual

@@ -95,10 +95,14 @@ def test_scene_ends_as_expected(scenes: Scenes, name: str, expected: Scene) -> N
 )
 def test_handlers_receive_the_whole_run_once(scenes: Scenes, scene: str, key: str) -> None:
     """Also over connections that break, and when the run is over."""
-    told = scenes[scene][key]
-    assert (told["text"], told["names"], told["done"]) == ("Now.That is done.", ["write"], 1)
-    assert told["arguments"] == told["values"] == {"path": "é😀", "content": MUCH}
-    assert [outcome for outcome, _ in told["results"]] == ["completed"]
+    handled = scenes[scene][key]
+    assert (handled["text"], handled["names"], handled["done"]) == (
+        "Now.That is done.",
+        ["write"],
+        1,
+    )
+    assert handled["arguments"] == handled["values"] == {"path": "é😀", "content": MUCH}
+    assert [outcome for outcome, _ in handled["results"]] == ["completed"]
 
 
 def test_broken_connection_resumes_after_the_last_seq(scenes: Scenes) -> None:

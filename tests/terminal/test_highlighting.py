@@ -90,7 +90,7 @@ def test_markdown_highlights_code_between_fences() -> None:
     ],
 )
 def test_fence_is_a_line_of_its_own(fence: str, *, is_code: bool) -> None:
-    assert (said(fence, "import os")[1].spans[0].role == "keyword") is is_code
+    assert (from_model(fence, "import os")[1].spans[0].role == "keyword") is is_code
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_fence_is_a_line_of_its_own(fence: str, *, is_code: bool) -> None:
     [("```", True), ("  `````  ", True), ("``", False), ("~~~", False), ("``` python", False)],
 )
 def test_fence_is_closed_by_as_many_of_the_same_marks(line: str, *, is_closed: bool) -> None:
-    assert (said("```python", line, "import os")[2].spans[0].role == "plain") is is_closed
+    assert (from_model("```python", line, "import os")[2].spans[0].role == "plain") is is_closed
 
 
-def said(*lines: str) -> list[Line]:
+def from_model(*lines: str) -> list[Line]:
     """Return the text of a model as it is shown."""
     scene = Scene()
     scene.take(TextDelta("".join(f"{line}\n" for line in lines), 0), 0.0)

@@ -81,7 +81,7 @@ def is_seen(emulator: Emulator, text: str) -> bool:
     return text in emulator.all_lines()
 
 
-def said(text: str) -> e.TextDelta:
+def text_delta(text: str) -> e.TextDelta:
     return e.TextDelta(text, 0)
 
 
@@ -93,18 +93,18 @@ def emulator() -> Emulator:
 class TestShowing:
     def test_events_are_painted(self, emulator: Emulator) -> None:
         with on(emulator, Clock()) as terminal:
-            terminal.show(said("one\ntw"))
+            terminal.show(text_delta("one\ntw"))
             eventually(lambda: emulator.all_lines() == ["one", "tw", "after 0 s"])
-            terminal.show(said("o\n"))
+            terminal.show(text_delta("o\n"))
             eventually(lambda: emulator.all_lines() == ["one", "two"])
             terminal.say(line("ours"), line("too"))
-            terminal.show(said("three\n"))
+            terminal.show(text_delta("three\n"))
         assert emulator.all_lines() == ["one", "two", "ours", "too", "three"]
 
     def test_time_and_size_are_followed_without_an_event(self, emulator: Emulator) -> None:
         clock = Clock()
         with on(emulator, clock) as terminal:
-            terminal.show(said("a long text that does not fit"))
+            terminal.show(text_delta("a long text that does not fit"))
             for now in range(1, 3):
                 clock.now = now
                 eventually(partial(is_seen, emulator, f"after {now} s"))
@@ -114,7 +114,7 @@ class TestShowing:
     def test_it_sleeps_when_nothing_is_open(self, emulator: Emulator) -> None:
         scene = Words()
         with on(emulator, scene=scene) as terminal:
-            terminal.show(said("done\n"))
+            terminal.show(text_delta("done\n"))
             eventually(lambda: emulator.all_lines() == ["done"])
             looks = scene.looks
             time.sleep(0.2)  # two ticks
@@ -122,7 +122,7 @@ class TestShowing:
 
     def test_question_replaces_the_status_or_the_whole_tail(self, emulator: Emulator) -> None:
         with on(emulator, Clock()) as terminal:
-            terminal.show(said("open"))
+            terminal.show(text_delta("open"))
             terminal.ask(lambda now, columns, rows: [line(f"really? {now:.0f} {columns} {rows}")])
             eventually(lambda: emulator.all_lines() == ["open", "really? 0 39 4"])
             terminal.ask(lambda *_: [line(str(number)) for number in range(9)])
@@ -138,14 +138,14 @@ class TestAsking:
             yield terminal
 
     def test_is_last_reports_what_was_committed_last(self, terminal: LiveTerminal) -> None:
-        terminal.show(said("before\n"))
+        terminal.show(text_delta("before\n"))
         assert not terminal.is_last(REQUEST)
         terminal.show(REQUEST)
-        terminal.show(said("not final"))
+        terminal.show(text_delta("not final"))
         assert terminal.is_last(REQUEST)
         other = replace(REQUEST, name="receive")
         assert not terminal.is_last(other)
-        terminal.show(said(" but now\n"))
+        terminal.show(text_delta(" but now\n"))
         assert not terminal.is_last(REQUEST)
         terminal.show(other)  # of which the scene shows nothing
         assert not terminal.is_last(other)
@@ -219,10 +219,10 @@ class TestPace:
         output = SlowOutput()
         output.can_go_on.clear()
         with LiveTerminal(Words(), output) as terminal:
-            terminal.show(said("line 0\n"))
+            terminal.show(text_delta("line 0\n"))
             output.is_waiting.wait()
             for number in range(1, 1_000):
-                terminal.show(said(f"line {number}\n"))
+                terminal.show(text_delta(f"line {number}\n"))
             output.can_go_on.set()  # until then, nothing can be written
         written = [row for row in output.getvalue().split("\r\n") if "line" in row]
         assert len(written) == 1_000
@@ -236,7 +236,7 @@ class TestPace:
         with LiveTerminal(Words(), output) as terminal:
             begun = time.monotonic()
             while output.frames < 4:
-                terminal.show(said("."))
+                terminal.show(text_delta("."))
                 time.sleep(0.001)
             assert output.frames <= (time.monotonic() - begun) / least + 1
 
@@ -252,12 +252,12 @@ class TestFailures:
 
         def raises() -> bool:
             with suppress(BrokenPipeError):
-                terminal.show(said("one\n"))
+                terminal.show(text_delta("one\n"))
                 return False
             return True
 
         eventually(raises)
-        terminal.show(said("two\n"))
+        terminal.show(text_delta("two\n"))
         with terminal.suspended():
             pass
         terminal.close()
@@ -268,12 +268,12 @@ class TestFailures:
                 raise ZeroDivisionError
 
         broken = LiveTerminal(Words(), BrokenOutput())
-        broken.show(said("one\n"))
+        broken.show(text_delta("one\n"))
         with pytest.raises(BrokenPipeError):
             broken.close()
         broken.close()
         failing = on(emulator, scene=Failing())
-        failing.show(said("one\n"))
+        failing.show(text_delta("one\n"))
         with pytest.raises(ZeroDivisionError):
             failing.close()
         assert not emulator.is_cursor_hidden()
@@ -291,7 +291,7 @@ class TestFailures:
         with pytest.raises(ZeroDivisionError):
             terminal.close()
         with pytest.raises(UsageError, match="closed"):
-            terminal.show(said("late"))
+            terminal.show(text_delta("late"))
 
 
 _OPEN = """
@@ -334,7 +334,7 @@ class TestClosing:
         self, emulator: Emulator, error: type[BaseException] | None
     ) -> None:
         with suppress(KeyboardInterrupt), on(emulator) as terminal:
-            terminal.show(said("one\nunfinished"))
+            terminal.show(text_delta("one\nunfinished"))
             if error is not None:
                 raise error
         assert emulator.all_lines() == ["one", "unfinished"]
@@ -343,11 +343,11 @@ class TestClosing:
 
     def test_nothing_is_painted_while_suspended(self, emulator: Emulator) -> None:
         with on(emulator, Clock()) as terminal:
-            terminal.show(said("one\nopen"))
+            terminal.show(text_delta("one\nopen"))
             with terminal.suspended():
                 assert emulator.all_lines() == ["one"]
                 assert not emulator.is_cursor_hidden()
-                terminal.show(said(" still\ntwo"))
+                terminal.show(text_delta(" still\ntwo"))
                 time.sleep(0.15)
                 assert emulator.all_lines() == ["one"]
             eventually(lambda: emulator.all_lines() == ["one", "open still", "two", "after 0 s"])

@@ -17,9 +17,9 @@ from tests.terminal.scenes.watching import (
     COLUMNS,
     Watcher,
     call,
+    printed,
     returned,
     runs,
-    said,
     started,
     watch,
     wrote,
@@ -256,14 +256,14 @@ class TestTools:
     def test_single_tool_shows_its_output_as_it_comes(self) -> None:
         watcher = Watcher()
         watcher.take(*call({}), runs())
-        assert watcher.take(said("one\ntw")) == ["  ┆ one"]
+        assert watcher.take(printed("one\ntw")) == ["  ┆ one"]
         assert watcher.tail() == ["  ┆ tw", "* write runs · 1.0 s"]
         assert watcher.take(returned("fine")) == ["  ┆ tw", "  └ fine", "  ran for 2.0 s"]
 
     def test_remaining_tool_continues_with_its_name(self) -> None:
         watcher = Watcher()
-        watcher.take(*call({}), *call({}, "c2", "read"), runs(), said("one\n"))
-        watcher.take(runs("c2", "read"), said("two\n"))
+        watcher.take(*call({}), *call({}, "c2", "read"), runs(), printed("one\n"))
+        watcher.take(runs("c2", "read"), printed("two\n"))
         read, write = ["● read", "  └ 1", "  ran for 2.0 s"], ["● write … goes on", "  ┆ two"]
         assert watcher.take(returned(1, "c2", "read")) == read + write
 
@@ -284,11 +284,11 @@ class TestTools:
         self, output: str, result: object, rows: list[str]
     ) -> None:
         begun = ["● write", *(f"  ┆ {line}" for line in output.splitlines())]
-        assert watch([runs(), said(output), returned(result)])[:-1] == begun + rows
+        assert watch([runs(), printed(output), returned(result)])[:-1] == begun + rows
 
     def test_texts_are_broken_at_words_and_values_anywhere(self) -> None:
         text = "It is too long for one row " * 4
-        for event in (returned(text), e.ToolCallFailed("c1", "write", text), said(text)):
+        for event in (returned(text), e.ToolCallFailed("c1", "write", text), printed(text)):
             words = [row[4:].strip() for row in watch([event])[1:] if row[:4].strip() or row[4:]]
             assert set(" ".join(words).split()) >= set(text.split())
             assert all(row.split()[-1] in text.split() for row in words[:-1])
@@ -305,7 +305,9 @@ class TestTools:
 
     def test_output_waits_for_a_call_that_is_written(self) -> None:
         watcher = Watcher()
-        watcher.take(started(), wrote('{"a": "x'), runs("c2", "read"), said("one\n", "c2", "read"))
+        watcher.take(
+            started(), wrote('{"a": "x'), runs("c2", "read"), printed("one\n", "c2", "read")
+        )
         assert "* read · 1.0 s · one" in watcher.tail()
         assert watcher.take(returned(1, "c2", "read")) == []
         rows = watcher.take(wrote('"}'), ToolArgsCompleted("c1", "write", {"a": "x"}))
@@ -313,7 +315,7 @@ class TestTools:
 
     def test_result_after_other_rows_repeats_the_name(self) -> None:
         watcher = Watcher()
-        watcher.take(*call({}), runs(), said("one\n"), e.RunResumed("r"))
+        watcher.take(*call({}), runs(), printed("one\n"), e.RunResumed("r"))
         assert watcher.take(returned(1))[:2] == ["● write", "  └ 1"]
 
 
@@ -379,14 +381,14 @@ class TestWithoutTail:
     def test_output_of_several_tools_is_committed_as_it_comes(self) -> None:
         watcher = Watcher(has_tail=False)
         watcher.take(*call({}), *call({}, "c2", "read"), runs(), runs("c2", "read"))
-        assert watcher.take(said("one\ntw")) == ["● write … goes on", "  ┆ one"]
-        assert watcher.take(said("1\n" * 30, "c2", "read"))[0] == "● read … goes on"
+        assert watcher.take(printed("one\ntw")) == ["● write … goes on", "  ┆ one"]
+        assert watcher.take(printed("1\n" * 30, "c2", "read"))[0] == "● read … goes on"
         assert watcher.take(returned(1)) == ["● write", "  ┆ tw", "  └ 1", "  ran for 4.0 s"]
         assert watcher.seen.count("  ┆ 1") == 30
 
     def test_neither_output_nor_a_paragraph_is_folded_or_split(self) -> None:
         watcher = Watcher(has_tail=False)
-        watcher.take(started("c2"), runs(), said("1\n" * 30), returned(1))
+        watcher.take(started("c2"), runs(), printed("1\n" * 30), returned(1))
         watcher.finish()
         assert watcher.seen.count("  ┆ 1") == 30
         watcher = Watcher(has_tail=False)

@@ -70,7 +70,7 @@ def runs(call_id: str = "c1", name: str = "write", attempt: int = 1) -> e.Event:
     return e.ToolExecutionStarted(call_id, name, "key", attempt)
 
 
-def said(text: str, call_id: str = "c1", name: str = "write") -> e.Event:
+def printed(text: str, call_id: str = "c1", name: str = "write") -> e.Event:
     return e.ToolOutputDelta(call_id, name, text)
 
 

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
@@ -241,15 +240,15 @@ class Attempts:
                 check(attempt)
         return made
 
-    def play_every(self, step: int, start: int, *more: Any) -> int:
-        """Make and check an attempt for every n-th point. Return the number of points."""
+    def play_every(self, points: range, *more: Any) -> int:
+        """Make and check an attempt for each of these points that exist. Return how far it got."""
         kills = 0
-        for first in count(start, step * WORKERS):
-            made = self.play([[first + step * number] for number in range(WORKERS)], *more)
+        for first in range(0, len(points), WORKERS):
+            made = self.play([[point] for point in points[first : first + WORKERS]], *more)
             kills += sum(attempt.kills for attempt in made)
             if not any(attempt.points for attempt in made):
-                return kills * step
-        raise AssertionError
+                break
+        return kills * points.step
 
     def _new(self, name: str) -> Attempt:
         directory = Path(mkdtemp(prefix=f"{name}-", dir=self._directory))

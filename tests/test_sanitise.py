@@ -116,6 +116,7 @@ def test_newlines_and_tabs_are_named_in_a_line() -> None:
 
 
 @pytest.mark.bulk
+@pytest.mark.timeout(300)  # all characters of Unicode
 def test_every_dangerous_character_has_its_own_visible_spelling(
     spellings: dict[str, str], must_be_escaped: frozenset[str]
 ) -> None:

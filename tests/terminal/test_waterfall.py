@@ -428,6 +428,17 @@ class TestText:
         (tool,) = (row for row in drawn(timeline) if "tool runs" in row)
         assert " ".join(re.sub("▒+", "▒", tool).split()) == "tool runs cut off ▒ 1.0 s ▒"
 
+    @pytest.mark.parametrize(("decision", "ran"), [("approved", "0.4 s"), ("denied", None)])
+    def test_tool_of_another_process_runs_from_the_approval_to_its_result(
+        self, decision: e.ApprovalOutcome, ran: str | None
+    ) -> None:
+        timeline = noted(call(0.0, "send", took=0.5))
+        timeline.note(e.ApprovalRequested("send", "send", {}, "digest", "a reason"), 0.5)
+        timeline.note(e.ApprovalDecided("send", "send", decision), 4000.6)
+        timeline.note(e.ToolCallCompleted("send", "send", {}, None), 4001.0)
+        rows = [row for row in drawn(timeline) if "until its result" in row]
+        assert [row.replace("▒", "").split()[-2:] for row in rows] == ([ran.split()] if ran else [])
+
     def test_arguments_beyond_six_share_a_row(self) -> None:
         arguments = [(f"a{number}", number, number + 1.0) for number in range(9)]
         timeline = noted(call(0.0, "set", arguments, took=10.0))

@@ -25,7 +25,6 @@ PROMPT = "? Run write_file?"
 _PATIENCE = 10.0
 # Delays for a user who reads and presses keys as quickly as a test.
 _QUICK = {
-    "_approval._SETTLING_SECONDS": 0.05,
     "_keyboard._MOMENT_SECONDS": 0.02,
     "_keyboard._ALONE_SECONDS": 0.02,
     "_keyboard._LOOK_SECONDS": 0.02,
@@ -154,11 +153,13 @@ class Sitting:
 
 
 @asynccontextmanager
-async def _seated(at: Sitting, wary: float | None = None) -> AsyncIterator[TerminalApprover]:
+async def _seated(
+    at: Sitting, wary: float | None = None, settling: float = 0.05
+) -> AsyncIterator[TerminalApprover]:
     """Open the terminal. At the end, its modes must be as before."""
     loop = asyncio.get_running_loop()
     loop.add_reader(at._keys, at.paint)
-    own = {"QUIET": at.quiet, "WARY": at.quiet if wary is None else wary}
+    own = {"QUIET": at.quiet, "WARY": at.quiet if wary is None else wary, "SETTLING": settling}
     delays = _QUICK | {f"_approval._{name}_SECONDS": value for name, value in own.items()}
     try:
         with ExitStack() as patches:
@@ -182,12 +183,14 @@ async def sitting(
     seconds: float | None = None,
     quiet: float = 0.05,
     wary: float | None = None,
+    settling: float = 0.05,
     is_shown: bool = True,
 ) -> AsyncIterator[Sitting]:
     """Run an agent in front of a user.
 
     ``seconds`` is the timeout of approvals. A question can be answered ``quiet`` seconds after it
-    is shown. ``is_shown``: the events of the run are shown.
+    is shown. The first question waits ``settling`` seconds for requests that come at the same time.
+    ``is_shown``: the events of the run are shown.
     """
     at = Sitting(columns, rows, quiet)
 
@@ -197,7 +200,7 @@ async def sitting(
         at.written.append((path, content))
         return "written"
 
-    async with _seated(at, wary) as approver:
+    async with _seated(at, wary, settling) as approver:
         model = ScriptedModel(*(replies or (write_call(),)), "Done.")
         checks: Any = {"approver": approver, "policy": policy, "approval_timeout": seconds}
         at.run = Agent(model, [write_file], **checks).run_stream("Write it.")

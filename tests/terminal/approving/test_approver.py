@@ -27,7 +27,7 @@ LAST_ROWS = ["     3 │ print(os.name)", "     2 │"]
 
 class TestAnswers:
     async def test_y_runs_the_call_and_removes_the_question(self) -> None:
-        async with sitting(rows=40) as at:
+        async with sitting(rows=40, settling=1.0) as at:
             await at.sees(PROMPT)
             assert "would run with" not in at.screen()  # the arguments are shown once
             await at.answer("?")
@@ -142,7 +142,7 @@ class TestAnswers:
 class TestQuestions:
     async def test_several_come_in_order_each_below_its_arguments(self) -> None:
         calls = [write_call(f"{name}.py", f"# {name}\n") for name in "abc"]
-        async with sitting(Reply(*calls)) as at:
+        async with sitting(Reply(*calls), settling=1.5) as at:
             for number, name in enumerate("abc", 1):
                 await at.sees(f"{number} of 3  path={name}.py")
                 rows = [f"     1 │ # {name}", f'  path = "{name}.py"', "write_file would run with:"]

@@ -53,7 +53,7 @@ def test_waits_double_up_to_a_limit(
         *(({"retry_after": value}, None) for value in ("soon", "nan", "inf", "-1", "")),
     ],
 )
-def test_wait_requested_by_a_header_is_used(headers: dict[str, str], seconds: float | None) -> None:
+def test_wait_requested_by_a_header_is_used(headers: dict[str, Any], seconds: float | None) -> None:
     waited = Waits()
     retries = waited.retries(now=lambda: 1000.0)
     assert ask(respond("429 No", **headers), respond("400 No"), retries=retries).failure

@@ -53,9 +53,9 @@ async def test_stored_values_are_decoded_json_and_copies(store: Store) -> None:
         followed = await anext(following)
     written["to"].append("eve")
     for record in (followed, *await store.read("run-1", 1), *await store.read("run-1", 1)):
-        assert isinstance(record.event, ev.ToolCallCompleted)
-        assert (record.event.arguments, record.event.result) == ({"to": ["ada"]}, [1, {"2": "x"}])
-        record.event.arguments["to"].append("eve")
+        event: Any = record.event
+        assert (event.arguments, event.result) == ({"to": ["ada"]}, [1, {"2": "x"}])
+        event.arguments["to"].append("eve")
 
 
 @store_test

@@ -47,7 +47,7 @@ def test_invalid_address_raises_without_repeating_a_password(where: str) -> None
         open_store(where)
     assert "canary" not in str(raised.value)
     assert raised.value.__cause__ is None
-    if isinstance(where, str) and where.startswith(("redis://", "unix://")):
+    if str(where).startswith(("redis://", "unix://")):
         assert "percent-encoded" in str(raised.value)
 
 

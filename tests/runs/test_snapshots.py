@@ -260,7 +260,7 @@ REQUEST = ev.ApprovalRequested("c1", "send", {}, "d1gest", "it sends")
     ],
 )
 def test_when_an_observed_run_waits(before: list[Event], after: list[Event], waits: bool) -> None:
-    call = [ev.ToolCallStarted("c1", 0, "send"), ev.ToolArgsCompleted("c1", "send", {}), REQUEST]
+    call = (ev.ToolCallStarted("c1", 0, "send"), ev.ToolArgsCompleted("c1", "send", {}), REQUEST)
     snapshot = snapshot_of([ev.RunStarted("r1", "Go"), *before, *call, *after])
     assert is_waiting(snapshot) is waits
     if waits:
@@ -271,7 +271,7 @@ def test_when_an_observed_run_waits(before: list[Event], after: list[Event], wai
 def test_snapshot_of_another_run_replaces_the_state() -> None:
     other = snapshot_of([ev.RunStarted("B", "y")])
     new = ev.TextDelta("new", 0)
-    events = [ev.RunStarted("A", "x"), ev.TextDelta("old", 0), other, new]
+    events = (ev.RunStarted("A", "x"), ev.TextDelta("old", 0), other, new)
     assert snapshot_of(events) == snapshot_of([other, new])
 
 
